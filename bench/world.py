@@ -97,7 +97,7 @@ def opened(tell: Callable[[str], None]) -> Iterator[World]:
     try:
         with Holdfast(home, progress=tell) as holdfast:
             tell("images")
-            image = build.ensure(holdfast.engine.client, "session", tell)
+            image = build.ensure(holdfast.engine.images, "session", tell)
             world = World(holdfast, image, home, tell)
             try:
                 yield world

@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import docker
-import docker.errors
-
+from holdfast.engine.engine_images import Images
 from holdfast.errors import ImageError
 from holdfast.images.apt_sources import Mirror, host_mirror
 
@@ -32,7 +30,7 @@ REGISTRY_PATIENCE = 20.0
 Progress = Callable[[str], None]
 
 
-def obtain(client: docker.DockerClient, progress: Progress) -> str:
+def obtain(images: Images, progress: Progress) -> str:
     """Return a reference to the base image, fetched or made if the engine does not have it.
 
     Raises:
@@ -42,14 +40,14 @@ def obtain(client: docker.DockerClient, progress: Progress) -> str:
     mirror = host_mirror()
     bootstrapped = f"{ROOTFS_REPOSITORY}:{_recipe(mirror)}"
     for reference in (registry, bootstrapped):
-        if _exists(client, reference):
+        if images.exists(reference):
             return reference
     progress(f"base: asking the registry for {registry}")
     try:
-        _pull(client, progress)
+        _pull(images, progress)
     except _NoRegistry as reason:
         progress(f"base: no registry ({reason}); bootstrapping {SUITE} from the Debian mirror")
-        _bootstrap(client, bootstrapped, mirror, progress)
+        _bootstrap(images, bootstrapped, mirror, progress)
         return bootstrapped
     return registry
 
@@ -58,27 +56,18 @@ class _NoRegistry(Exception):
     """The base cannot be pulled; the message is a few words.  A finding, not a fault."""
 
 
-def _exists(client: docker.DockerClient, reference: str) -> bool:
-    try:
-        client.images.get(reference)
-    except docker.errors.ImageNotFound:
-        return False
-    return True
-
-
 def _recipe(mirror: Mirror | None) -> str:
     text = "\n".join([SUITE, *(mirror.lines(SUITE) if mirror else [])])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _pull(client: docker.DockerClient, progress: Progress) -> None:
+def _pull(images: Images, progress: Progress) -> None:
     """Pull in a thread: the engine says nothing, for minutes, while a registry does not answer."""
     events: queue.Queue[dict[str, Any] | Exception | None] = queue.Queue()
 
     def run() -> None:
         try:
-            stream = client.api.pull(REGISTRY_REPOSITORY, tag=REGISTRY_TAG, stream=True, decode=True)
-            for event in stream:
+            for event in images.pull(REGISTRY_REPOSITORY, REGISTRY_TAG):
                 events.put(event)
             events.put(None)
         except Exception as error:  # noqa: BLE001  # handed to the waiting thread, which judges it
@@ -94,7 +83,7 @@ def _pull(client: docker.DockerClient, progress: Progress) -> None:
         if event is None:
             return
         if isinstance(event, Exception):
-            raise _NoRegistry(_brief(str(getattr(event, "explanation", "") or event))) from event
+            raise _NoRegistry(_brief(str(event))) from event
         if "error" in event:
             raise _NoRegistry(_brief(str(event["error"])))
         if event.get("status") != last and "id" not in event:
@@ -107,9 +96,7 @@ def _brief(text: str) -> str:
     return text.strip().rsplit(": ", 1)[-1][:80]
 
 
-def _bootstrap(
-    client: docker.DockerClient, reference: str, mirror: Mirror | None, progress: Progress
-) -> None:
+def _bootstrap(images: Images, reference: str, mirror: Mirror | None, progress: Progress) -> None:
     _require_mmdebstrap(progress)
     attempts: list[list[str]] = [mirror.lines(SUITE)] if mirror else []
     attempts.append([])  # the tool's own default, also where the host's mirror lacks this release
@@ -126,7 +113,7 @@ def _bootstrap(
                 if line.startswith("I: ") and line.endswith("..."):
                     progress(f"base: {line[3:]}")
             else:
-                _import(client, archive, reference)
+                _import(images, archive, reference)
                 return
         raise ImageError(
             f"cannot bootstrap Debian {SUITE}: mmdebstrap failed",
@@ -153,11 +140,8 @@ def _lines(command: list[str]) -> Iterator[str | None]:
         yield None
 
 
-def _import(client: docker.DockerClient, archive: Path, reference: str) -> None:
-    repository, tag = reference.split(":")
-    answer = client.api.import_image_from_file(
-        str(archive), repository=repository, tag=tag, changes=['CMD ["bash"]']
-    )
+def _import(images: Images, archive: Path, reference: str) -> None:
+    answer = images.import_files(archive, reference, ['CMD ["bash"]'])
     if '"error"' in answer:
         raise ImageError("cannot import the bootstrapped base image", hint=answer.strip())
 

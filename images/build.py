@@ -7,19 +7,16 @@ that exists is current, and a change anywhere gives another tag.  Sessions are n
 from __future__ import annotations
 
 import fcntl
-import io
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import docker
-import docker.errors
-
-from holdfast.errors import ImageError, InvalidArgument
+from holdfast import procfs
+from holdfast.engine.engine_images import Images
+from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import base, host_authorities
 from holdfast.images.build_context import Context, File, tree
 from holdfast.images.buildlog import BuildLog
@@ -29,6 +26,7 @@ ALWAYS = ("session", "toolbox")
 """The images every session needs; the others are built when they are first needed."""
 PACKAGE = Path(__file__).resolve().parent.parent
 IMAGES = PACKAGE / "images"
+PROCFS = Path(procfs.__file__).parent
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
@@ -46,11 +44,13 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
         # The guest's packages go where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
+        files.update(tree(PROCFS, "guest/holdfast/procfs", "*.py"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
     elif kind == "gateway":
         files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
     else:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
+        files.update(tree(PROCFS, "procfs", "*.py"))
     # A folder must not be empty for COPY to find it.
     files["host-ca/README"] = File(b"Certificate authorities of the host that built this image.\n")
     for name, pem in host_authorities.host_additions(environ).items():
@@ -64,7 +64,7 @@ def reference(kind: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def ensure(
-    client: docker.DockerClient,
+    images: Images,
     kind: str,
     progress: Callable[[str], None] | None = None,
     *,
@@ -81,11 +81,11 @@ def ensure(
     say = progress or (lambda _line: None)
     made_of = context(kind)
     tag = f"holdfast/{kind}:{made_of.digest}"
-    return once(client, made_of, tag, lambda: base.obtain(client, say), say, lock_folder, turn=kind)
+    return once(images, made_of, tag, lambda: base.obtain(images, say), say, lock_folder, turn=kind)
 
 
 def once(
-    client: docker.DockerClient,
+    images: Images,
     made_of: Context,
     tag: str,
     base_reference: Callable[[], str],
@@ -99,11 +99,11 @@ def once(
     Raises:
         ImageError: as `ensure`.
     """
-    if _exists(client, tag):
+    if images.exists(tag):
         return tag
     with _turn(lock_folder or _default_lock_folder(), turn, say):
-        if not _exists(client, tag):
-            _build(client, made_of, tag, base_reference(), say)
+        if not images.exists(tag):
+            _build(images, made_of, tag, base_reference(), say)
     return tag
 
 
@@ -118,53 +118,39 @@ class Image:
     current: bool
 
 
-def list_images(client: docker.DockerClient) -> list[Image]:
+def list_images(images: Images) -> list[Image]:
     """Return our images in the engine, current ones first, then newest first."""
-    found = []
+    found: list[Image] = []
+    listed = images.listed()
     for kind in KINDS:
         current = reference(kind)
-        for image in client.images.list(name=f"holdfast/{kind}"):
-            created = datetime.fromisoformat(image.attrs["Created"].replace("Z", "+00:00"))
-            found += [
-                Image(tag, kind, int(image.attrs["Size"]), created, tag == current)
-                for tag in image.tags
-                if tag.startswith(f"holdfast/{kind}:")
-            ]
+        found += [
+            Image(tag, kind, image.size, datetime.fromtimestamp(image.created, UTC), tag == current)
+            for image in listed
+            for tag in image.tags
+            if tag.startswith(f"holdfast/{kind}:")
+        ]
     return sorted(found, key=lambda image: (image.kind, not image.current, -image.created.timestamp()))
 
 
-def _exists(client: docker.DockerClient, tag: str) -> bool:
-    try:
-        client.images.get(tag)
-    except docker.errors.ImageNotFound:
-        return False
-    return True
-
-
 def _build(
-    client: docker.DockerClient, made_of: Context, tag: str, base_reference: str, say: Callable[[str], None]
+    images: Images, made_of: Context, tag: str, base_reference: str, say: Callable[[str], None]
 ) -> None:
     say(f"{made_of.kind}: building {tag} on {base_reference}")
     log = BuildLog()
     arguments = {"BASE": base_reference, **_proxy_arguments(os.environ)}
     try:
-        events: Iterator[dict[str, Any]] = client.api.build(
-            fileobj=io.BytesIO(made_of.tar()),
-            custom_context=True,
-            dockerfile=f"{made_of.kind}/Dockerfile",
-            tag=tag,
-            buildargs=arguments,
-            labels={"holdfast.image": made_of.kind},
-            rm=True,
-            forcerm=True,
-            decode=True,
+        events = images.build(
+            made_of.tar(), f"{made_of.kind}/Dockerfile", tag, arguments, {"holdfast.image": made_of.kind}
         )
         for event in events:
             for line in log.feed(event):
                 say(f"{made_of.kind}: {line}")
-    except docker.errors.APIError as error:
-        raise ImageError(f"cannot build {tag}: {error.explanation or error}", hint=log.tail()) from error
-    if log.error or not _exists(client, tag):
+    except EngineUnavailable:
+        raise
+    except EngineError as error:
+        raise ImageError(str(error), hint=log.tail()) from error
+    if log.error or not images.exists(tag):
         raise ImageError(f"cannot build {tag}: {log.error or 'the engine made no image'}", hint=log.tail())
     say(f"{made_of.kind}: {tag} is ready")
 

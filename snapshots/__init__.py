@@ -1,1 +1,1 @@
-"""Capturing a session at one instant, keeping it, and bringing it back."""
+"""Capture of a session at one instant, storage of the snapshot, and restore."""

@@ -1,7 +1,7 @@
-"""Why a live capture or restore did not work, in words: from CRIU's error lines to what, why and what to do.
+"""Explanation of a failed live capture or restore: CRIU's error lines become a cause, a reason and advice.
 
-Pure. The strings are those of CRIU 4.2 and 4.3, the words those of the survivability report; which process
-and descriptor it was about is taken from the lines, too. A line that is not known is passed on as it is.
+Pure. The strings are those of CRIU 4.2 and 4.3, the wording is that of the survivability report; the process
+and descriptor concerned are also taken from the lines. An unknown line is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _DESCRIPTOR = (r"Can't dump file (\d+) of that type", r"for fd=(\d+)", r"fd desc
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What is in the way, and what to do about it.
+    """An obstacle, and what to do about it.
 
     `kind` is a key of the survivability catalogue, or empty. `no_space`: the state directory is full.
-    `passing`: it may well be gone a moment later. `pid` and `fd` are the session's own, None if not told.
+    `passing`: it may well be gone shortly after. `pid` and `fd` are the session's own, None if not given.
     """
 
     text: str
@@ -44,7 +44,7 @@ class Reason:
 
 
 def explain(errors: list[str]) -> Reason:
-    """The reason behind CRIU's error lines."""
+    """Return the reason behind CRIU's error lines."""
     for known in KNOWN:
         for line in errors:
             found = re.search(known.pattern, line)
@@ -61,7 +61,7 @@ def explain(errors: list[str]) -> Reason:
 
 
 def named(reason: Reason, names: Mapping[tuple[int, int | None], str]) -> Reason:
-    """The same with the command of the process, and what is open at the descriptor, where they are known."""
+    """Add the process's command and the descriptor's target to the reason, where they are known."""
     if reason.pid is None:
         return reason
     who = names.get((reason.pid, None), "")

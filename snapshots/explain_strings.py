@@ -1,6 +1,6 @@
-"""What CRIU prints when it fails, and what that means. Pure data.
+"""Messages CRIU prints when it fails, and their meaning. Pure data.
 
-The first match counts: from what says most to what says least. A part in parentheses is shown.
+The first match counts: the most specific come first. A part in parentheses is shown.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """A pattern. What `text` and `advice` leave empty is said as the catalogue says it of `kind`."""
+    """A pattern. If `text` or `advice` is empty, the catalogue's wording for `kind` is used."""
 
     pattern: str
     kind: str = ""
@@ -28,7 +28,7 @@ KNOWN: tuple[Known, ...] = (
         advice="make room, or set HOLDFAST_HOME elsewhere",
         no_space=True,
     ),
-    # The kernel does not hand the descriptor of a ring to anybody.
+    # The kernel does not pass the descriptor of a ring to another process.
     Known(r"io_uring|send_fds failed \(-22\)", "io_uring"),
     Known(r"pending SIGTRAP", "trap"),
     Known(r"Unseizable non-zombie \d+ found, state D|Timeout reached. Try to interrupt", "stuck"),
@@ -167,7 +167,7 @@ KNOWN: tuple[Known, ...] = (
     ),
 )
 
-# Printed in every run on some machines, or only repeating that something failed before.
+# Printed in every run on some machines, or only repeats an earlier failure.
 NOISE = (
     r"Unable to create tun|RLIMIT_NOFILE for self|Dumping FAILED|Restoring FAILED|action.scripts|hold exited|"
     r"exited, status=|cgroupd|uffd: (PID recv|recv_fd)"

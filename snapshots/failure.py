@@ -1,8 +1,8 @@
-"""The failure record: what failed when a snapshot was taken, and where to go on looking.
+"""The failure record: what failed when a snapshot was taken, and where to continue the investigation.
 
-It is kept in the manifest and in the details of the snapshot's row, and travels with both. What is in it
-comes from programs and guests: it is cut to size and rid of what no terminal should be given, instead of
-refused, so that a record never stands in the way of a capture. It knows no sessions and takes no snapshots.
+It is kept in the manifest and in the details of the snapshot's row, and travels with both. Its content
+comes from programs and guests: it is truncated and stripped of anything unsafe for a terminal, instead of
+refused, so that a record never prevents a capture. It knows no sessions and takes no snapshots.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 Reason = Literal["failed", "timeout", "hang", "exception", "asked"]
-"""It ended with an error; took too long; waited for what nobody gives, or got no further; raised an exception
-and stands at its frame; or a program asked for the capture for a reason of its own."""
+"""It ended with an error; took too long; waited for input that never comes, or made no progress; raised an
+exception and is stopped at its frame; or a program asked for the capture for a reason of its own."""
 
 LINE = 500
 TEXT = 4_000
 TAIL = 16_000
-"""Characters of one line, of a text, and of the end of an output, of which the last are kept."""
+"""Most characters of one line, of a text, and of the end of an output, of which the last are kept."""
 
 
 def _printable(value: Any, limit: int, *, lines: bool = False, last: bool = False) -> str:
@@ -53,15 +53,15 @@ Tail = Annotated[str, BeforeValidator(_tail)]
 
 
 class _Part(BaseModel):
-    # What a newer version adds is not needed to show the rest.
+    # Fields that a newer version adds are not needed to show the rest.
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Debugger(_Part):
-    """Where somebody who thaws the snapshot finds a debugger, or the program that stands still.
+    """The place where a user who thaws the snapshot finds a debugger, or the stopped program.
 
-    `task` is the id of the task whose terminal it has; None is the terminal of the main shell. `command`, if
-    given, is run in a shell of the session to get to it (`holdfast-debug 3`). `program` is its name.
+    `task` is the id of the task whose terminal it has; None means the terminal of the main shell. `command`,
+    if given, is run in a shell of the session to reach it (`holdfast-debug 3`). `program` is its name.
     """
 
     program: Line = ""
@@ -70,19 +70,19 @@ class Debugger(_Part):
 
 
 class Failure(_Part):
-    """What failed.
+    """A failure.
 
     Attributes:
-        reason: how.
-        command: what was run.
-        exit_code: what it ended with, 128+n after signal n; None if it had not ended.
+        reason: how it failed.
+        command: the command that was run.
+        exit_code: its exit code, 128+n after signal n; None if it had not ended.
         where: a test's id, or `file:line`.
-        message: the exception, or what is waited for, in a line or a few.
+        message: the exception, or what it waits for, in a line or a few.
         tail: the end of its output.
-        pulse: what went on in the session, in a few lines.
-        debugger: where to go on looking; None if there is no better place than a shell.
+        pulse: the activity in the session, in a few lines.
+        debugger: where to continue the investigation; None if there is no better place than a shell.
         job: the address or name of the job it happened in.
-        revision: what was checked out there.
+        revision: the revision checked out there.
     """
 
     reason: Reason
@@ -98,14 +98,14 @@ class Failure(_Part):
 
     @classmethod
     def told(cls, value: Mapping[str, Any]) -> Failure | None:
-        """The record that a guest or another machine gives; None if it is none."""
+        """Parse the record that a guest or another machine gives; return None if it is not valid."""
         try:
             return cls.model_validate(dict(value))
         except (ValidationError, TypeError, ValueError):
             return None
 
     def as_details(self) -> dict[str, Any]:
-        """For the details of a snapshot's row: plain values."""
+        """Return the record as plain values, for the details of a snapshot's row."""
         return self.model_dump(mode="json", exclude_none=True)
 
     @property
@@ -119,7 +119,7 @@ class Failure(_Part):
 
 
 def of_row(details: Mapping[str, Any]) -> Failure | None:
-    """The record in the details of a snapshot's row."""
+    """Return the record in the details of a snapshot's row."""
     found = details.get("failure")
     if isinstance(found, Failure):
         return found

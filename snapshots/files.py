@@ -17,12 +17,12 @@ from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots import private_files
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
-# Written by the tools for people; nothing reads them back.
+# Written by the tools for human readers; nothing reads them back.
 _NOT_KEPT = {"dump.log", "stats-dump"}
 
 
 def describe(folder: Path) -> list[StoredFile]:
-    """Every file below a folder, by name. Files that only explain a dump are removed first."""
+    """Describe every file below a folder, by name. Files that only explain a dump are removed first."""
     found: list[StoredFile] = []
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
@@ -37,9 +37,12 @@ def describe(folder: Path) -> list[StoredFile]:
 
 
 def make_durable(folder: Path, besides: Collection[str] = ()) -> None:
-    """Wait until everything below a folder is on the disk: files first, then the folders. Raises OSError.
+    """Wait until everything below a folder is on the disk: files first, then the folders.
 
     `besides` are files that are safe elsewhere, by their names below the folder.
+
+    Raises:
+        OSError: something cannot be synced.
     """
     below = (path for path in folder.rglob("*") if str(path.relative_to(folder)) not in besides)
     sync((*below, folder))
@@ -48,7 +51,8 @@ def make_durable(folder: Path, besides: Collection[str] = ()) -> None:
 def sync(paths: Iterable[Path]) -> None:
     """Make files readable by their owner only, and wait until they, or folders, are on the disk (fsync(2)).
 
-    Raises OSError.
+    Raises:
+        OSError: something cannot be synced.
     """
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
@@ -62,7 +66,7 @@ def sync(paths: Iterable[Path]) -> None:
 
 
 def digest(path: Path) -> str:
-    """The BLAKE3 digest of a file, in hexadecimal."""
+    """Return the BLAKE3 digest of a file, in hexadecimal."""
     hasher = blake3(max_threads=blake3.AUTO)
     hasher.update_mmap(path)
     return str(hasher.hexdigest())
@@ -72,7 +76,7 @@ def verify(folder: Path, manifest: Manifest) -> None:
     """Compare every file with the manifest.
 
     Raises:
-        SnapshotDamaged: names the first file that is missing, of another size, or changed.
+        SnapshotDamaged: a file is missing, has the wrong size, or changed; the error names the first one.
     """
     for entry in manifest.files:
         why = fault(folder / entry.name, entry)
@@ -81,7 +85,7 @@ def verify(folder: Path, manifest: Manifest) -> None:
 
 
 def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
-    """The error that says which file of a snapshot is wrong, and how."""
+    """Return the error that says which file of a snapshot is wrong, and how."""
     return SnapshotDamaged(
         f"cannot use snapshot {manifest.label or manifest.id}: {entry.name} {why}",
         hint="restore another snapshot; this one can only be removed: "
@@ -90,7 +94,7 @@ def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
 
 
 def fault(path: Path, entry: StoredFile) -> str | None:
-    """What is wrong with a file, as the end of a sentence; None if it is as it was."""
+    """Return what is wrong with a file, as the end of a sentence; None if it is unchanged."""
     try:
         size = path.stat(follow_symlinks=False).st_size
         if size != entry.bytes:

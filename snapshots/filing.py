@@ -1,8 +1,8 @@
-"""How the files of a session become an image: of a copy of its layer, or by the engine.
+"""Conversion of a session's files to an image: from a copy of its layer, or by the engine.
 
-A copy is made mostly before the session stands still, so that the freeze does not grow with what was ever
-written, only with what is being written. Where the layer cannot be read, the engine commits the container,
-inside the freeze.
+Most of a copy is made before the session is frozen, so that the freeze does not grow with everything ever
+written, only with what is being written. Where the layer cannot be read, the engine commits the container
+during the freeze.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import LayerArchive
 from holdfast.snapshots.link import Link, LinkLost, Refused
 
-# Overlays are limited to about 120 layers, and each makes the first look at a file slower.
+# Overlays are limited to about 120 layers, and each makes the first lookup of a file slower.
 MOST_LAYERS = 24
 
 
 class Ask(Protocol):
-    """Sends a request to the checkpointer."""
+    """A function that sends a request to the checkpointer."""
 
     def __call__(self, op: str, /, **fields: object) -> Link:
-        """As `snapshots.service.ask`."""
+        """Send one request, like `snapshots.service.ask`."""
 
 
 class Filing:
     """The files of one session's container while a snapshot of it is taken.
 
     Args:
-        engine: where the container is.
-        ask: how the checkpointer is asked.
+        engine: the engine that runs the container.
+        ask: sends a request to the checkpointer.
         container: must be running.
         staging: the folder of the capture; the checkpointer knows it by its name.
         ref: the name of the image to be made.
-        labels: of the image.
+        labels: the labels of the image.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class Filing:
         self._parent: image.Parent | None = None
 
     def begin(self) -> None:
-        """Copy what can be copied while the session runs.
+        """Copy everything that can be copied while the session runs.
 
         Raises:
-            CaptureFailed: it cannot be read or written.
+            CaptureFailed: something cannot be read or written.
             LinkLost, EngineError: the checkpointer or the engine failed.
         """
         if self._parent is not None or not image.usable(self._engine.info()):
-            return  # what was copied for an attempt before is as good
+            return  # the copy made for an earlier attempt is as good
         below = image.parent(self._engine, self._container.image_id)
         above = len(below.layers) - below.base
         flatten = above if above >= MOST_LAYERS else 0
@@ -77,14 +77,14 @@ class Filing:
 
     @property
     def by_engine(self) -> bool:
-        """Whether the engine has to commit the container while it stands still."""
+        """True if the engine has to commit the container while it is frozen."""
         return self._parent is None
 
     def pausing(self) -> str:
-        """Make the image of a moment at which the container is paused, without its processes; return its id.
+        """Make an image of the container while it is paused, without its processes; return its id.
 
         Raises:
-            EngineError, CaptureFailed, OSError: it could not be made; the container runs on.
+            EngineError, CaptureFailed, OSError: it could not be made; the container continues to run.
         """
         with suppress(LiveUnsupported, ImageError):  # the engine can do it without a checkpointer
             self.begin()
@@ -95,13 +95,13 @@ class Filing:
         return self.keep()
 
     def commit(self, *, pause: bool) -> str:
-        """Have the engine make the image of the container as it is, and return its id."""
+        """Let the engine make the image of the container in its current state, and return its id."""
         below = image.parent(self._engine, self._container.image_id)
         labels = {**self._labels, image.BASE_LABEL: str(below.base)}
         return self._engine.commit(self._container.id, self._ref, labels, pause=pause)
 
     def keep(self) -> str:
-        """Make the image of what was copied, and return its id.
+        """Make the image from the copy, and return its id.
 
         Raises:
             EngineError: the engine refuses.

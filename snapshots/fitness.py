@@ -1,35 +1,32 @@
-"""Whether a snapshot can go on on a machine: what it needs, what is here, and what is possible then. Pure.
+"""Compatibility of a snapshot with a machine: what it needs, what is here, and what is possible. Pure.
 
-    live      everything goes on
-    commands  its files, and the commands that were recorded, as a script
+    live      everything continues
+        commands  its files, and the recorded commands as a script
     files     its files
 
-A rung is possible or it is not, for reasons that are said; nobody takes a lower one unasked. How the machine
-is looked at is `runtime.fitness`; where the rules are from is in docs/moving.md.
+A rung is possible or not, for stated reasons; a lower one is never taken unasked. `runtime.restore.compat`
+examines the machine; docs/moving.md gives the sources of the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.base.quantities import gib_text
 from holdfast.snapshots.machine import Machine, Short, missing_instructions, order
 
-if TYPE_CHECKING:
-    from holdfast.snapshots.manifest import Manifest
-
 Name = Literal["live", "commands", "files"]
 
-# What an engine calls the processors the kernel calls otherwise.
+# The engine's names for processors that the kernel names differently.
 _PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
 _LOST = {
     "live": ("connections to the outside",),
     "commands": (
         "the processes and their memory",
-        "variables of shells and kernels, unless the commands make them again",
+        "variables of shells and kernels, unless the commands recreate them",
         "what was in /dev/shm and other tmpfs",
     ),
     "files": (
@@ -41,15 +38,16 @@ _LOST = {
 
 
 class _Part(BaseModel):
-    """Fields of later versions are passed over: what is not understood is not compared."""
+    """A part of the comparison. Fields of later versions are ignored, and so not compared."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Needs(_Part):
-    """What a snapshot was taken on. Empty or None where that was not recorded.
+    """The machine a snapshot was taken on. Empty or None where that was not recorded.
 
-    `uses` names what its processes hold that not every kernel has, as in `Machine.has`. Bytes of memory.
+    `uses` names the kernel features its processes hold that not every kernel has, as in `Machine.has`.
+    `memory` is in bytes.
     """
 
     live: bool = False
@@ -58,18 +56,6 @@ class Needs(_Part):
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     engine: Short = ""
     holdfast: Short = ""
-
-    @classmethod
-    def of_manifest(cls, manifest: Manifest) -> Needs:
-        """What a snapshot needs; of one that was taken by an older version, as much as that has recorded."""
-        processes = manifest.processes
-        needs = manifest.needs or cls()
-        if processes is None:
-            return needs.model_copy(update={"live": False})
-        known = {"arch": processes.machine, "kernel": processes.kernel, "criu": processes.criu}
-        machine = Machine.model_validate({**needs.machine.model_dump(), **known})
-        update = {"live": True, "machine": machine, "memory_bytes": processes.memory_bytes}
-        return needs.model_copy(update=update)
 
 
 class Here(_Part):
@@ -84,10 +70,10 @@ class Here(_Part):
 
 
 class Rung(_Part):
-    """One thing that may be done with a snapshot here.
+    """One way to continue a snapshot here.
 
-    `reasons` say why it cannot be, `notes` what is another here without being in the way, `lost` what a
-    session made this way has not.
+    `reasons` say why it is not possible, `notes` what differs here without preventing it, `lost` what a
+    session made this way lacks.
     """
 
     name: Name
@@ -98,27 +84,27 @@ class Rung(_Part):
 
 
 class Ladder(_Part):
-    """All rungs, the best first; `live` says whether processes were kept, so that less would be a loss."""
+    """All rungs, best first; `live`: processes were kept, so a lower rung would lose them."""
 
     rungs: list[Rung]
     live: bool = True
 
     def rung(self, name: Name) -> Rung:
-        """The rung of that name."""
+        """Return the rung of that name."""
         return next(rung for rung in self.rungs if rung.name == name)
 
     @property
     def best(self) -> Rung | None:
-        """The first that is possible; None if nothing is."""
+        """The best possible rung; None if there is none."""
         return next((rung for rung in self.rungs if rung.possible), None)
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the ladder as plain values, for programs."""
         return {"best": self.best.name if self.best else None, **self.model_dump(mode="json")}
 
 
 def compare(needs: Needs, here: Here, *, commands: int | None = None) -> Ladder:
-    """The ladder of a snapshot on a machine; `commands` are recorded with it (None: not known yet)."""
+    """Return a snapshot's ladder on a machine; `commands` are recorded with it (None: not known yet)."""
     live = list(_live(needs, here))
     files = list(_files(needs, here))
     replay = [*files, *(["no commands are recorded with it"] if commands == 0 else [])]
@@ -162,7 +148,7 @@ def _live(needs: Needs, here: Here) -> Iterator[str]:
 
 
 def _processor(was: Machine, now: Machine) -> Iterator[str]:
-    # Libraries chose their routines by these when the programs started, and would go on using them.
+    # Libraries chose their routines by these when the programs started, and would continue to use them.
     missing = missing_instructions(was, now)
     if missing:
         yield f"this processor lacks {_some(missing)}, which its programs may have chosen to use"

@@ -1,8 +1,8 @@
-"""One live capture, seen from the host: files, memory and tmpfs of the same instant.
+"""One live capture, as seen from the host: files, memory and tmpfs of the same instant.
 
-The checkpointer says when every process stands still. Files it does not copy itself are committed from then
-on, while memory is written. Nothing is let go before both are done. Knows no store and no sessions beyond a
-container.
+The checkpointer reports when every process is frozen. Files it does not copy itself are committed from that
+point, while memory is written. Nothing is resumed before both are done. Knows no store, and of a session
+only its container.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from holdfast.snapshots.link import Link, LinkLost
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What came out. `frozen_seconds` is how long the session stood still, as the checkpointer saw it.
+    """The result. `frozen_seconds` is how long the session was frozen, as measured by the checkpointer.
 
-    `image_id` is empty unless the engine committed the files meanwhile.
+    `image_id` is empty unless the engine committed the files in the meantime.
     """
 
     image_id: str
@@ -53,7 +53,7 @@ class _Commit:
         return self._commit() if again else self._image
 
     def wait(self) -> None:
-        """Wait for a commit under way, whatever comes of it: the engine finishes what it was asked for."""
+        """Wait for a commit in progress, whatever its outcome: the engine finishes what it began."""
         if self._thread is not None:
             self._thread.join()
 
@@ -70,18 +70,18 @@ def run(
     commit: Callable[[], str] | None,
     settle: Callable[[Captured], None] | None = None,
 ) -> Captured:
-    """Follow a capture that was asked for over `link` to its end.
+    """Follow a capture that was requested over `link` to its end.
 
     Args:
-        link: on which the checkpointer was asked.
-        check: is called once everything stands still.
-        commit: keeps the files then and returns the image's id; it may be called twice. None if the
+        link: the connection on which the capture was requested.
+        check: called once everything is frozen.
+        commit: saves the files then and returns the image's id; it may be called twice. None if the
             checkpointer copies them.
-        settle: is called when all is captured and the processes still stand still.
+        settle: called when all is captured and the processes are still frozen.
 
     Raises:
         Refused, LinkLost: the checkpointer failed.
-        HoldfastError: of `check`, `commit` or `settle`. The session runs on in every case.
+        HoldfastError: `check`, `commit` or `settle` failed. The session continues to run in every case.
     """
     started = time.monotonic()
     work = None if commit is None else _Commit(commit)
@@ -111,7 +111,7 @@ def run(
                     )
         raise LinkLost("cannot continue: the checkpointer ended in the middle of a capture")
     except BaseException:
-        link.abandon()  # what it has written is about to be removed
+        link.abandon()  # the files it has written are about to be removed
         raise
     finally:
         link.close()

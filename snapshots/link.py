@@ -1,6 +1,6 @@
 """The host's end of the conversation with the checkpointer: one request, events back, decisions in between.
 
-Knows the form of the conversation, not what is captured or where the checkpointer comes from.
+Knows the form of the conversation, not the content of a capture or the origin of the checkpointer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LinkLost(EngineError, ConnectionError):
 
 
 class Refused(Exception):
-    """The checkpointer could not do it. `errors` are CRIU's own lines, `kind` says which part failed."""
+    """The checkpointer failed. `errors` are CRIU's own lines, `kind` says which part failed."""
 
     def __init__(self, kind: str, message: str, errors: list[str]) -> None:
         super().__init__(message)
@@ -45,12 +45,12 @@ class Target:
     root_pid: int
 
     def fields(self) -> dict[str, object]:
-        """As the checkpointer wants it."""
+        """Return the target as the checkpointer expects it."""
         return {"container": self.container, "init_pid": self.init_pid, "root_pid": self.root_pid}
 
 
 class Link:
-    """One request under way. Closing it early tells the checkpointer to undo."""
+    """One request in progress. Closing it early makes the checkpointer undo it."""
 
     def __init__(self, where: Path, op: str, /, **fields: object) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -67,11 +67,11 @@ class Link:
             raise LinkLost(f"cannot reach the checkpointer: {error.strerror or error}") from error
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Events until the checkpointer hangs up.
+        """Yield events until the checkpointer hangs up.
 
         Raises:
             Refused: it failed; everything it had done is undone.
-            LinkLost: it ended with something unread.
+            LinkLost: it ended with data unread.
         """
         with self._socket.makefile("rb") as lines:
             while line := self._read(lines):
@@ -85,7 +85,7 @@ class Link:
 
         Raises:
             Refused: as `events`.
-            LinkLost: the checkpointer ended before.
+            LinkLost: the checkpointer ended first.
         """
         for event in self.events():
             if event["event"] == last:
@@ -96,7 +96,7 @@ class Link:
         """Answer a question of the checkpointer: `go`, or anything else to make it undo.
 
         Raises:
-            LinkLost: it ended meanwhile.
+            LinkLost: the checkpointer ended in the meantime.
         """
         try:
             self._socket.sendall(word.encode() + b"\n")
@@ -104,7 +104,7 @@ class Link:
             raise _lost() from error
 
     def abandon(self) -> None:
-        """Have the checkpointer undo what it does, and wait a while until it has."""
+        """Make the checkpointer undo its work, and wait a while until it has."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
             self._socket.settimeout(_UNDONE_SECONDS)

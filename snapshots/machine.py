@@ -1,8 +1,8 @@
-"""What programs learn of a machine when they start, and keep in memory that is moved to another. Pure.
+"""Machine properties that programs learn at start and keep in memory, even when moved to another. Pure.
 
-Processor features are the names of /proc/cpuinfo. Of those that tell of instructions a program can use, a
-machine must have all that another had; most others are the kernel's business (mitigations, virtualisation)
-and not compared. Which they are follows what CRIU compares (`criu cpuinfo check`), and newer families.
+Processor features are the names of /proc/cpuinfo. A machine must have every feature of the earlier machine
+that stands for instructions a program can use; most others concern the kernel (mitigations, virtualization)
+and are not compared. The choice follows what CRIU compares (`criu cpuinfo check`), and newer families.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ rdseed adx clflushopt clwb xgetbv1 gfni rdpid movdiri movdir64b enqcmd serialize
 tsxldtrk lahf_lm clzero cmpccxadd raoint ospke
 """
 _FAMILIES = ("avx", "amx", "sse", "ssse", "sha", "sm3", "sm4", "bmi", "xsave", "vaes", "vpclmul", "apx")
-# A processor without it runs the same programs, only saves less by itself.
+# A processor without it runs the same programs, only it saves less on its own.
 _HARMLESS = frozenset({"xsaveerptr"})
 
-# What CRIU makes lead to the new kernel's vDSO when the old one's is laid out otherwise.
+# Functions CRIU redirects to the new kernel's vDSO when the old one's layout differs.
 _REDIRECTED = """
 __vdso_clock_gettime __vdso_getcpu __vdso_gettimeofday __vdso_time
 __kernel_clock_getres __kernel_clock_gettime __kernel_gettimeofday __kernel_rt_sigreturn
@@ -32,7 +32,7 @@ __kernel_clock_getres __kernel_clock_gettime __kernel_gettimeofday __kernel_rt_s
 
 
 def _shown(value: object) -> object:
-    """Without what a terminal would obey: it may come from elsewhere, and is told in reasons."""
+    """Remove terminal control characters: the text may come from elsewhere, and is shown in reasons."""
     return plain(value, 200) if isinstance(value, str) else value
 
 
@@ -50,11 +50,11 @@ class Vdso(BaseModel):
     symbols: Annotated[dict[Short, _Bytes], Field(max_length=200)]
 
     def stray(self, other: Vdso) -> list[str]:
-        """Functions that would lead to other code in a process that was moved to `other`.
+        """Return the functions that would lead to the wrong code in a process that was moved to `other`.
 
-        Where sizes and the functions CRIU knows are in the same places, it puts the new code where the old
-        was. Else it keeps the old code, and makes the functions it knows lead to the new; the others find no
-        data then and ask the kernel instead (`getrandom`), or tell nothing (`clock_getres`).
+        Where sizes match and the functions CRIU knows are in the same places, it puts the new code where the
+        old was. Otherwise it keeps the old code, and redirects the functions it knows to the new; the others
+        then find no data and ask the kernel instead (`getrandom`), or return nothing (`clock_getres`).
         """
         if (self.code, self.data, self._known()) != (other.code, other.data, other._known()):
             return []
@@ -65,7 +65,7 @@ class Vdso(BaseModel):
 
 
 class Machine(BaseModel):
-    """A machine as far as memory depends on it. Empty or None: not known.
+    """The properties of a machine on which memory depends. Empty or None: not known.
 
     `xfeatures` are the register sets a processor saves, as bits; `xsave_bytes` what they take in memory.
     `has` names things of the kernel: `time_namespace`, `userfaultfd`.
@@ -87,7 +87,7 @@ class Machine(BaseModel):
 
 
 def missing_instructions(was: Machine, now: Machine) -> list[str]:
-    """What programs started on `was` may use and `now` has not; empty if either is not known."""
+    """Return what programs started on `was` may use and `now` lacks; empty if either is not known."""
     if not was.cpu or not now.cpu:
         return []
     lacking = set(was.cpu) - set(now.cpu)
@@ -97,7 +97,7 @@ def missing_instructions(was: Machine, now: Machine) -> list[str]:
 
 
 def order(version: str) -> tuple[int, int]:
-    """The first two numbers of a version, by which older and newer are told."""
+    """Return the first two numbers of a version, to order versions by."""
     found = re.match(r"\D*(\d{1,6})(?:\.(\d{1,6}))?", version)
     return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 

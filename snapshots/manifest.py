@@ -1,4 +1,4 @@
-"""What a snapshot is, written beside it: format, lineage, and a digest of every file.
+"""The manifest, stored beside a snapshot: format, lineage, and a digest of every file.
 
     snapshots/<id>/manifest.json   this, written last
     snapshots/<id>/images/         process images (live snapshots only), tmpfs archives, facts.json,
@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots.failure import Failure
 from holdfast.snapshots.fitness import Needs
+from holdfast.snapshots.machine import Machine
 
 FILE = "manifest.json"
 
@@ -36,10 +37,10 @@ class StoredFile(_Part):
 
 
 class Processes(_Part):
-    """What is needed to bring the process tree back.
+    """The values needed to restore the process tree.
 
     `root_pid` is the supervisor's pid inside the container, `last_pid` the highest pid of the tree.
-    `token` is what the supervisor waits for, `addresses` those the container had.
+    `token` is what the supervisor waits for, `addresses` are those the container had.
     """
 
     root_pid: int
@@ -71,11 +72,22 @@ class Manifest(_Part):
     failure: Failure | None = None
     needs: Needs | None = None
 
+    def all_needs(self) -> Needs:
+        """Return what it needs; of one that an older version took, as much as that has recorded."""
+        processes = self.processes
+        needs = self.needs or Needs()
+        if processes is None:
+            return needs.model_copy(update={"live": False})
+        known = {"arch": processes.machine, "kernel": processes.kernel, "criu": processes.criu}
+        machine = Machine.model_validate({**needs.machine.model_dump(), **known})
+        update = {"live": True, "machine": machine, "memory_bytes": processes.memory_bytes}
+        return needs.model_copy(update=update)
+
 
 def write(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest into a snapshot's folder; what was added since is left out where there is none.
+    """Write the manifest into a snapshot's folder; leave out newer fields that are empty.
 
-    So versions that do not know it can read the others.
+    So older versions, which do not know those fields, can read it.
     """
     added = [name for name, field in Manifest.model_fields.items() if not field.is_required()]
     left_out = {name for name in added if getattr(manifest, name) is None}
@@ -83,7 +95,7 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of a snapshot.
+    """Read the manifest of a snapshot.
 
     Raises:
         SnapshotDamaged: it is missing, unreadable, or of a format this version does not know.

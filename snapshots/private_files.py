@@ -1,4 +1,4 @@
-"""Opens and replaces files of the state directory, which only its owner may read, whatever the umask."""
+"""Creation and replacement of state directory files, readable by the owner only, whatever the umask."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ MODE = 0o600
 
 
 def create(path: Path, *, new: bool = False) -> BinaryIO:
-    """Open a file to write and read it from its beginning; with `new` there must be none. Raises OSError."""
+    """Open a file to write and read it from its beginning; with `new` it must not exist yet.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if new else os.O_TRUNC)
     return os.fdopen(os.open(path, flags, MODE), "w+b")
 
 
 def replace(path: Path, data: bytes | str, *, durable: bool = True) -> None:
-    """Give a file this content in one step; with `durable` it is on the disk on return. Raises OSError."""
+    """Replace a file's content in one step; with `durable` it is on the disk on return.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with create(part, new=True) as file:
@@ -34,7 +42,11 @@ def replace(path: Path, data: bytes | str, *, durable: bool = True) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk (fsync(2)). Raises OSError."""
+    """Wait until the names in a folder are on the disk (fsync(2)).
+
+    Raises:
+        OSError: the folder cannot be synced.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

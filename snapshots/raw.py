@@ -1,8 +1,8 @@
-"""The process images of a snapshot as the checkpointer wants them: plain files in its folder.
+"""The process images of a snapshot as the checkpointer expects them: plain files in its folder.
 
-They are the truth of a snapshot until they are packed. From then on they are a cache, so that what was just
-taken or restored can be restored at once; the oldest give way when there are more than its limit. Files that
-are missing or changed are made again from the packs; the manifest's digests decide in either case.
+They are the truth of a snapshot until they are packed. After that they are a cache, so that a snapshot just
+taken or restored can be restored at once; the oldest are evicted when the cache exceeds its limit. Files that
+are missing or changed are rebuilt from the packs; the manifest's digests decide in either case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ VARIABLE = "HOLDFAST_RAW_CACHE"
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Keep a snapshot's images from being evicted. Raises SnapshotDamaged if it is gone."""
+    """Keep a snapshot's images from being evicted.
+
+    Raises:
+        SnapshotDamaged: the snapshot is gone.
+    """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -47,11 +51,11 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def prepare(root: Path, folder: Path, kept: Manifest) -> None:
-    """See that every file of a snapshot is there as it was; make those again that are not.
+    """Ensure that every file of a snapshot is present and unchanged; rebuild those that are not.
 
     Raises:
-        SnapshotDamaged: names the first file that cannot be had.
-        StoreError: there is no space to make it.
+        SnapshotDamaged: a file cannot be obtained; the error names the first one.
+        StoreError: there is no space to rebuild it.
     """
     source: _Source | None = None
     try:
@@ -69,7 +73,7 @@ def prepare(root: Path, folder: Path, kept: Manifest) -> None:
 
 
 class _Source:
-    """Makes single files of one snapshot."""
+    """A source of single files of one snapshot."""
 
     def __init__(self, root: Path, folder: Path, kept: Manifest) -> None:
         self._folder = folder
@@ -111,20 +115,20 @@ class _Source:
 
 
 def limit() -> int:
-    """Bytes that unpacked images may take; HOLDFAST_RAW_CACHE, as `512m` or `8g`, else 2 GiB."""
+    """Return the bytes that unpacked images may take; HOLDFAST_RAW_CACHE, as `512m` or `8g`, else 2 GiB."""
     return size_of(VARIABLE, LIMIT)
 
 
 def size_of(variable: str, default: int) -> int:
-    """A size that an environment variable says; the default if it says none."""
+    """Return the size in an environment variable; the default if it is not set."""
     given = parse_size(os.environ.get(variable, ""))
     return default if given is None else given
 
 
 def evict(snapshots: Path, most: int | None = None) -> int:
-    """Remove packed images that were not used lately, until the rest is no more than the limit.
+    """Remove packed images that were not used lately, until the rest is within the limit.
 
-    Those in use stay, and so does what is not packed. Returns how many bytes were removed.
+    Those in use stay, and so do those not packed. Returns how many bytes were removed.
     """
     left = limit() if most is None else most
     seen: set[int] = set()
@@ -157,7 +161,7 @@ def _size(images: Path, seen: set[int]) -> int:
 
 
 def _evict(folder: Path) -> bool:
-    """Remove the images of one snapshot unless they are needed just now, or are all there is."""
+    """Remove the images of one snapshot unless they are in use, or are the only copy."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

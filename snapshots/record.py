@@ -1,8 +1,8 @@
-"""What a snapshot remembers of its processes at the freeze: the form of `record.json.gz`, and of its parts.
+"""The record of a snapshot's processes at the freeze: the form of `record.json.gz`, and of its parts.
 
-Made after the thaw from CRIU's images, which are what will be restored; what the session says of itself (its
-kernels' names) is kept apart, for it may say anything. Read by verification, by audits, and by comparisons of
-snapshots. Pids are those of the session. Knows no engine and no session.
+Made after the thaw from CRIU's images, which are what will be restored; what the session reports about itself
+(its kernels' names) is kept separate, since it may claim anything. Read by verification, by audits, and by
+comparisons of snapshots. Pids are those of the session. Knows no engine and no session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_BYTES = 256 << 20
 
 
 class TooLarge(ValueError):
-    """A record has more bytes than are read of one."""
+    """A record is larger than the most that is read back."""
 
 
 Id = Annotated[int, Field(ge=0, lt=2**32)]
@@ -31,7 +31,7 @@ Text = Annotated[str, Field(max_length=4200)]
 
 
 class _Part(BaseModel):
-    """Fields of later versions are passed over: a record is only ever compared in what both sides have."""
+    """A part of the record. Fields of later versions are ignored: only common fields are ever compared."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -41,8 +41,8 @@ class Thread(_Part):
 
     Ids are real, effective, saved, file system. Capability sets are one bit for each capability.
     `seccomp` is 0 without, 1 strict, 2 with `filters` filters, whose digests are known only from images, the
-    oldest first. `securebits` are known only from images, too. `label` is what AppArmor, SELinux or Smack
-    hold it to, empty without them; known only of threads that exist.
+    oldest first. `securebits` are also known only from images. `label` is its AppArmor, SELinux or Smack
+    label, empty without them; known only of threads that exist.
     """
 
     tid: Pid
@@ -65,9 +65,9 @@ class Thread(_Part):
 class Descriptor(_Part):
     """One open descriptor.
 
-    `what` is a path, the name of a memfd, a terminal's end and number, or for what has no name the lowest
-    descriptor that leads to it, as PID/FD. `offset` is that of regular files and memfd, else None. `flags`
-    are those of open(2) that programs see the effect of. `deleted`: its name was gone.
+    `what` is a path, the name of a memfd, a terminal's end and number, or for anything without a name the
+    lowest descriptor that leads to it, as PID/FD. `offset` is that of regular files and memfd, else None.
+    `flags` are those of open(2) whose effect programs can see. `deleted`: its name was gone.
     """
 
     fd: int
@@ -83,7 +83,7 @@ class Process(_Part):
     """One process. `state` is alive, stopped (by a signal) or zombie; of a zombie nothing else is known.
 
     `memory` is in bytes of address space, in `mappings` parts. `dumpable` as of prctl(2).
-    `outside` names namespaces that are not those of the container, `foreign` what leads out of its mounts;
+    `outside` names namespaces that are not the container's, `foreign` what leads out of its mounts;
     both are known only of processes that exist. `secrets` are names of variables it was started with that
     sound like secrets; known only from images.
     """
@@ -109,7 +109,7 @@ class Process(_Part):
 
 
 class Socket(_Part):
-    """A socket, by the lowest descriptor that leads to it; @ begins the name of an abstract one."""
+    """A socket, by the lowest descriptor that leads to it; the name of an abstract one begins with @."""
 
     id: str
     kind: str
@@ -132,7 +132,7 @@ class Terminal(_Part):
 
 
 class Tree(_Part):
-    """All processes of a session at one moment. `left_out` counts what was beyond the limits.
+    """All processes of a session at one instant. `left_out` counts what was beyond the limits.
 
     `init` are the rights of the container's own first process, known only of processes that exist.
     """
@@ -145,7 +145,7 @@ class Tree(_Part):
 
 
 class OpenFile(_Part):
-    """A regular file that was open: its content at the freeze, or why that is not known."""
+    """A regular file that was open: its content at the freeze, or the reason it is not known."""
 
     path: Text
     size: int = 0
@@ -154,7 +154,7 @@ class OpenFile(_Part):
 
 
 class Record(_Part):
-    """What is kept. `kernels`, said by the session: names with what they stand for, by kernel."""
+    """The whole record. `kernels`, as reported by the session: names with what they stand for, by kernel."""
 
     format: Literal[1] = 1
     tree: Tree
@@ -166,7 +166,7 @@ def write(folder: Path, record: Record) -> None:
     """Write the file into the folder of a snapshot.
 
     Raises:
-        TooLarge: it would be more than is read again.
+        TooLarge: it would be larger than the most that is read back.
         OSError: it cannot be written.
     """
     data = record.model_dump_json(exclude_defaults=True).encode()
@@ -176,7 +176,7 @@ def write(folder: Path, record: Record) -> None:
 
 
 def read(folder: Path) -> Record | None:
-    """The record of a snapshot; None if it was taken without.
+    """Read the record of a snapshot; return None if it was taken without one.
 
     Raises:
         SnapshotDamaged: it cannot be read, or is of a format this version does not know.

@@ -1,11 +1,11 @@
-"""What a seccomp filter lets through, read off its program. Pure.
+"""System calls that a seccomp filter lets through, determined from its program. Pure.
 
 A filter is a program of classic BPF over the number of a system call, its architecture and its arguments
-(seccomp(2)). It is followed for one call at a time, with arguments that are not given taken for anything at
-all: where a jump depends on them, both ways are followed. So what is said to be refused is refused always.
+(seccomp(2)). It is followed for one call at a time; arguments that are not given may have any value: where a
+jump depends on them, both branches are followed. So a call reported as refused is always refused.
 
-The calls looked at are those by which a process could reach around its container. They are refused by every
-profile that sessions have had; which others a profile has is its own matter.
+The calls examined are those by which a process could reach around its container. Every profile that sessions
+have had refuses them; what else a profile refuses is its own matter.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 MAX_STEPS = 200_000
 _PERMITS = frozenset({0x7FFF0000, 0x7FFC0000, 0x7FF00000, 0x7FC00000})
-"""Allow, log, and those by which somebody else decides (linux/seccomp.h)."""
+"""Allow, log, and those that leave the decision to another process (linux/seccomp.h)."""
 X86_64, I386, AARCH64, ARM = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000028
-"""As the kernel's audit has them (linux/audit.h)."""
+"""As in the kernel's audit (linux/audit.h)."""
 X32 = 0x40000000
 """Added to numbers of x86-64 by programs with short pointers."""
 
-# Numbers for x86-64, i386, ARM 64, ARM; -1: there is none.
+# Numbers for x86-64, i386, ARM 64, ARM; -1: no such call.
 _CALLS: Mapping[str, tuple[int, int, int, int]] = {
     "mount": (165, 21, 40, 21),
     "umount2": (166, 52, 39, 52),
@@ -76,14 +76,14 @@ _MACHINES: Mapping[str, tuple[tuple[int, int], ...]] = {
 
 
 class Unreadable(Exception):
-    """The program is none the kernel would take, or too long to be followed."""
+    """The kernel would not accept the program, or it is too long to be followed."""
 
 
 def lets_through(program: bytes, machine: str) -> list[str]:
-    """Names of calls that reach around a container and are not always refused by a filter.
+    """Return the names of calls that reach around a container and that a filter does not always refuse.
 
     Raises:
-        Unreadable: what it does cannot be told, or not for this kind of machine.
+        Unreadable: what it does cannot be determined, at all or for this kind of machine.
     """
     if machine not in _MACHINES:
         raise Unreadable(f"for {machine}")
@@ -120,7 +120,7 @@ def _decoded(program: bytes) -> list[tuple[int, int, int, int]]:
 
 
 def _actions(code: list[tuple[int, int, int, int]], data: Mapping[int, int]) -> Iterator[int]:
-    """All values that the program can return. Registers and memory that may be anything are None."""
+    """Return all values that the program can return. Registers and memory of unknown content are None."""
     waiting: list[tuple[int, int | None, int | None, tuple[int | None, ...]]] = [(0, 0, 0, (None,) * 16)]
     seen = set(waiting)
     steps = 0
@@ -165,7 +165,7 @@ def _stepped(
     op: int, k: int, a: int | None, x: int | None, memory: tuple[int | None, ...], data: Mapping[int, int]
 ) -> tuple[int | None, int | None, tuple[int | None, ...]]:
     match op & 7, op & 0xE0:
-        case 0, 0x20:  # a word of what is looked at
+        case 0, 0x20:  # a word of the call's data
             return data.get(k), x, memory
         case ((0 | 1), 0x80):  # its length
             return (64, x, memory) if op & 7 == 0 else (a, 64, memory)
@@ -198,7 +198,7 @@ def _computed(kind: int, a: int | None, b: int | None) -> int | None:
 
 
 def weak(programs: Mapping[str, bytes], used: Iterable[str], machine: str) -> Iterator[tuple[str, str]]:
-    """Of the filters used, by digest, those that let through too much, and what, in words."""
+    """Return those of the filters used that let through too much, by digest, and what, in words."""
     for digest in dict.fromkeys(used):
         try:
             if digest not in programs:

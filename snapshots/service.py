@@ -1,7 +1,7 @@
 """The checkpointer's container: found, or started when it is first needed.
 
-There is one for each state directory and version of its image. It ends by itself when nobody has asked for
-anything for ten minutes, so nothing here stops it in the ordinary course of things.
+There is one for each state directory and version of its image. It ends automatically after ten minutes
+without a request, so nothing here stops it in normal operation.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import docker.errors
-
 from holdfast.base.home import Home
+from holdfast.engine.container_mounts import bind
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineError, LiveUnsupported
+from holdfast.errors import EngineError, EngineUnavailable, LiveUnsupported
 from holdfast.images import build
 from holdfast.snapshots.layer.image import usable
 from holdfast.snapshots.link import SOCKET, Link, LinkLost
@@ -26,16 +25,16 @@ from holdfast.snapshots.link import SOCKET, Link, LinkLost
 START_SECONDS = 30.0
 POLL_SECONDS = 0.005
 
-# Why each is needed; the rest are those a session may have, which a restored process gets back.
+# Each with its reason; the others are those a session may have, which a restored process gets back.
 CAPABILITIES = (
-    "SYS_ADMIN",  # enter namespaces, pids of one's choice, read and restore seccomp filters
+    "SYS_ADMIN",  # enter namespaces, choose pids, read and restore seccomp filters
     "SYS_PTRACE",  # stop and read the session's processes
     "SYS_TIME",  # restored clocks continue: time namespaces (time_namespaces(7))
     "NET_ADMIN",  # read and repair TCP connections
-    "NET_RAW",  # half-closed connections: CRIU gives them the end of the stream again by a packet of its own
+    "NET_RAW",  # half-closed connections: CRIU replays the end of the stream by a packet of its own
     "DAC_READ_SEARCH",
-    "IPC_OWNER",  # read shared memory of System V that belongs to other users, as PostgreSQL's does
-    "SYS_RESOURCE",  # limits and pipe sizes above the default; some machines cannot give it
+    "IPC_OWNER",  # read System V shared memory that belongs to other users, as PostgreSQL's does
+    "SYS_RESOURCE",  # limits and pipe sizes above the default; some machines cannot grant it
     "CHOWN",
     "DAC_OVERRIDE",
     "FOWNER",
@@ -50,8 +49,8 @@ CAPABILITIES = (
     "LEASE",  # learn whether a file is open for writing (fcntl(2), F_SETLEASE)
 )
 _OPTIONAL = "SYS_RESOURCE"
-# What it may take of the host. Memory includes what it writes, until that is on the disk: with less than a
-# session has, it would wait for the disk while that session is frozen. The tasks of a tree that is restored
+# Its limits on the host. Memory includes what it writes, until that is on the disk: with less than a
+# session has, it would wait for the disk while that session is frozen. The tasks of a tree being restored
 # are in it until they join their own cgroups, four restores at a time.
 MEMORY_LEAST = 2 << 30
 PIDS = 32768
@@ -60,7 +59,7 @@ _FOLDER = "holdfast.folder"
 
 
 def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /, **fields: object) -> Link:
-    """Send one request to the checkpointer, started if need be.
+    """Send one request to the checkpointer; start it if necessary.
 
     Raises:
         LiveUnsupported: it cannot be started on this engine.
@@ -71,7 +70,7 @@ def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /,
     try:
         return Link(where, op, **fields)
     except LinkLost:
-        _start(engine, home, build.ensure(engine.client, "toolbox", progress))
+        _start(engine, home, build.ensure(engine.images, "toolbox", progress))
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -84,9 +83,12 @@ def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /,
 
 
 def start_early(engine: Engine, home: Home, progress: Callable[[str], None]) -> None:
-    """Start the checkpointer unless its socket is there. Whether it answers is found out by `ask`.
+    """Start the checkpointer unless its socket exists. `ask` finds out whether it answers.
 
-    Raises LiveUnsupported, ImageError, EngineError.
+    Raises:
+        LiveUnsupported: it cannot be started on this engine.
+        ImageError: its image cannot be built.
+        EngineError: the engine failed.
     """
     if not (socket_folder(home, _image()) / SOCKET).exists():
         with ask(engine, home, progress, "hello") as link:
@@ -95,7 +97,7 @@ def start_early(engine: Engine, home: Home, progress: Callable[[str], None]) -> 
 
 @functools.cache
 def _image() -> str:
-    """The tag of the current toolbox: a digest of its files, which do not change under a process."""
+    """Return the tag of the current toolbox: a digest of its files, which never change under a process."""
     return build.reference("toolbox")
 
 
@@ -106,28 +108,28 @@ def stop(engine: Engine, home: Home) -> None:
 
 
 def container_name(home: Home, image: str) -> str:
-    """The name of this home's checkpointer that runs on an image."""
+    """Return the name of this home's checkpointer that runs on an image."""
     return f"holdfast-checkpointer-{home.digest}-{image.rpartition(':')[2]}"
 
 
 def socket_folder(home: Home, image: str) -> Path:
-    """Where the socket of that checkpointer appears."""
+    """Return the folder where the socket of that checkpointer appears."""
     folder = home.root / "checkpointer" / image.rpartition(":")[2]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def _folder(home: Home, image: str) -> str:
-    """Which folder it is, by more than its name. While it is mounted, no other one gets its number."""
+    """Return the folder's identity beyond its name. While it is mounted, no other folder gets its number."""
     found = socket_folder(home, image).stat()
     return f"{found.st_dev}-{found.st_ino}"
 
 
 def _start(engine: Engine, home: Home, image: str) -> None:
-    """Start the container. One that another process started meanwhile is as good.
+    """Start the container. One that another process started in the meantime is as good.
 
-    Except if it serves a folder that was removed since: what is there by the same name is another one.
-    One process at a time: a container that is not started yet looks like one that has ended.
+    Unless it serves a folder that was removed since: the one now there by the same name is different.
+    One process at a time: a container that is not yet started looks like one that has ended.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     with os.fdopen(os.open(home.locks / "checkpointer", flags, 0o600), "w") as turn:
@@ -142,19 +144,19 @@ def _start_alone(engine: Engine, home: Home, image: str) -> None:
         return
     if state is not None:
         engine.kill_remove(state.id)
-    # A host that lacks the optional capability cannot give it to a container; CRIU can do without.
+    # A host that lacks the optional capability cannot give it to a container; CRIU can do without it.
     fewer = tuple(capability for capability in CAPABILITIES if capability != _OPTIONAL)
     for capabilities in (CAPABILITIES, fewer):
         try:
-            _run(engine, home, image, capabilities)
+            _run(engine, home, image, capabilities)  # if the name is taken, another process started it
             return
-        except docker.errors.APIError as error:
-            if error.status_code == 409:  # the name is taken: started by another process just now
-                return
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
             engine.kill_remove(name)
             failure = error
     raise LiveUnsupported(
-        f"cannot start the checkpointer: {failure.explanation or failure}",
+        str(failure),
         hint="`holdfast doctor` says what this engine lacks; `--kind filesystem` works without it",
     ) from failure
 
@@ -167,7 +169,6 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
             "holdfast.role": "checkpointer",
             _FOLDER: _folder(home, image),
         },
-        "detach": True,
         "auto_remove": True,
         "pid_mode": "host",
         "network_mode": "none",
@@ -182,36 +183,28 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
         "pids_limit": PIDS,
         "shm_size": "16m",
         "mounts": [
-            _bind(home.root, "/state"),
-            _bind(socket_folder(home, image), "/run/holdfast"),
-            _bind(Path("/sys/fs/cgroup"), "/host/cgroup"),
+            bind(home.root, "/state"),
+            bind(socket_folder(home, image), "/run/holdfast"),
+            bind(Path("/sys/fs/cgroup"), "/host/cgroup"),
         ],
     }
     layers = layer_folder(engine)
     if layers is not None:
         options["environment"] = {"HOLDFAST_LAYERS": str(layers)}
-        seen = _bind(layers, "/layers")
-        # What the engine mounts below it must not be held here: it is not taken along, and goes when it goes.
-        seen["ReadOnly"] = True
-        seen["BindOptions"] = {"NonRecursive": True, "Propagation": "rslave"}
-        options["mounts"].append(seen)
-    engine.client.containers.run(image, **options)
+        # Mounts of the engine below it must not be held here: they are left out, and end when they end there.
+        options["mounts"].append(bind(layers, "/layers", read_only=True, recursive=False))
+    engine.run_service(image, "start the checkpointer", **options)
 
 
 def memory_limit() -> int:
-    """Bytes of memory that a checkpointer may use: half of the host's, and no less than it needs itself."""
+    """Return the bytes of memory a checkpointer may use: half of the host's, at least its own need."""
     return max(MEMORY_LEAST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 
 def layer_folder(engine: Engine) -> Path | None:
-    """Where the engine keeps what containers write; None if it does that in another way."""
+    """Return where the engine keeps what containers write; None if it does that in another way."""
     info = engine.info()
     return Path(str(info["DockerRootDir"])) / "overlay2" if usable(info) else None
-
-
-def _bind(source: Path, target: str) -> docker.types.Mount:
-    # rprivate: what is mounted in a container must not appear on the host.
-    return docker.types.Mount(target, str(source.resolve()), type="bind", propagation="rprivate")
 
 
 def _check(engine: Engine, name: str) -> None:

@@ -1,8 +1,8 @@
-"""What the processes of a session may have, and whether those of a snapshot stay within that. Pure.
+"""The rights that a session's processes may have, and a check that a snapshot's stay within them. Pure.
 
-A process image says with which rights the process is to run, and the checkpointer could give it any. What a
-session may have is what its container's first process has: nothing in it can get more by itself. Ids are
-not judged: a setuid program makes any of them of any, within these rights.
+A process image says with which rights the process is to run, and the checkpointer could grant it any. The
+limit for a session is what its container's first process has: nothing in it can gain more on its own. Ids
+are not judged: a setuid program can turn any of them into any other, within these rights.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Policy:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Policy:
-        """What a container made with these capabilities may have."""
+        """Return the policy of a container made with these capabilities."""
         return cls(sum(1 << CAPABILITIES.index(name) for name in names))
 
     def narrowed(self, init: Thread) -> Policy:
-        """No more than the container's first process has."""
+        """Return the policy limited to what the container's first process has."""
         return Policy(
             self.capabilities & init.bounding,
             max(self.filters, init.filters),
@@ -76,7 +76,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A process that may not run, and why."""
+    """A process that must not run, and why."""
 
     pid: int
     name: str
@@ -87,7 +87,7 @@ class Violation:
 
 
 def judge(tree: Tree, policy: Policy) -> list[Violation]:
-    """Everything about a tree that the policy forbids, by process; at most one line for each kind of it."""
+    """Return everything about a tree that the policy forbids, by process; at most one line for each kind."""
     if not tree.processes:
         return [Violation(0, "", "cannot be judged: there is none")]
     found = [violation for process in tree.processes for violation in _of_process(process, policy)]
@@ -97,7 +97,7 @@ def judge(tree: Tree, policy: Policy) -> list[Violation]:
 
 
 def judge_running(tree: Tree, policy: Policy) -> list[Violation]:
-    """The same of processes that exist, and of the first process of their container, which bounds them."""
+    """Judge processes that exist; the first process of their container, also judged, bounds them."""
     if tree.init is None:
         return [Violation(1, "init", "is gone")]
     first = [Violation(1, "init", text) for text in _of_thread(tree.init, policy)]
@@ -105,7 +105,7 @@ def judge_running(tree: Tree, policy: Policy) -> list[Violation]:
 
 
 def strange(told: Iterable[object]) -> list[Violation]:
-    """What images ask for beyond rights, as the checkpointer tells it; nothing of it may be."""
+    """Return what images ask for beyond rights, as the checkpointer reports it; none of it is allowed."""
     return [Violation(0, "", str(text)) for text in told]
 
 

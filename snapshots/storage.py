@@ -1,6 +1,6 @@
-"""What becomes of a snapshot's files: packed, kept plain for a while, made again, swept when not needed.
+"""Life of a snapshot's files: packed, kept plain for a while, rebuilt, swept when not needed.
 
-Puts `chunks` and `raw` together for those above, who know sessions and rows; here there are only folders.
+Combines `chunks` and `raw` for the layers above, which know sessions and rows; here there are only folders.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from holdfast.snapshots.chunks.sweeping import Marks, Swept
 from holdfast.snapshots.manifest import StoredFile
 
 WAIT = 60.0
-"""Seconds a snapshot waits for others that pack before it is kept as it is and packed later."""
+"""Seconds a snapshot waits for others that pack before it is kept plain and packed later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Bytes of one snapshot: of its images as they are, of what was written for them, of its other files.
+    """Bytes of one snapshot: of its plain images, of what was written for them, of its other files.
 
-    `shared` are those that pages take which older snapshots need, too.
+    `shared` are the bytes of pages that older snapshots also need.
     """
 
     raw: int
@@ -36,7 +36,7 @@ class Stored:
 
 
 def keep(home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile], *, pack: bool) -> Stored:
-    """Make a snapshot's folder durable; what is in packs need not be as it is.
+    """Make a snapshot's folder durable; files that are in packs need not be durable here.
 
     Raises:
         OSError: it cannot be written.
@@ -55,15 +55,15 @@ def keep(home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile],
 
 
 def packed(folder: Path) -> bool:
-    """Whether a snapshot has a recipe."""
+    """Return whether a snapshot has a recipe."""
     return (folder / recipe.FILE).exists()
 
 
 def sweep(home: Home, *, thin: float = sweeping.THIN, patience: float = 0.0) -> tuple[Swept, Marks] | None:
-    """Take out of the packs what no snapshot needs. None: somebody else packs just now.
+    """Remove from the packs what no snapshot needs. Return None if another process is packing.
 
     Raises:
-        RecipeDamaged: what a snapshot needs cannot be told; nothing was removed.
+        RecipeDamaged: what a snapshot needs cannot be determined; nothing was removed.
         StoreError, OSError: the folder cannot be used.
     """
     with Chunks(home.root) as chunks:
@@ -75,12 +75,16 @@ def sweep(home: Home, *, thin: float = sweeping.THIN, patience: float = 0.0) -> 
 
 
 def waste(home: Home, thin: float) -> int:
-    """Bytes in packs that no snapshot needs, about. Raises RecipeDamaged."""
+    """Return about how many bytes in packs no snapshot needs.
+
+    Raises:
+        RecipeDamaged: what a snapshot needs cannot be determined.
+    """
     with Chunks(home.root) as chunks:
         return sweeping.waste(chunks, folders(home), thin) if chunks.names() else 0
 
 
 def folders(home: Home) -> Iterator[Path]:
-    """Every folder that may have a recipe. One that is renamed meanwhile is met at least once."""
+    """Yield every folder that may have a recipe. One that is renamed meanwhile appears at least once."""
     for parent in (home.staging, home.snapshots):
         yield from parent.iterdir()

@@ -1,6 +1,6 @@
-"""What of a session survives a capture, as the host knows it: values, and what dropping some of it means.
+"""The parts of a session that survive a capture, as the host knows them, and the effect of dropping some.
 
-Pure. The words come from the catalogue that the checkpointer judges by.
+Pure. The wording comes from the catalogue that the checkpointer judges by.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = re.compile(r"pid:(\d{1,7})|fd:(\d{1,7})/(\d{1,7})")
 class Resource:
     """One thing a session has. `kind` is a key of the catalogue; pids are the session's own.
 
-    `fd` is None where it is no descriptor. `also` are other processes whose end would clear it; `own` says
+    `fd` is None if it is not a descriptor. `also` are other processes whose end would clear it; `own` says
     that it is the supervisor's, not a program's.
     """
 
@@ -39,23 +39,23 @@ class Resource:
 
     @property
     def reason(self) -> str:
-        """Why, as the end of a sentence about it; may be empty."""
+        """The reason for the verdict, as the end of a sentence about it; may be empty."""
         return CATALOGUE[self.kind].reason
 
     @property
     def advice(self) -> str:
-        """What can be done; may be empty."""
+        """The advice about it; may be empty."""
         return CATALOGUE[self.kind].advice.replace("PID", str(self.pid)).replace("FD", str(self.fd))
 
     @property
     def name(self) -> str:
-        """What `--force-drop` calls it: the descriptor, or the process where that cannot be left out."""
+        """Its name for `--force-drop`: the descriptor, or the process if that cannot be left out."""
         if self.fd is not None and CATALOGUE[self.kind].replaceable:
             return f"fd:{self.pid}/{self.fd}"
         return f"pid:{self.pid}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the resource as plain values, for programs."""
         return {
             "verdict": self.verdict,
             "kind": self.kind,
@@ -72,9 +72,9 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Survivability:
-    """What would become of everything in a session if it were captured now. Bytes are estimates, at most.
+    """The fate of everything in a session if it were captured now. Bytes are estimates, at most.
 
-    `whole` is false, and `left_out` counts, where there was more than is looked at or told.
+    If there was more than is examined or reported, `whole` is false and `left_out` counts the rest.
     """
 
     resources: tuple[Resource, ...]
@@ -89,24 +89,24 @@ class Survivability:
 
     @property
     def blocks(self) -> tuple[Resource, ...]:
-        """What makes a capture impossible."""
+        """The resources that make a capture impossible."""
         return self._of(BLOCKS)
 
     @property
     def resets(self) -> tuple[Resource, ...]:
-        """What stays with the session and is closed or empty in copies."""
+        """The resources that stay with the session and are closed or empty in copies."""
         return self._of(RESET)
 
     @property
     def survives(self) -> tuple[Resource, ...]:
-        """What copies have as it was."""
+        """The resources that copies have unchanged."""
         return self._of(SURVIVES)
 
     def _of(self, verdict: str) -> tuple[Resource, ...]:
         return tuple(one for one in self.resources if one.verdict == verdict)
 
     def as_dict(self, *, own: bool = False) -> dict[str, Any]:
-        """For programs; with `own` also what is the supervisor's."""
+        """Return the report as plain values, for programs; with `own`, include what is the supervisor's."""
         shown = [one for one in self.resources if own or not one.own]
         return {
             "blocks": sum(one.verdict == BLOCKS for one in shown),
@@ -126,22 +126,23 @@ class Survivability:
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """What was named to be left out: processes that end, descriptors that lead nowhere in a copy."""
+    """The resources named to be left out: processes that end, descriptors that lead nowhere in a copy."""
 
     pids: tuple[int, ...] = ()
     descriptors: tuple[tuple[int, int], ...] = ()
 
     def cover(self, one: Resource) -> bool:
-        """Whether this is out of the way then."""
+        """Return whether these drops remove this obstacle."""
         ended = one.pid in self.pids or any(pid in self.pids for pid in one.also)
         return ended or (one.fd is not None and (one.pid, one.fd) in self.descriptors)
 
 
 def drops(names: Sequence[str], found: Iterable[Resource]) -> Drops:
-    """What `names` leave out of the blocking resources `found`.
+    """Return what `names` leave out of the blocking resources `found`.
 
     Raises:
-        InvalidArgument: a name is not one, or of what does not block, or a descriptor cannot be left out.
+        InvalidArgument: a name is not valid, names something that does not block, or names a descriptor that
+            cannot be left out.
     """
     blocking = list(found)
     pids: list[int] = []
@@ -177,7 +178,7 @@ def _check(name: str, named: list[Resource], *, by_descriptor: bool = False) -> 
 
 
 def table() -> str:
-    """The catalogue as it is in docs/survivability.md."""
+    """Return the catalogue as it appears in docs/survivability.md."""
     lines = ["| resource | verdict | a process with it … | what to do |", "|---|---|---|---|"]
     for verdict in (BLOCKS, RESET, SURVIVES):
         lines += [

@@ -1,8 +1,8 @@
-"""Whether what a restore made is what was captured: compares two trees, and says where they differ. Pure.
+"""Verification that a restore made what was captured: compares two trees and lists their differences. Pure.
 
-What differs in every restore, and is meant to, is known here: the parent of the root; descriptors of what was
-deleted get new names; sockets that are closed are in no table of the kernel; a connection somebody accepted
-has the listener's path no more.
+Differences that every restore makes on purpose are known here: the parent of the root; descriptors of deleted
+files get new names; closed sockets are in no table of the kernel; an accepted connection no longer has the
+listener's path.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLACES = ("executable", "directory", "root")
 
 
 class Deviation(BaseModel):
-    """Something that is not as it was captured: about what, of which process (0: of none), and in words."""
+    """A difference from the capture: its subject, its process (0: no process), and a description."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -39,7 +39,7 @@ class Deviation(BaseModel):
 
 
 class Verification(BaseModel):
-    """What a restore came to.
+    """The outcome of a verification.
 
     `compared` counts things by kind; `skipped` says what was not compared, and why; `more` counts
     deviations beyond those that are listed.
@@ -54,7 +54,7 @@ class Verification(BaseModel):
 
     @property
     def exact(self) -> bool:
-        """Whether everything that was compared is as it was captured."""
+        """True if everything that was compared is as it was captured."""
         return not self.deviations
 
     def plus(
@@ -63,7 +63,7 @@ class Verification(BaseModel):
         deviations: Iterable[Deviation] = (),
         skipped: Iterable[str] = (),
     ) -> Verification:
-        """The same with more."""
+        """Return this outcome with more added."""
         every = [*self.deviations, *deviations]
         return Verification(
             compared={**self.compared, **(compared or {})},
@@ -74,15 +74,15 @@ class Verification(BaseModel):
 
 
 def images(record: Record, given: Tree) -> Iterator[Deviation]:
-    """How the images a restore is given differ from those of the freeze.
+    """Compare the images given to a restore with those of the freeze.
 
-    Sockets and terminals are left out: a restore adapts them.
+    Sockets and terminals are not compared: a restore adapts them.
     """
     yield from _processes(record.tree, given)
 
 
 def restored(given: Tree, found: Tree) -> Verification:
-    """Compare the tree that exists with the images it was made from."""
+    """Compare the existing tree with the images it was made from."""
     sockets = {one.id: one for one in found.sockets}
     terminals = {one.index: one for one in found.terminals}
     deviations = [
@@ -121,8 +121,8 @@ def contents(record: Record, found: Mapping[str, Any]) -> Verification:
 def names(kernel: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Deviation]:
     """Compare the types of a kernel's names.
 
-    New ones are no deviation: a cell may have made them since. Nor is what was or is None: that stands for
-    something to come, which a thread may have brought.
+    New names are not deviations: a cell may have made them since. Neither are names that were or are None:
+    that stands for a value still to come, which a thread may have supplied.
     """
     gone = sorted(set(before) - set(after))
     both = sorted(set(before) & set(after))
@@ -131,7 +131,7 @@ def names(kernel: str, before: Mapping[str, str], after: Mapping[str, str]) -> l
     ]
     return [
         Deviation(about="kernel", pid=0, text=f"{kernel}: {what}: {_listed(some)}")
-        for what, some in (("names are gone", gone), ("names are of another type", changed))
+        for what, some in (("names are gone", gone), ("names have another type", changed))
         if some
     ]
 
@@ -182,7 +182,7 @@ def _rights(one: Thread, other: Thread) -> Iterator[str]:
         was, is_ = getattr(one, field), getattr(other, field)
         if was != is_:
             yield f"{field} was {_shown(was)}, is {_shown(is_)}"
-    # Records made before 22 November 2026 have them the other way round.
+    # Records made before 22 November 2026 have them in reverse order.
     was, is_ = one.filter_digests, other.filter_digests
     if was and is_ and was not in (is_, is_[::-1]):
         yield "its seccomp filters differ"

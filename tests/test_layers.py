@@ -20,13 +20,14 @@ PACKAGE = Path(holdfast.__file__).parent
 ROOMS = (
     # From the ground up. What runs in a session is one room, although it is in two folders.
     "errors",
+    "procfs",
     "guest",
     "base",
     "store",
     "checkpointer",
     "gateway",
-    "images",
     "engine",
+    "images",
     "snapshots",
     "operations",
     "scrubbing",
@@ -62,23 +63,11 @@ UPWARD = {
     ("api.snapshot", "flaky.spread"),
     # A lost connection means something else when the session is dead.
     ("guest_rpc.session_channel", "sessions.health"),
-    # What these return is handed out.
-    ("transfer.file_transfer", "api.bundle_files"),
-    ("transfer.registry_transfer", "api.bundle_registries"),
 }
-HANDED_OUT = 12
-"""Modules of handles, which know each other: a session has snapshots, and a snapshot makes sessions."""
-PAIRS = 5
-"""Modules of the largest other circle: the engine and its parts."""
-ALONE = ("checkpointer", "gateway", "guest")
-"""They run in containers, and bring nothing else of this package along."""
-SPEAK_FOR_THEMSELVES = {
-    "egress.gateway",
-    "retention.stale_images",
-    "snapshots.bundle.loading",
-    "snapshots.service",
-}
-"""They ask the engine for what its driver does not offer."""
+HANDED_OUT = 9
+"""Modules of handles, which know each other."""
+ALONE = ("procfs", "checkpointer", "gateway", "guest")
+"""They run in containers, and bring nothing else of this package along but the first."""
 
 
 def _modules() -> Iterator[tuple[str, Path]]:
@@ -141,16 +130,14 @@ def test_imports_point_down() -> None:
 @pytest.mark.parametrize("module", [name for name in MODULES if room(name) in ALONE])
 def test_guest_code_stands_alone(module: str) -> None:
     for name in GRAPH[module]:
-        assert room(name) == room(module) or name in ("holdfast.runtime", "holdfast.kernels")
+        assert room(name) in (room(module), "procfs") or name in ("holdfast.runtime", "holdfast.kernels")
 
 
 def test_only_handles_import_each_other_in_circles() -> None:
-    """And a few neighbours, in one room."""
-    sizes = sorted((len(circle) for circle in circles()), reverse=True)
-    assert sizes[0] <= HANDED_OUT
-    assert sizes[1] <= PAIRS
-    for circle in circles():
-        assert len(circle) > PAIRS or len({room(module) for module in circle}) == 1
+    """Sessions have snapshots, and snapshots make sessions."""
+    (handles,) = circles()
+    assert len(handles) <= HANDED_OUT
+    assert {room(module) for module in handles} == {"api", "flaky"}
 
 
 def test_module_names_are_unique() -> None:
@@ -162,12 +149,15 @@ def test_runtime_has_folders_only() -> None:
     assert [path.name for path in (PACKAGE / "runtime").glob("*.py")] == ["__init__.py"]
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
-def test_only_the_engine_imports_its_sdk(module: str) -> None:
-    """Besides it, only what builds images does, and a few that are named here."""
-    imported = {name.partition(".")[0] for name in _imports(MODULES[module])}
-    allowed = room(module) in ("engine", "images") or short(module) in SPEAK_FOR_THEMSELVES
-    assert "docker" not in imported or allowed
+def test_only_the_engine_room_uses_the_sdk() -> None:
+    """Neither the package, nor the client that the engine holds."""
+    others = {module: path for module, path in MODULES.items() if room(module) != "engine"}
+    assert [module for module, path in others.items() if "docker" in _packages(path)] == []
+    assert [module for module, path in others.items() if "engine.client" in path.read_text()] == []
+
+
+def _packages(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in _imports(path)}
 
 
 def circles() -> list[list[str]]:

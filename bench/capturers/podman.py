@@ -119,7 +119,7 @@ class Podman:
 
     def _take_criu(self, folder: Path) -> None:
         folder.mkdir()
-        toolbox = build.ensure(self._world.holdfast.engine.client, "toolbox", self._world.tell)
+        toolbox = build.ensure(self._world.holdfast.engine.images, "toolbox", self._world.tell)
         entry = ["--rm", "--label", self._world.label, "--entrypoint", "sh", f"--volume={folder}:/out"]
         docker("run", *entry, toolbox, "-c", _TAKE)
         wrapper = folder / "criu"

@@ -142,8 +142,8 @@ class Storm:
             elif state is not None and state.running and (still := victims.traced(state.pid)):
                 found.append(f"{still} tasks that stand still")
         needed = {row.image for row in hf.store.sessions()} | {row.image_id for row in hf.store.snapshots()}
-        images = hf.engine.images.having(holdfast_home=hf.home.digest)
-        return found + [f"image {image[:19]}" for image in images if image not in needed]
+        images = hf.engine.images.listed(holdfast_home=hf.home.digest)
+        return found + [f"image {image.id[:19]}" for image in images if image.id not in needed]
 
     def _clear(self) -> None:
         hf = self._holdfast

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast import Holdfast
+from holdfast.procfs import process_stat
 
 VICTIMS = ("criu", "worker", "checkpointer", "controller")
 """CRIU itself; the process that drives it; their whole container; the process that asked for it all."""
@@ -70,5 +71,5 @@ def _name(pid: int) -> str:
 
 def _state(pid: int) -> str:
     with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return process_stat.fields(Path(f"/proc/{pid}/stat").read_bytes())[0].decode()
     return ""

@@ -44,7 +44,7 @@ def confusion(found: Sequence[Found]) -> list[str]:
     rows = [name for name in (*ORDER, "running") if any(each.truth == name for each in found)]
     lines = [f"| truth | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
     for row in rows:
-        label = {"running": "not waiting, in whatever way"}.get(row, row)
+        label = {"running": "not waiting, in any way"}.get(row, row)
         cells = (str(counts[row, column] or "") for column in columns)
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return lines
@@ -63,8 +63,8 @@ def summary(found: Sequence[Found]) -> str:
     kinds = sum(each.right for each in waiting)
     all_delays = delays(found)
     text = (
-        f"{len(found)} programs, {len(waiting)} of which wait for somebody."
-        f" Waiting not noticed: {len(missed)}. Taken for waiting though it was not: {len(false)}."
+        f"{len(found)} programs, {len(waiting)} of which wait for input."
+        f" Waits missed: {len(missed)}. False reports of waiting: {len(false)}."
         f" Kind of waiting as expected: {kinds} of {len(waiting)}."
     )
     if all_delays:
@@ -96,13 +96,13 @@ def page(found: Sequence[Found], about: str) -> str:
 HEAD = """
 # Waiting
 
-Why is a command not finished? A session tells, for its shell, one of `running` (cpu, io, sleep), `waiting`
+Why is a command not finished? For its shell, a session reports one of `running` (cpu, io, sleep), `waiting`
 (for a line, a password, a key, at a pager, at the prompt of a repl), `stopped` and `exited`; with the
-process, since when, and the text that asks. `exec` returns as soon as its command waits. How it is found out
-is in [architecture.md](architecture.md#why-a-command-does-not-finish).
+process, since when, and the text that asks. `exec` returns as soon as its command waits.
+[architecture.md](architecture.md#why-a-command-does-not-finish) describes the detection.
 
-This page is written by `python -m bench.waiting`, which runs real programs in a session. *Delay* is the time
-from the last output of the program, or from its start if it writes nothing, to the report as a client gets
-it. It includes what the program does between its prompt and its wait for an answer. A case that does not wait
-is watched for two seconds; one report of waiting is enough to count as wrong.
+`python -m bench.waiting` writes this page; it runs real programs in a session. *Delay* is the time from
+the last output of the program, or from its start if it writes nothing, to the report as a client receives
+it. It includes what the program does between its prompt and its wait for an answer. A case that does not
+wait is watched for two seconds; one report of waiting is enough to count as wrong.
 """

@@ -20,8 +20,7 @@ from holdfast.errors import (
     SessionNotFound,
     SnapshotNotFound,
 )
-from holdfast.runtime.api.bundle_files import Importing
-from holdfast.runtime.api.bundle_registries import Pulling
+from holdfast.runtime.api.bundles import Incoming
 from holdfast.runtime.api.keeping import Keeping
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
@@ -181,8 +180,8 @@ class Holdfast:
 
         return snapshot_diff.compare(self.context, before, after, everything=everything)
 
-    import_ = delegate(lambda hf: Importing(hf.context), Importing.import_)
-    pull = delegate(lambda hf: Pulling(hf.context), Pulling.pull)
+    import_ = delegate(lambda hf: Incoming(hf.context), Incoming.import_)
+    pull = delegate(lambda hf: Incoming(hf.context), Incoming.pull)
     thaw = delegate(lambda hf: Thawing(hf.context), Thawing.thaw)
 
     def remove_snapshot(self, ref: str) -> None:

@@ -179,8 +179,7 @@ def _open(line: Line, args: dict[str, Any]) -> Connection:
 
 def ended(context: Context, session_id: str, seq: int, message: str) -> Event:
     """Return the event of a session that cannot be followed any further."""
-    rows = [row for row in context.store.sessions(removed=True) if row.id == session_id]
-    row = rows[0] if rows else None
+    row = context.store.find_session(session_id, removed=True)
     data: dict[str, Any] = {
         "session": session_id,
         "cause": row.state if row else "removed",

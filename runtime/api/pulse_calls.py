@@ -11,10 +11,10 @@ from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.history.drift import observe_session
-from holdfast.runtime.pulse.facts import Socket, word
+from holdfast.runtime.pulse.facts import Socket
 from holdfast.runtime.pulse.limits import Disk, Lineage
 from holdfast.runtime.pulse.limits import disk as summed
-from holdfast.runtime.pulse.pulse import Listener, Port, Pulse
+from holdfast.runtime.pulse.pulse import Listener, Port, Probe, Pulse
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest.wire.protocol import Frame
@@ -74,14 +74,8 @@ def _tried(line: Line, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener
     if not socket.protocol.startswith("tcp"):
         return Listener(socket, process)
     told = _ask(line, "probe", port=socket.local_port, address=socket.local or "127.0.0.1", speak=speak)
-    answer = dataclasses.replace(told, head={**wire_fields.body(told), "event": "probed"})
-    return Listener(
-        socket,
-        process,
-        wire_fields.text(answer, "answer")[:20],
-        wire_fields.optional_integer(answer, "http_status"),
-        word(answer, "first_line", 200),
-    )
+    found = Probe.of(wire_fields.body(told))
+    return Listener(socket, process, found.answer, found.http_status, found.first_line)
 
 
 def with_disk(context: Context, line: Line, row: SessionRow, pulse: Pulse) -> Pulse:
@@ -102,7 +96,7 @@ def with_screens(line: Line, pulse: Pulse) -> Pulse:
     """Add what the terminals show."""
     drawn = (SessionTerminal(line, each.shell).screen().text for each in pulse.terminals)
     terminals = tuple(
-        dataclasses.replace(each, screen=text) for each, text in zip(pulse.terminals, drawn, strict=True)
+        each.model_copy(update={"screen": text}) for each, text in zip(pulse.terminals, drawn, strict=True)
     )
     return dataclasses.replace(pulse, terminals=terminals)
 

@@ -140,8 +140,7 @@ class Session:
         """Read the store and the state of the container again."""
         with contextlib.suppress(SessionNotFound):
             health.observed(self._context, self._row, set())
-        found = [row for row in self._context.store.sessions(removed=True) if row.id == self.id]
-        self._row = found[0]
+        self._row = self._context.store.find_session(self.id, removed=True) or self._row
         return self
 
     # Terminals.

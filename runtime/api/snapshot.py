@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.delegation import delegate
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.api.bundle_files import Exporting
-from holdfast.runtime.api.bundle_registries import Pushing
+from holdfast.runtime.api.bundles import Outgoing
 from holdfast.runtime.store.rows import SnapshotKind, SnapshotRow
 
 if TYPE_CHECKING:
@@ -38,15 +37,11 @@ class Snapshot:
         self._row = row
 
     @property
-    def _exporting(self) -> Exporting:
-        return Exporting(self._context, self._row)
+    def _outgoing(self) -> Outgoing:
+        return Outgoing(self._context, self._row)
 
-    @property
-    def _pushing(self) -> Pushing:
-        return Pushing(self._context, self._row)
-
-    export = delegate("_exporting", Exporting.export)
-    push = delegate("_pushing", Pushing.push)
+    export = delegate("_outgoing", Outgoing.export)
+    push = delegate("_outgoing", Outgoing.push)
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.name} {self.kind} {self.state}>"
@@ -86,8 +81,8 @@ class Snapshot:
     @property
     def shared(self) -> int:
         """The bytes of those pages of its memory that older snapshots also need."""
-        stored = self._row.details.get("storage")
-        return int(stored["shared"]) if isinstance(stored, dict) else 0
+        stored = self._row.details.storage
+        return 0 if stored is None else int(stored["shared"])
 
     @property
     def created_at(self) -> datetime:
@@ -159,9 +154,9 @@ class Snapshot:
 
     def fits(self) -> Ladder:
         """Return what is possible with it on this machine, and why not more. Changes nothing."""
-        from holdfast.runtime.restore.compat import choose_rung
+        from holdfast.runtime.restore.compat import snapshot_ladder
 
-        return choose_rung.ladder(self._context, self._row)
+        return snapshot_ladder.ladder(self._context, self._row)
 
     def fork(
         self,

@@ -15,7 +15,6 @@ from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, typing_input, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import MAX_ANSWER_BYTES
 from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
@@ -226,26 +225,26 @@ def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
     wanted: dict[str, Any] = {} if ref is None else {"id": ref}
     with line.explained():
         frame = line.persistence().run(lambda: line.client().request("task_list", **wanted))
-    return [_info(Frame({"event": "task", **row})) for row in wire_fields.rows(frame, "tasks")]
+    return [_info(row) for row in wire_fields.rows(frame, "tasks")]
 
 
-def _info(frame: Frame) -> TaskInfo:
-    observed = frame.head.get("observed")
+def _info(told: Mapping[str, Any]) -> TaskInfo:
+    observed = told.get("observed")
     return TaskInfo(
-        id=plain(wire_fields.text(frame, "id"), 128),
-        name=plain(wire_fields.text(frame, "name", ""), 128),
-        command=plain(wire_fields.text(frame, "command"), MOST_SHOWN),
-        cwd=plain(wire_fields.text(frame, "cwd"), MOST_SHOWN),
-        actor=plain(wire_fields.text(frame, "actor", ""), 128),
-        pid=wire_fields.integer(frame, "pid"),
-        state="running" if wire_fields.text(frame, "state") == "running" else "exited",
-        started_at=datetime.fromtimestamp(min(wire_fields.number(frame, "started_at"), _LATEST), UTC),
-        duration=wire_fields.number(frame, "duration"),
-        start_offset=wire_fields.integer(frame, "start_offset"),
-        end_offset=wire_fields.integer(frame, "end_offset"),
-        exit_code=wire_fields.optional_integer(frame, "exit_code", -255),
-        signal=wire_fields.optional_integer(frame, "signal"),
-        killed_by=_shown(wire_fields.optional_text(frame, "killed_by")),
+        id=plain(wire_fields.text(told, "id"), 128),
+        name=plain(wire_fields.text(told, "name", ""), 128),
+        command=plain(wire_fields.text(told, "command"), MOST_SHOWN),
+        cwd=plain(wire_fields.text(told, "cwd"), MOST_SHOWN),
+        actor=plain(wire_fields.text(told, "actor", ""), 128),
+        pid=wire_fields.integer(told, "pid"),
+        state="running" if wire_fields.text(told, "state") == "running" else "exited",
+        started_at=datetime.fromtimestamp(min(wire_fields.number(told, "started_at"), _LATEST), UTC),
+        duration=wire_fields.number(told, "duration"),
+        start_offset=wire_fields.integer(told, "start_offset"),
+        end_offset=wire_fields.integer(told, "end_offset"),
+        exit_code=wire_fields.optional_integer(told, "exit_code", -255),
+        signal=wire_fields.optional_integer(told, "signal"),
+        killed_by=_shown(wire_fields.optional_text(told, "killed_by")),
         observed=None if observed is None else state_of(observed),
     )
 

@@ -13,19 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base.suggestion import command
 from holdfast.base.text import plain
 from holdfast.errors import (
     BundleRefused,
     BundleUntrusted,
     InvalidArgument,
-    LiveUnsupported,
     RestoreFailed,
     SnapshotNotFound,
 )
-from holdfast.runtime.api.bundle_files import Importing
-from holdfast.runtime.api.bundle_registries import Pulling
+from holdfast.runtime.api.bundles import Incoming
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.restore.compat import choose_rung
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from holdfast.snapshots.verification import Verification
 
 SUFFIX = ".holdfast"
-RUNGS: tuple[Name, ...] = ("live", "commands", "files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,49 +135,17 @@ def thaw(
     taking_in: dict[str, Any],
 ) -> Thawed:
     """As `Thawing.thaw`; `taking_in` is for what is from elsewhere: passphrases, progress."""
-    if as_ and require and RUNGS.index(as_) > RUNGS.index(require):
-        raise InvalidArgument(f"cannot require {require} of what is thawed as {as_}", hint="leave one out")
+    choose_rung.check(as_, require, "thaw")
     snapshot, chosen_here = _found(context, source, as_, require, options, taking_in)
     ladder = snapshot.fits()
-    rung = chosen(ladder, as_, require, source)
+    rung = choose_rung.choose_rung(ladder, as_, require, verb="thaw", source=source)
     try:
         session = snapshot.restore(name, rung=rung, **chosen_here)
     except RestoreFailed as error:
-        raise RestoreFailed(str(error), hint=_instead(ladder, rung, source) or error.hint) from error
+        raise RestoreFailed(
+            str(error), hint=choose_rung.instead(ladder, rung, "thaw", source) or error.hint
+        ) from error
     return Thawed(session, snapshot, rung, ladder, snapshot.failure, tuple(snapshot.recorded()))
-
-
-def chosen(ladder: Ladder, as_: Name | None, require: Name | None, source: str) -> Name:
-    """The rung to take: the one asked for; else the best, which must not be less than what was kept. Pure.
-
-    Raises:
-        LiveUnsupported: it is not possible, or less than is required.
-    """
-    best = ladder.best.name if ladder.best is not None else None
-    wanted = as_ or best
-    least = require or as_ or ("live" if ladder.live else "files")
-    enough = wanted is not None and RUNGS.index(wanted) <= RUNGS.index(least)
-    if wanted is not None and enough and ladder.rung(wanted).possible:
-        return wanted
-    missing = as_ or least
-    reasons = ladder.rung(missing).reasons or ["nothing of it can be had on this machine"]
-    raise LiveUnsupported(
-        f"cannot thaw {plain(source, 200)} as {missing}: {'; '.join(reasons)}",
-        hint=_instead(ladder, None, source) or "nothing of it can be had on this machine",
-        findings=tuple({"rung": missing, "reason": reason} for reason in reasons),
-    )
-
-
-def _as(source: str, rung: Name) -> str:
-    return command("thaw", source, "--as", rung) or f"--as {rung}"
-
-
-def _instead(ladder: Ladder, tried: Name | None, source: str) -> str:
-    for rung in ladder.rungs:
-        if rung.possible and (tried is None or RUNGS.index(rung.name) > RUNGS.index(tried)):
-            without = ", ".join(rung.lost)
-            return f"`{_as(source, rung.name)}` is possible; without {without}"
-    return ""
 
 
 def _found(
@@ -212,18 +177,19 @@ def _found(
         # What this machine cannot do is known before anything is fetched, unless it cannot be read like this.
         with suppress(BundleRefused):
             ladder = ladder_sources.ladder(context, source, plain_http=bool(taking_in.get("plain_http")))
-            as_ = "files" if chosen(ladder, as_, require, source) == "files" else as_
+            rung = choose_rung.choose_rung(ladder, as_, require, verb="thaw", source=source)
+            as_ = "files" if rung == "files" else as_
     more: dict[str, Any] = {**options, **taking_in, "files_only": as_ == "files"}
     try:
         if file:
-            arrived = Importing(context).import_(
+            arrived = Incoming(context).import_(
                 source, **{k: v for k, v in more.items() if k != "plain_http"}
             )
         else:
-            arrived = Pulling(context).pull(source, **more)
+            arrived = Incoming(context).pull(source, **more)
         return arrived, {}
     except BundleUntrusted as error:
-        hint = error.hint.replace("--files-only", f"`{_as(source, 'files')}`")
+        hint = error.hint.replace("--files-only", f"`{choose_rung.take('thaw', source, 'files')}`")
         raise BundleUntrusted(str(error), hint=hint) from error
 
 

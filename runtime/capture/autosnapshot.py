@@ -115,8 +115,8 @@ def take(
     with turn(context, context.session_row(session_id), "capture") as row:
         kind: SnapshotKind = "live" if policy.kind == "live" else "filesystem"
         snapshot_service.capture(context, row, None, kind, None, why, thawed)
-        if TOLD in row.details:
-            context.store.keep_details(session_id, **{TOLD: None})
+        if row.details.capture_failed is not None:
+            context.store.keep_details(session_id, capture_failed=None)
     prune.expire(context, context.session_row(session_id))
 
 
@@ -126,10 +126,10 @@ def told(context: Context, session_id: str, error: HoldfastError) -> None:
         return
     try:
         row = context.session_row(session_id)
-        if row.details.get(TOLD) == error.code:
+        if row.details.capture_failed == error.code:
             return
         context.progress(f"no automatic snapshot of session {row.name}: {error}")
-        context.store.keep_details(session_id, **{TOLD: error.code})
+        context.store.keep_details(session_id, capture_failed=error.code)
         host_events.note(context, session_id, "capture_failed", why=str(error), code=error.code)
     except HoldfastError:
         return

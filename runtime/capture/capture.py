@@ -30,7 +30,9 @@ from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.lineage import parent
 from holdfast.runtime.sessions import health, identity_messages
 from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.store.row_details import Moment, SnapshotDetails
 from holdfast.snapshots import files, freeze_protocol, manifest, service, storage
+from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import Captured
 from holdfast.snapshots.link import LinkLost, Refused, Target
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
     from holdfast.runtime.store.store import Store
-    from holdfast.snapshots.failure import Failure
 
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -53,7 +54,7 @@ class _Prepared:
     root_pid: int
     token: str
     versions: dict[str, Any]
-    moment: dict[str, Any]
+    moment: SnapshotDetails
 
 
 class Taking:
@@ -101,7 +102,7 @@ class Taking:
         """Keep the files, as of one instant at which everything in the container is paused."""
         self._staging.mkdir(mode=0o700)
         self._remember()
-        moment: dict[str, Any] = {}
+        moment = SnapshotDetails()
         # Files can be kept without the supervisor, and one of an older version does not know this operation.
         with suppress(GuestError):
             moment = moment_of(GuestClient(self._run_dir).request("moment"))
@@ -218,13 +219,13 @@ class Taking:
             kernel=str(prepared.versions["kernel"]),
             machine=str(prepared.versions["machine"]),
         )
-        timing = {
-            "frozen_seconds": round(captured.frozen_seconds, 4),
-            "capture_seconds": round(captured.seconds, 4),
-            "memory_bytes": processes.memory_bytes,
-            **({"dropped": list(self._force_drop)} if self._force_drop else {}),
-            **prepared.moment,
-        }
+        timing = prepared.moment.plus(
+            frozen_seconds=round(captured.frozen_seconds, 4),
+            capture_seconds=round(captured.seconds, 4),
+            memory_bytes=processes.memory_bytes,
+        )
+        if self._force_drop:
+            timing = timing.plus(dropped=list(self._force_drop))
         about = prepared.versions.get("about")
         return self._finish(captured.image_id or self._files.keep(), processes, timing, about)
 
@@ -232,7 +233,7 @@ class Taking:
         self,
         image: str,
         processes: Processes | None,
-        timing: dict[str, Any],
+        timing: SnapshotDetails,
         about: Mapping[str, Any] | None = None,
     ) -> SnapshotRow:
         """Add digests and the manifest, and rename; from then on the snapshot exists."""
@@ -240,7 +241,7 @@ class Taking:
         try:
             if self._baseline is not None:
                 baseline.write(self._staging, self._baseline)
-                timing = {**timing, "base": self._baseline.base or ""}
+                timing = timing.plus(base=self._baseline.base or "")
             if processes is not None:
                 held = self._baseline.held if self._baseline is not None else None
                 target = Target(self._container.id, self._container.pid, processes.root_pid)
@@ -260,7 +261,7 @@ class Taking:
                 options=session.options,
                 processes=processes,
                 files=entries,
-                failure=self.row.details.get("failure"),
+                failure=of_row(self.row.details),
                 needs=requirements.by(self.context.engine, about, self._staging),
             )
             manifest.write(self._staging, kept)
@@ -271,12 +272,15 @@ class Taking:
         grown = max(
             0, self.context.engine.images.size(image) - self.context.engine.images.size(session.image)
         )
-        note = self._watch.after() if self._watch is not None else {}
+        details = SnapshotDetails({**self.row.details, **timing})
+        details = details.plus(storage=snapshot_storage.details(kept_as, grown))
+        if note := self._watch.after() if self._watch is not None else {}:
+            details = details.plus(note=note)
         ready = {
             "state": "ready",
             "image_id": image,
             "bytes": grown + kept_as.files + kept_as.own,
-            "details": {**self.row.details, **timing, **snapshot_storage.details(kept_as, grown), **note},
+            "details": details,
         }
         self._staging.rename(home.snapshots / self.row.id)
         if self._ends_session:
@@ -307,12 +311,12 @@ def new_row(
         label=label,
         snapshot_id=operation.snapshot_id or ids.new_id(),
         parent_snapshot_id=_comes_after(context.store, session),
-        details={
-            "generation": session.generation,
-            "actor": context.actor,
-            **({"auto": dict(auto)} if auto else {}),
-            **({"failure": failure.as_details()} if failure else {}),
-        },
+        details=SnapshotDetails.of(
+            generation=session.generation,
+            actor=context.actor,
+            auto=dict(auto) if auto else None,
+            failure=failure.as_details() if failure else None,
+        ),
         reason=reason or context.reason,
     )
 
@@ -332,7 +336,7 @@ def _token(frame: Frame) -> str:
     return token
 
 
-def moment_of(frame: Frame) -> dict[str, Any]:
+def moment_of(frame: Frame) -> SnapshotDetails:
     """Return where the session's journal and the output of each shell ended, for a snapshot's details.
 
     Empty if the session is of an older version.
@@ -341,15 +345,8 @@ def moment_of(frame: Frame) -> dict[str, Any]:
         ProtocolError: the reply is not valid.
     """
     if "journal_seq" not in frame.head:
-        return {}
-    offsets = Frame({"event": "moment", **wire_fields.table(frame.head.get("offsets") or {}, "offsets")})
-    moment = {
-        "journal_seq": wire_fields.integer(frame, "journal_seq"),
-        "at": wire_fields.number(frame, "at"),
-        "offsets": {
-            plain(name, 100): wire_fields.integer(offsets, name)
-            for name in list(offsets.head)[:100]
-            if name != "event"
-        },
-    }
-    return {"moment": moment}
+        return SnapshotDetails()
+    told = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
+    offsets = {plain(name, 100): wire_fields.integer(told, name) for name in list(told)[:100]}
+    seq, at = wire_fields.integer(frame, "journal_seq"), wire_fields.number(frame, "at")
+    return SnapshotDetails.of(moment=Moment(seq, at, offsets)._asdict())

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.procfs import process_stat, process_status
+
 MOST = 2000
 """The most tasks for which sampling is worth it."""
 _PROC = Path("/proc")
@@ -167,7 +169,7 @@ def clocked(look: Look, proc: Path = _PROC) -> bool:
             process = proc / pid
             if _text(process / "timers").strip():
                 return True
-            caught = _field(process, "SigCgt:")
+            caught = _field(process, b"SigCgt")
             if int(caught, 16) & _ALARMS and _text(process / "comm").strip() not in _SHELLS:
                 return True
             for fd in (process / "fd").iterdir():
@@ -179,21 +181,18 @@ def clocked(look: Look, proc: Path = _PROC) -> bool:
 
 
 def _task(pid: str, task: Path) -> tuple[str, tuple[int, str]]:
-    after = _text(f"{task}/stat").rpartition(")")[2].split()
+    after = process_stat.fields(_bytes(f"{task}/stat"))
     ran = int(_text(f"{task}/schedstat").split()[0])
     line = _text(f"{task}/syscall").strip()
-    return f"{pid} {task.name} {after[19]}", (ran, line if after[0] == "S" and endless(line) else "")
+    return f"{pid} {task.name} {int(after[19])}", (ran, line if after[0] == b"S" and endless(line) else "")
 
 
 def _inner(process: Path) -> int:
-    return int(_field(process, "NSpid:").split()[-1])
+    return int(_field(process, b"NSpid").split()[-1])
 
 
-def _field(process: Path, name: str) -> str:
-    for line in _text(process / "status").splitlines():
-        if line.startswith(name):
-            return line.removeprefix(name).strip()
-    raise ValueError(name)
+def _field(process: Path, name: bytes) -> bytes:
+    return process_status.field(_bytes(process / "status"), name)
 
 
 def _cgroup(init_pid: int, proc: Path, cgroups: Path) -> tuple[Path, Path]:
@@ -217,6 +216,10 @@ def _usage(counter: Path) -> int:
 
 
 def _text(path: str | Path) -> str:
+    return _bytes(path).decode("utf-8", "replace")
+
+
+def _bytes(path: str | Path) -> bytes:
     """Read a file of proc(5) without the overhead of text files: a sample reads dozens of them.
 
     Raises:
@@ -227,4 +230,4 @@ def _text(path: str | Path) -> str:
         parts = list(iter(lambda: os.read(descriptor, 1 << 16), b""))
     finally:
         os.close(descriptor)
-    return b"".join(parts).decode("utf-8", "replace")
+    return b"".join(parts)

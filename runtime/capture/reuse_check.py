@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
-NOTE = "note"
 LOOKS = 8
 PAUSE = 0.004
 """Seconds between two samples that must agree."""
@@ -85,7 +84,7 @@ class Watch:
             return {}
         told = {"init_pid": self._container.pid, "layer": self._layer, "traffic": self._traffic}
         told["counters"] = counters
-        return {NOTE: {**told, "look": look.encode(), "done": now, "at": self._at}}
+        return {**told, "look": look.encode(), "done": now, "at": self._at}
 
     def _awaited(self) -> None:
         """Wait until the supervisor listens again."""
@@ -125,10 +124,10 @@ def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | 
     """Return a session's last live snapshot and its supervisor's reply, if nothing has happened since."""
     try:
         last = context.store.latest_snapshot(session.id)
-        note = last.details.get(NOTE) if last is not None else None
-        if last is None or last.state != "ready" or not isinstance(note, dict):
+        note = last.details.note if last is not None else None
+        if last is None or last.state != "ready" or note is None:
             return None
-        if last.details.get("dropped"):  # it lacks the descriptors that were left out
+        if last.details.dropped:  # it lacks the descriptors that were left out
             return None
         # The container is the same if its processes are: pids with their start times.
         init_pid, supervisor = int(note["init_pid"]), int(note["done"]["supervisor_pid"])

@@ -10,12 +10,13 @@ import os
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime.capture import reuse_check
 from holdfast.runtime.capture.capture import moment_of
 from holdfast.runtime.storage.snapshot_storage import image_ref
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots import files, manifest, raw
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import Busy, Chunks
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.snapshots.manifest import Manifest
 
 STORE_LOCK_SECONDS = 0.05
-_OF_ITS_OWN = ("storage", "moment", "generation", "actor", "auto", "life", "failure")
 
 
 def share(
@@ -75,26 +75,21 @@ def share(
     if own is None:
         shutil.rmtree(staging, ignore_errors=True)
         return None
-    inherited = {key: value for key, value in last.details.items() if key not in _OF_ITS_OWN}
     spent = round(time.monotonic() - began, 4)
-    timing = {"frozen_seconds": 0.0, "capture_seconds": spent, "same_as": last.id, **moment_of(moment)}
+    details = SnapshotDetails({**last.details.inherited, **row.details, **moment_of(moment)})
+    details = details.plus(frozen_seconds=0.0, capture_seconds=spent, same_as=last.id)
+    if stored := last.details.storage:
+        shared = int(stored["own"]) + int(stored["shared"])
+        details = details.plus(storage={**stored, "own": own, "shared": shared, "besides": 0})
     ready = {
         "state": "ready",
         "image_id": last.image_id,
         "bytes": own,
-        "details": {**inherited, **row.details, **timing, **_storage(last, own)},
+        "details": details,
     }
     staging.rename(home.snapshots / row.id)
     context.store.operations.complete(operation.id, snapshots={row.id: ready})
     return context.store.snapshot(row.id)
-
-
-def _storage(last: SnapshotRow, own: int) -> dict[str, Any]:
-    known = last.details.get("storage")
-    if not isinstance(known, dict):
-        return {}
-    shared = int(known["own"]) + int(known["shared"])
-    return {"storage": {**known, "own": own, "shared": shared, "besides": 0}}
 
 
 def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:

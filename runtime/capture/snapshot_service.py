@@ -129,8 +129,8 @@ def undo_suspension(context: Context, operation: OperationRow) -> OperationState
 
 
 def _finished(context: Context, operation: OperationRow) -> bool:
-    taken = next((s for s in context.store.snapshots() if s.id == operation.snapshot_id), None)
-    session = next((s for s in context.store.sessions() if s.id == operation.session_id), None)
+    taken = context.store.find_snapshot(operation.snapshot_id)
+    session = context.store.find_session(operation.session_id)
     if taken is None or session is None:
         return False
     state = context.engine.inspect(session.container_id or "")

@@ -9,7 +9,6 @@ import time
 from typing import IO, TYPE_CHECKING
 
 from holdfast.base.text import plain
-from holdfast.engine import engine_faults
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.guest import layout
 
@@ -101,8 +100,7 @@ def put(engine: Engine, container: str, checkout: Checkout, owner: tuple[int, in
         except OSError as error:
             raise StoreError(f"cannot check out: {error.strerror or error}") from error
         file.seek(0)
-        with engine_faults.translated("put the checkout into the session"):
-            engine.client.api.put_archive(container, str(layout.WORKSPACE), file)
+        engine.unpack(container, str(layout.WORKSPACE), file, "put the checkout into the session")
     return count
 
 

@@ -14,9 +14,8 @@ from holdfast.runtime.ci.job_summary import Kept
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
-    from holdfast.runtime.api.bundle_files import Exported
-    from holdfast.runtime.api.bundle_registries import Pushed
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
 
 SUFFIX = ".holdfast"
 READABLE = "anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase"

@@ -14,7 +14,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from holdfast.base.text import plain
-from holdfast.engine import engine_faults
 from holdfast.errors import InvalidArgument, SessionError
 
 if TYPE_CHECKING:
@@ -103,11 +102,11 @@ def hand_over(engine: Engine, container: str, variables: Mapping[str, str], user
         SessionError: it cannot be written.
     """
     command = ["/bin/sh", "-c", 'umask 077; printf %s "$TEXT" > "$1"; chown "$2" "$1"', "sh", PLACE, user]
-    with engine_faults.translated("pass on variables"):
-        inside = engine.client.containers.get(container)
-        done = inside.exec_run(command, user="0:0", environment={"TEXT": script(variables)})
-    if done.exit_code != 0:
-        said = plain(done.output.decode("utf-8", "replace") if isinstance(done.output, bytes) else "", 200)
+    exit_code, output = engine.run_inside(
+        container, command, {"TEXT": script(variables)}, "pass on variables"
+    )
+    if exit_code != 0:
+        said = plain(output.decode("utf-8", "replace"), 200)
         raise SessionError(
             f"cannot pass on variables: {said}", hint="the session's image needs /bin/sh and chown"
         )

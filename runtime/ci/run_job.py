@@ -34,6 +34,7 @@ from holdfast.runtime.lifecycle.teardown import finish_removal
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.scrubbing import rules_file
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.terminal.uncook import Tail
 from holdfast.snapshots.failure import Failure
@@ -124,7 +125,7 @@ class Run:
         if self._job.keep:
             yield Session(self._context, create(self._context, name, **options))
             return
-        with carry_out(self._context, OperationKind.CI, details={"session": name}):
+        with carry_out(self._context, OperationKind.CI, details=OperationDetails.of(session=name)):
             session = Session(self._context, create(self._context, name, **options))
             yield session
             session.remove()
@@ -214,8 +215,7 @@ class Run:
             self._note(f"not captured alive: {why}")
         if frozen.snapshot is None:
             return (), why
-        snapshot, details = frozen.snapshot, frozen.snapshot.row.details
-        stood = float(details.get("frozen_seconds") or 0.0)
+        snapshot, stood = frozen.snapshot, frozen.snapshot.row.details.frozen_seconds
         self._note(f"captured: {snapshot.size / 1e6:.3g} MB, the session was frozen for {stood:.2f} s")
         try:
             kept = self._deliveries.deliver(

@@ -1,7 +1,7 @@
-"""The verbs of the command `holdfast`, and what an error becomes.
+"""The verbs of the command `holdfast`, and how errors are reported.
 
 Exit codes: 0, or that of the command run; 1 for an error, 2 for wrong usage, 75 if the command waits for
-somebody, 124 after a timeout, 130 when interrupted.
+input, 124 after a timeout, 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from holdfast.runtime.cli import (
     attach_verbs,
     capture_verbs,
     ci_verbs,
+    deprecated,
     diff_verbs,
     doctor_verbs,
     drift_verbs,
@@ -62,7 +63,7 @@ class Verbs(TyperGroup):
                 formatter.write_dl([(verb.ljust(width), line) for verb, line in lines.items()])
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb. Typer would take Ctrl-C for a quiet exit; it is an error that is to be told."""
+        """Run a verb. Report Ctrl-C as an error; Typer would exit quietly."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -162,6 +163,9 @@ app.add_typer(kernel_verbs.app, name="kernel")
 
 def call(given: list[str]) -> int:
     """Run one command line and return its exit code; every error has been shown."""
+    given, notes = deprecated.translated(given)
+    for note in notes:
+        printing.note(note)
     own = given[: given.index("--")] if "--" in given else given
     as_json = "--json" in own
     try:
@@ -184,7 +188,7 @@ def _usage(error: BaseException, *, as_json: bool) -> int:
     code = int(getattr(error, "exit_code", 2))
     message = str(getattr(error, "format_message", lambda: str(error))())
     context = getattr(error, "ctx", None)
-    if message.startswith("Usage:") and not as_json:  # a group without a verb: the help is what was wanted
+    if message.startswith("Usage:") and not as_json:  # a group without a verb: show its help
         sys.stderr.write(message + "\n")
         return code
     command = getattr(context, "command_path", "holdfast")

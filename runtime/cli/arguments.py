@@ -108,12 +108,12 @@ class Wanted:
 
 
 def wants_json(option: bool) -> bool:
-    """Whether this call is by a program."""
+    """Return whether a program makes this call, which wants JSON."""
     return option or Wanted.json
 
 
 def controller() -> Holdfast:
-    """The controller of the default home; a person sees the progress of what is slow."""
+    """Return the controller of the default home; it shows progress to a person."""
     from holdfast.runtime.cli.printing import note
 
     actor = Wanted.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
@@ -130,7 +130,7 @@ class Separated(TyperCommand):
 
 
 def command_text(words: Sequence[str], *, separated: bool) -> str:
-    """What the shell is given: one text as it is, `-` from standard input, or words quoted for it."""
+    """Return the shell's input: one text unchanged, `-` from standard input, or words quoted for it."""
     if not separated and list(words) == ["-"]:
         return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     if not separated and len(words) == 1:

@@ -17,13 +17,13 @@ def attach(
         str, typer.Option("--detach-key", metavar="NAME", help="The key that detaches, such as C-] or C-q.")
     ] = "C-]",
     view: Annotated[bool, typer.Option("--view", help="Watch only; nothing you type is passed on.")] = False,
-    take: Annotated[bool, typer.Option("--take", help="Take the shell from whoever holds it.")] = False,
+    take: Annotated[bool, typer.Option("--take", help="Take the shell even if someone holds it.")] = False,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
     """Join the session's terminal. C-] detaches; the session keeps running.
 
-    You hold the shell until you leave, if nobody else does; commands of others wait or are refused. Programs
+    If the shell is free, you hold it until you leave; commands of others wait or are refused. Programs
     work as usual, but cannot reach your terminal's clipboard or title.
     """
     found = controller().session(session)

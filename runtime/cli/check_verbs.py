@@ -17,7 +17,7 @@ _LONGEST = 48
 
 
 def check(session: Session, *, everything: bool, as_json: bool) -> int:
-    """Look, show it, and return the exit code: 0, or BLOCKED if a capture would be refused."""
+    """Check, show the report, and return the exit code: 0, or BLOCKED if a capture would be refused."""
     report = session.check()
     if as_json:
         printing.emit(report.as_dict(own=everything))
@@ -54,7 +54,7 @@ def _why(one: Resource) -> str:
 
 
 def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
-    """One row for each process: how many of each kind."""
+    """Yield one row for each process: how many resources of each kind."""
     kinds: dict[tuple[int, str], dict[str, int]] = {}
     for one in found:
         counted = kinds.setdefault((one.pid, one.command), {})
@@ -64,14 +64,14 @@ def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
         yield str(pid), _short(command), ", ".join(told) or _ALONE[next(iter(counted))]
 
 
-# Of a process that has nothing else.
+# Shown for a process that has nothing else.
 _ALONE = {
     "process": "itself",
     "stopped": "itself, stopped",
     "other_user": "itself, with ids of several users",
     "zombie": "itself, ended",
 }
-# Where the name of the kind is no noun that can be counted.
+# Kinds whose title is not a countable noun.
 _NOUNS = {
     "waiting": "event",
     "loopback": "inner connection",
@@ -103,7 +103,7 @@ def _summary(report: Survivability) -> Iterable[str]:
         f"{blocks} in the way of a live snapshot" if blocks else "nothing is in the way of a live snapshot"
     )
     yield (
-        f"{verdict}; {resets} reset in copies; looked at {report.processes} processes and "
+        f"{verdict}; {resets} reset in copies; examined {report.processes} processes and "
         f"{report.descriptors} descriptors in {report.seconds * 1000:.0f} ms"
     )
     yield (

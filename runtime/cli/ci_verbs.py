@@ -106,8 +106,8 @@ def run(
 ) -> None:
     """Run a command in a fresh session with the checkout in it; if it fails, capture the session alive.
 
-    Output as it comes. The exit code is the command's; 124 if it took too long or did nothing any more, 75 if
-    it waited for input, 130 after Ctrl-C.
+    Output appears as it is written. The exit code is the command's; 124 if it took too long or made no more
+    progress, 75 if it waited for input, 130 after Ctrl-C.
     """
     from holdfast.runtime.ci import failure_record as record
     from holdfast.runtime.ci import job_environment
@@ -121,9 +121,9 @@ def run(
     if export is not None and push is not None:
         raise InvalidArgument("cannot export and push at once", hint="choose --export DIR or --push REF")
     if plain_http and push is None:
-        raise InvalidArgument("cannot go without TLS to nowhere", hint="--plain-http is for --push")
+        raise InvalidArgument("cannot do without TLS: --plain-http needs --push", hint="add --push REF")
     if fallback not in (None, "files"):
-        raise InvalidArgument("cannot fall back to that", hint="--fallback files")
+        raise InvalidArgument("cannot fall back: --fallback accepts only `files`", hint="--fallback files")
     options: dict[str, Any] = {
         "image": image,
         "network": network,
@@ -133,7 +133,7 @@ def run(
         "pids": pids,
     }
     options |= {"user": user, "mounts": mount, "workdir": workdir}
-    packed = "gzip" if push is not None else "zstd"  # engines before Docker 23 pull no other
+    packed = "gzip" if push is not None else "zstd"  # engines before Docker 23 pull only gzip
     how: dict[str, Any] = {
         "key": key,
         "passphrase": os.environ.get(PASSPHRASE),
@@ -191,7 +191,7 @@ def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
 
 
 def as_dict(outcome: Outcome) -> dict[str, Any]:
-    """What a job came to, for programs."""
+    """Return the outcome of a job for programs."""
     return {
         "exit_code": outcome.exit_code,
         "seconds": round(outcome.seconds, 3),
@@ -217,12 +217,12 @@ def _summarize(command: str, outcome: Outcome, file: Path | None) -> None:
         try:
             with path.open("a", encoding="utf-8", errors="replace") as stream:
                 stream.write(told.markdown() + "\n")
-        except OSError as error:  # the exit code of the job is worth more
+        except OSError as error:  # the exit code of the job matters more
             printing.note(f"cannot write the summary to {path}: {error.strerror or error}")
 
 
 def _seconds(text: str, what: str) -> float:
-    """A time such as `30m`; a bare number is seconds, 0 is none."""
+    """Return the seconds of a time such as `30m`; a bare number is seconds, 0 means no limit."""
     from holdfast.runtime.store import policy
 
     if text.strip() == "0":

@@ -50,13 +50,13 @@ def events(
 
 
 def line(event: Event) -> str:
-    """An event for people."""
+    """Return an event as a line for people."""
     at = event.at.astimezone()
     return f"{event.seq}  {at:%Y-%m-%d %H:%M:%S}  {event.kind}  {event.text}"
 
 
 def moment(since: str | None, now: datetime) -> tuple[int, datetime | None]:
-    """Where to begin: behind an event, and not before a time."""
+    """Return where to begin: after an event's number, and not before a time."""
     if since is None:
         return 0, None
     if since.isascii() and since.isdecimal():
@@ -69,7 +69,7 @@ def moment(since: str | None, now: datetime) -> tuple[int, datetime | None]:
         at = datetime.fromisoformat(since)
     except ValueError:
         raise InvalidArgument(
-            f"cannot begin at '{since}': it is neither a number of an event nor a time",
+            f"cannot begin at '{since}': it is neither the number of an event nor a time",
             hint="for example `--since 42`, `--since 10m` or `--since 2026-01-31T12:00`",
         ) from None
     return 0, at.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""The verbs of `holdfast --help`: which belong together, and one line for each that tells them apart.
+"""The families of verbs in `holdfast --help`, with one line per verb that distinguishes it from all others.
 
 Pure data; what a verb does in full is its own help.
 """

@@ -1,4 +1,4 @@
-"""Verb: fits; and what `restore` does when not everything of a snapshot can be had."""
+"""Verb: fits; and what `restore` does when the machine cannot provide all of a snapshot."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, controller, snapshot_names, wants_json
+from holdfast.runtime.restore.compat.choose_rung import best, check, choose_rung
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.replay_commands import Again
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.fitness import Ladder, Name
 
 IMPOSSIBLE = 3
-"""Exit code for what cannot be had on this machine."""
-RUNGS = ("live", "commands", "files")
+"""Exit code for a rung that this machine cannot provide."""
 
 As = Annotated[
     str | None,
@@ -31,20 +31,28 @@ As = Annotated[
     ),
 ]
 Require = Annotated[
-    str | None, typer.Option("--require", metavar="RUNG", help="Exit with 3 if this is not possible here.")
+    str | None,
+    typer.Option("--require", metavar="RUNG", help="Take the best that is possible, but at least this."),
+]
+RunCommands = Annotated[
+    bool, typer.Option("--run-commands", help="With --as commands: run them as well, in order.")
+]
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SNAPSHOT|FILE|REFERENCE",
+        help="A snapshot, an exported file or a registry reference.",
+        autocompletion=snapshot_names,
+    ),
 ]
 
 
 def fits(
-    snapshot: Annotated[
-        str,
-        typer.Argument(
-            metavar="SNAPSHOT|FILE|REFERENCE",
-            help="A snapshot, an exported file or a registry reference.",
-            autocompletion=snapshot_names,
-        ),
-    ],
-    require: Require = None,
+    snapshot: Source,
+    require: Annotated[
+        str | None,
+        typer.Option("--require", metavar="RUNG", help="Exit with 3 if not at least this is possible here."),
+    ] = None,
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="The registry uses HTTP without TLS.")
     ] = False,
@@ -57,7 +65,7 @@ def fits(
         printing.emit(found.as_dict())
     else:
         _show(found)
-    if not (found.best if wanted is None else found.rung(wanted).possible):
+    if best(found, wanted or "files") is None:
         raise typer.Exit(IMPOSSIBLE)
 
 
@@ -71,22 +79,26 @@ def restore(
     allow: Sequence[str],
     as_json: bool,
 ) -> Session:
-    """Restore what was asked for. What cannot be had here is an error, and exit code 3."""
+    """Restore the requested rung. One this machine cannot provide is an error, with exit code 3."""
     wanted, least = rung(as_), rung(require)
-    if wanted and least and RUNGS.index(wanted) > RUNGS.index(least):
-        raise InvalidArgument(f"cannot require {least} of what is restored as {wanted}", hint="leave one out")
-    if wanted is None and least is not None:
-        # Less than all of it is never taken unasked, so to require less than all is to want all.
-        wanted = "live" if least == "live" or snapshot.kind == "live" else "files"
+    check(wanted, least, "restore")
     try:
+        if least is not None and wanted is None:
+            wanted = choose_rung(snapshot.fits(), None, least, verb="restore", source=snapshot.name)
         return snapshot.restore(name, rung=wanted, network=network, allow=allow)
     except LiveUnsupported as error:
         printing.fail(error, as_json=as_json)
         raise typer.Exit(IMPOSSIBLE) from error
 
 
+def check_commands(as_: str | None, *, run: bool) -> None:
+    """Raise InvalidArgument if commands are to be run that nobody asked to have."""
+    if run and as_ != "commands":
+        raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
+
+
 def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list[Again]:
-    """Run what was recorded once more, and say what each came to."""
+    """Run the recorded commands again, and report the outcome of each."""
     from holdfast.runtime.api import replay_commands
 
     def told(one: Again) -> None:
@@ -98,7 +110,11 @@ def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list
 
 
 def rung(name: str | None) -> Name | None:
-    """The rung of that name. Raises InvalidArgument."""
+    """Return a name that is a rung, or None.
+
+    Raises:
+        InvalidArgument: there is no such rung.
+    """
     match name:
         case None | "live" | "commands" | "files":
             return name

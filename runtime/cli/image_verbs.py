@@ -23,8 +23,8 @@ def build(
     from holdfast.runtime.egress import home_file
 
     holdfast = controller()
-    client = holdfast.engine.client
-    made = [(each, images.ensure(client, each, printing.note)) for each in kind or images.ALWAYS]
+    known = holdfast.engine.images
+    made = [(each, images.ensure(known, each, printing.note)) for each in kind or images.ALWAYS]
     for place in home_file.refresh(holdfast.home).found:
         printing.note(f"network: packages come from {place}, which is opened for sessions")
     if wants_json(json):
@@ -39,7 +39,7 @@ def ls(json: Json = False) -> None:
     """List images."""
     from holdfast.images import build as images
 
-    found = images.list_images(controller().engine.client)
+    found = images.list_images(controller().engine.images)
     if wants_json(json):
         printing.emit(
             [

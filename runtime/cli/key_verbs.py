@@ -34,7 +34,7 @@ def new(
         )
     made = _keys().new(name, secret)
     if not wants_json(json):
-        printing.note(f"where it is to count: `holdfast key trust {made.public}`")
+        printing.note(f"to trust it elsewhere: `holdfast key trust {made.public}`")
     _tell(made, as_json=wants_json(json))
 
 

@@ -60,10 +60,10 @@ def lease(
 
 
 def duration(text: str) -> float:
-    """Seconds of a time such as 90, 90s, 10m, 2h.
+    """Return the seconds of a time such as 90, 90s, 10m, 2h.
 
     Raises:
-        InvalidArgument: it is none.
+        InvalidArgument: it is not a time.
     """
     seconds = parse_duration(text)
     if not seconds:

@@ -15,7 +15,7 @@ from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, Reason, SessionRef, SnapshotRef, controller, wants_json
 
 WIDE = 120
-"""Columns of a tree that nobody looks at in a terminal."""
+"""Columns of a tree that is not shown in a terminal."""
 
 
 def snapshots(

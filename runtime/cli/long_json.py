@@ -1,4 +1,4 @@
-"""Writes one JSON object with a long text in it piece by piece: in memory it is once, as the bytes it was.
+"""One JSON object with a long text, written piece by piece: memory holds the text once, as its bytes.
 
 A JSON string is escaped character by character (RFC 8259, section 7), so pieces of it are.
 """
@@ -18,16 +18,16 @@ PIECE = 3 << 16
 
 
 def emit(value: Mapping[str, Any], name: str, data: bytes) -> None:
-    """Write an object on standard output: what is in `value`, and `data` as text under `name`.
+    """Write an object to standard output: the items of `value`, and `data` as text under `name`.
 
-    Where the bytes are no UTF-8 they are there as they are, too, in base64 as `<name>_base64`.
+    If the bytes are not UTF-8, `<name>_base64` also has them in base64.
     """
     for piece in pieces(value, name, data):
         sys.stdout.write(piece)
 
 
 def pieces(value: Mapping[str, Any], name: str, data: bytes) -> Iterator[str]:
-    """The text of such an object and a newline, in order."""
+    """Yield the text of such an object and a newline, in order."""
     yield printable_json.dumps(dict(value))[:-1]
     yield ", " * bool(value) + f'"{name}": "'
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -1,8 +1,8 @@
-"""Where the command `holdfast` begins and ends as a process.
+"""The start and end of the process of the command `holdfast`.
 
 Signals first: until the verbs are imported, Ctrl-C ends the process without a traceback; from then on SIGINT,
-SIGTERM and SIGHUP all unwind it, so that what was begun is undone. That is so however it was started: scripts
-start what they put in the background with SIGINT ignored. Only nohup is obeyed, which says what it wants.
+SIGTERM and SIGHUP all unwind it, so that unfinished work is undone. That holds however it was started:
+scripts start background commands with SIGINT ignored. Only nohup is obeyed, because it is explicit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def run() -> None:
     """Run the command line of this process and end the process."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it hides how programs end that are run from here
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, it hides how child processes end
     from holdfast.runtime.cli import app, printing
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -21,7 +21,7 @@ _KINDS = {
     "domains": "its domains, over HTTP and HTTPS through the gateway, and nothing else",
 }
 SHOWN = 20
-"""Refused destinations that a person is shown."""
+"""Most refused destinations shown to a person."""
 
 
 def network(
@@ -59,7 +59,7 @@ def network(
 
 
 def lines(reached: Reach, now: datetime) -> list[str]:
-    """What is shown to a person. Pure."""
+    """Return the text shown to a person. Pure."""
     found = [f"reaches   {_KINDS[reached.network]}"]
     secrets = [f"{name} for {', '.join(hosts)}" for name, hosts in reached.secrets]
     for what, items in (

@@ -1,4 +1,4 @@
-"""How the command line speaks: to people, to programs, and about errors.
+"""Output of the command line: for people, for programs, and errors.
 
 Text of guests and people is stripped of control characters before it is shown.  Rich is imported only where
 a table or a tree is drawn.
@@ -30,23 +30,23 @@ _PLAIN = re.compile(rb"[\t\n\r -~]*")
 
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-    """One JSON value on standard output."""
+    """Write one JSON value to standard output."""
     say(printable_json.dumps(value))
 
 
 def say(text: str) -> None:
-    """A line on standard output."""
+    """Write a line to standard output."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
-    """A line about what goes on, on standard error."""
+    """Write a progress line to standard error."""
     sys.stderr.write(f"holdfast: {plain(text)}\n")
     sys.stderr.flush()
 
 
 def fail(error: HoldfastError, *, as_json: bool) -> None:
-    """An error on standard error: a line and a hint, or one JSON object."""
+    """Write an error to standard error: a line and a hint, or one JSON object."""
     more = {"findings": list(error.findings)} if isinstance(error, LiveUnsupported | SecretsFound) else {}
     report(error.code, str(error), error.hint, as_json=as_json, more=more)
 
@@ -54,7 +54,7 @@ def fail(error: HoldfastError, *, as_json: bool) -> None:
 def report(
     code: str, message: str, hint: str, *, as_json: bool, more: Mapping[str, Any] | None = None
 ) -> None:
-    """What went wrong, on standard error; `more` for programs only."""
+    """Write a failure to standard error; `more` is for programs only."""
     if as_json:
         body = {"code": code, "message": plain(message), "hint": plain(hint, 2000), **(more or {})}
         sys.stderr.write(printable_json.dumps({"error": body}) + "\n")
@@ -68,8 +68,8 @@ def report(
 def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[Callable[[bytes], None]]:
     """Write what a guest's programs print, on standard output if no other file is given, at once.
 
-    A program that reads gets the bytes as they are. A terminal gets what is safe of them (`safe_output.py`),
-    unless they are wanted `raw`, and is put back at the end as a shell expects it.
+    A program gets the bytes unchanged. A terminal gets the safe part of them (`safe_output.py`), unless `raw`
+    is set, and is reset at the end to the state a shell expects.
     """
     to = file or sys.stdout
     if raw or not to.isatty():
@@ -80,7 +80,7 @@ def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[C
     def show(data: bytes) -> None:
         nonlocal safe
         if safe is None and not _PLAIN.fullmatch(data):
-            # What most commands print needs no filter, and not the milliseconds that loading it takes.
+            # Most output needs no filter, nor the milliseconds that loading it takes.
             from holdfast.runtime.terminal.safe_output import SafeOutput
 
             safe = SafeOutput(encoding=to.encoding)
@@ -100,14 +100,14 @@ def _write(file: TextIO, data: bytes) -> None:
 
 
 def mute() -> None:
-    """After a broken pipe: nothing more may be written, not even by the interpreter at its end."""
+    """Discard standard output after a broken pipe, including what the interpreter writes at its end."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
 
 
 def session(value: Session) -> dict[str, Any]:
-    """A session for programs."""
+    """Return a session for programs."""
     return {
         "id": value.id,
         "name": value.name,
@@ -116,13 +116,13 @@ def session(value: Session) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "parent_snapshot_id": value.parent_snapshot_id,
         "generation": value.row.generation,
-        "verification": value.row.details.get("verification"),
-        "hooks": value.row.details.get("hooks") or [],
+        "verification": value.row.details.verification,
+        "hooks": value.row.details.hooks,
     }
 
 
 def snapshot(value: Snapshot) -> dict[str, Any]:
-    """A snapshot for programs."""
+    """Return a snapshot for programs."""
     return {
         "id": value.id,
         "name": value.name,
@@ -136,17 +136,12 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "reason": value.reason,
         "pinned": value.pinned,
-        "actor": value.row.details.get("actor"),
-        "auto": value.row.details.get("auto"),
-        "failure": value.row.details.get("failure"),
-        "generation": value.row.details.get("generation"),
-        # Seconds; of one that is live. Of a session that did not change since the last one: 0.
-        "frozen_seconds": value.row.details.get("frozen_seconds"),
+        **value.row.details.listed,
     }
 
 
 def exec_result(value: ExecResult) -> dict[str, Any]:
-    """The result of a command for programs, but for its output."""
+    """Return the result of a command for programs, without its output."""
     return {
         "command_id": value.command_id,
         "exit_code": value.exit_code,
@@ -168,7 +163,7 @@ def exec_result(value: ExecResult) -> dict[str, Any]:
 
 
 def cell_result(value: CellResult) -> dict[str, Any]:
-    """The result of a cell for programs."""
+    """Return the result of a cell for programs."""
     error = value.error
     return {
         "status": value.status,
@@ -189,7 +184,7 @@ def cell_result(value: CellResult) -> dict[str, Any]:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table for people: as wide as it needs to be where nobody looks at it."""
+    """Write a table for people; outside a terminal it is as wide as it needs to be."""
     from rich.table import Table
     from rich.text import Text
 
@@ -202,14 +197,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def console() -> Console:
-    """Rich's console on standard output."""
+    """Return Rich's console on standard output."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 4000, highlight=False)
 
 
 def size(count: int) -> str:
-    """Bytes for people: three digits and a unit."""
+    """Return a number of bytes for people: three digits and a unit."""
     amount = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000:
@@ -219,12 +214,12 @@ def size(count: int) -> str:
 
 
 def image(ref: str) -> str:
-    """An image by its tag, or by the first digits of its id."""
+    """Return an image's tag, or the first digits of its id."""
     return ref[7:19] if ref.startswith("sha256:") else ref
 
 
 def ago(moment: datetime, now: datetime) -> str:
-    """How long ago, in the largest whole unit."""
+    """Return how long ago a time was, in the largest whole unit."""
     seconds = max(0, int((now - moment).total_seconds()))
     for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= length:

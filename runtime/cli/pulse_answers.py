@@ -15,11 +15,11 @@ from holdfast.runtime.cli.pulse_text import (
     short,
     socket_line,
 )
-from holdfast.runtime.pulse.pulse import File, Listener, Port, Pulse
+from holdfast.runtime.pulse.pulse import AskedFile, Listener, Port, Pulse
 
 
 def port(found: Port) -> Iterator[str]:
-    """Who listens, and whether it answers."""
+    """Return the lines on a port's listeners, and whether they answer."""
     if not found.listeners:
         yield f"port {found.port}: nothing listens"
     for listener in found.listeners:
@@ -51,7 +51,7 @@ def _listener(number: int, listener: Listener) -> str:
 
 
 def process(pulse: Pulse, pid: int) -> Iterator[str]:
-    """Everything about one process."""
+    """Return the lines on one process."""
     found, detail = pulse.process(pid), pulse.detail
     if found is None:
         yield f"process {pid}: there is none"
@@ -89,8 +89,8 @@ def _table(name: str, values: Mapping[str, int]) -> str:
     return f"  {name}: {told or 'not known'}"
 
 
-def file(found: File, pulse: Pulse) -> Iterator[str]:
-    """What a file is, and who has it open."""
+def file(found: AskedFile, pulse: Pulse) -> Iterator[str]:
+    """Return the lines on a file, and which processes have it open."""
     if found.exists:
         when = datetime.fromtimestamp(found.modified or 0, UTC).isoformat(timespec="seconds")
         about = f"{found.kind}, {size(found.size or 0)}, changed {when}"

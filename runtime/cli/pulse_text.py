@@ -25,7 +25,7 @@ STATES = {"running": "R", "sleeping": "S", "disk": "D", "stopped": "T", "traced"
 
 
 def whole(pulse: Pulse, *, width: int | None = None, most: int = MOST_PROCESSES) -> list[str]:
-    """The whole of it, in lines of at most `width` characters."""
+    """Return the whole report, in lines of at most `width` characters."""
     lines = [_head(pulse)]
     if pulse.limits is not None:
         lines.append(_limits(pulse.limits))
@@ -39,12 +39,12 @@ def whole(pulse: Pulse, *, width: int | None = None, most: int = MOST_PROCESSES)
 
 
 def short(text: str, most: int) -> str:
-    """The beginning of a text."""
+    """Return the beginning of a text."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def seconds(count: float) -> str:
-    """A duration in its largest whole unit."""
+    """Return a duration in its largest whole unit."""
     for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if count >= length:
             return f"{int(count // length)} {unit}"
@@ -58,7 +58,7 @@ def _head(pulse: Pulse) -> str:
         parts.append(f"up {seconds(pulse.uptime)}")
     if lineage.parent_snapshot:
         parts.append(f"generation {lineage.generation}, from snapshot {lineage.parent_snapshot}")
-    return " · ".join([*parts, f"looked for {pulse.took * 1000:.0f} ms"])
+    return " · ".join([*parts, f"took {pulse.took * 1000:.0f} ms"])
 
 
 def _limits(limits: Limits) -> str:
@@ -100,7 +100,7 @@ def _terminal(terminal: Terminal, now: float) -> Iterator[str]:
 
 
 def _kernel(kernel: Kernel, now: float) -> str:
-    # Of an idle one there is no more to say; a busy one computes, sleeps, or waits for an answer.
+    # An idle kernel needs no more; a busy one computes, sleeps, or waits for an answer.
     does = kernel.state if kernel.state != "busy" else f"busy, {kernel.observed.told(now)}"
     head = f"kernel {kernel.name}: {does} · cell {kernel.execution_count}"
     found = kernel.variables
@@ -128,7 +128,7 @@ def _variable(row: Variable) -> str:
 
 
 def processes(pulse: Pulse, most: int) -> Iterator[str]:
-    """The tree; of one that is too large, what is no child of anything that was cut."""
+    """Return the tree; if it is too large, without the children of processes that were cut."""
     yield f"{'PID':>6} {'USER':8} S {'CPU%':>5} {'MEM':>7} {'AGE':>7}  COMMAND"
     rows, named = list(pulse.tree()), set[Origin | None]()
     for depth, process in rows[:most]:
@@ -141,7 +141,7 @@ def processes(pulse: Pulse, most: int) -> Iterator[str]:
 
 
 def process_line(process: Process, depth: int = 0, *, by: bool = True) -> str:
-    """One of them, with what started it if that is a command, cell or task."""
+    """Return the line of a process, with the command, cell or task that started it."""
     state = STATES.get(process.state, process.state[:1].upper())
     origin, begun = process.origin, ""
     if by and origin is not None and origin.kind in ("command", "cell", "task"):
@@ -168,7 +168,7 @@ def _sockets(pulse: Pulse) -> Iterator[str]:
 
 
 def socket_line(socket: Socket, pulse: Pulse) -> str:
-    """One of the internet's, and whose it is."""
+    """Return the line of an internet socket, with its owners."""
     local = _place(socket.local, socket.local_port)
     where = (
         f"listens {local}" if socket.listening else f"{local} - {_place(socket.remote, socket.remote_port)}"
@@ -188,7 +188,7 @@ def _named(process: Process | None, pid: int) -> str:
 
 
 def _files(pulse: Pulse) -> Iterator[str]:
-    # What somebody writes, locks or has deleted; a file that is only read says little.
+    # Files being written, locked or deleted; a file that is only read says little.
     found = [each for each in pulse.files if each.locks or each.deleted or "w" in each.access]
     found = [each for each in found if each.kind in ("file", "memory") and not _ours(each, pulse)]
     if found:
@@ -207,7 +207,7 @@ def _ours(file: OpenFile, pulse: Pulse) -> bool:
 
 
 def file_line(file: OpenFile, pulse: Pulse) -> str:
-    """One open file: how, how far, locks, and whose."""
+    """Return the line of an open file: access, offset, locks, and owner."""
     parts = [f"{file.access} at {file.offset} of {'?' if file.size is None else file.size}"]
     parts += [f"{lock.mode} lock ({lock.kind})" for lock in file.locks]
     parts += ["deleted"] * file.deleted

@@ -1,7 +1,7 @@
 """Verb: pulse.
 
-Exit codes: 0; 1 if nobody listens at the port, there is no such process, or nobody has the file open, or the
-session does not run; 3 if somebody listens at the port and does not answer.
+Exit codes: 0; 1 if no process listens at the port, there is no such process, no process has the file open, or
+the session does not run; 3 if a process listens at the port and does not answer.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 
 def pulse(
     session: SessionRef,
-    port: Annotated[int | None, typer.Option(help="Who listens on this port, and does it answer?")] = None,
-    pid: Annotated[int | None, typer.Option(help="Everything about this process.")] = None,
-    file: Annotated[str | None, typer.Option(metavar="PATH", help="Who has this file open?")] = None,
+    port: Annotated[int | None, typer.Option(help="Show who listens here, and whether it answers.")] = None,
+    pid: Annotated[int | None, typer.Option(help="Show everything about this process.")] = None,
+    file: Annotated[str | None, typer.Option(metavar="PATH", help="Show who has this file open.")] = None,
     files: Annotated[bool, typer.Option("--files", help="List every open file of every process.")] = False,
     disk: Annotated[bool, typer.Option("--disk", help="Include what was written since the image.")] = False,
     since: Annotated[
@@ -47,7 +47,7 @@ def pulse(
     """Show what is going on in a session: processes, files, sockets, terminals, kernels, limits."""
     if sum(each is not None for each in (port, pid, file)) + watch > 1:
         raise InvalidArgument(
-            "cannot look at several things at once", hint="give one of --port, --pid, --file and --watch"
+            "cannot show several things at once", hint="give one of --port, --pid, --file and --watch"
         )
     found, as_json = controller().session(session), wants_json(json)
     try:
@@ -98,14 +98,14 @@ def _process(session: Session, pid: int, *, as_json: bool) -> None:
     process = found.process(pid)
     if as_json:
         about = _only(found, pid).as_dict()
-        printing.emit({**about, "process": process and dataclasses.asdict(process)})
+        printing.emit({**about, "process": process and process.model_dump()})
     else:
         printing.say("\n".join(pulse_answers.process(found, pid)))
     raise typer.Exit(1 if process is None else 0)
 
 
 def _only(pulse: Pulse, pid: int) -> Pulse:
-    """What concerns one process, its children among the processes."""
+    """Return the report limited to one process and its children."""
     return dataclasses.replace(
         pulse,
         processes=tuple(each for each in pulse.processes if pid in (each.pid, each.ppid)),
@@ -122,16 +122,16 @@ def _file(session: Session, path: str, *, as_json: bool) -> None:
     assert found.file is not None
     if as_json:
         users = {each.pid for each in found.file.opened}
-        known = [dataclasses.asdict(each) for each in found.processes if each.pid in users]
+        known = [each.model_dump() for each in found.processes if each.pid in users]
         about = {"id": session.id, "name": session.name, "processes": known}
-        printing.emit({**about, **dataclasses.asdict(found.file)})
+        printing.emit({**about, **found.file.as_dict()})
     else:
         printing.say("\n".join(pulse_answers.file(found.file, found)))
     raise typer.Exit(0 if found.file.opened else 1)
 
 
 def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -> None:
-    """Look until a person has seen enough, which is not an error."""
+    """Refresh until Ctrl-C, which is not an error here."""
     from holdfast.runtime.cli import pulse_text
 
     in_place = sys.stdout.isatty() and not as_json
@@ -160,7 +160,7 @@ def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -
 
 
 def _not_running(session: Session, error: SessionError, *, as_json: bool) -> None:
-    """What the store knows of a session that does not run."""
+    """Show what the store knows of a session that does not run."""
     from holdfast.runtime.api.pulse_calls import lineage
 
     known = lineage(session.row)

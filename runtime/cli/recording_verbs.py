@@ -36,7 +36,7 @@ def replay(
 ) -> None:
     """Play back what the session's terminal showed, or write it as an asciinema recording.
 
-    While it plays, space pauses and q ends. Without a terminal all of it is written at once.
+    While it plays, space pauses and q ends. Without a terminal everything is written at once.
     """
     holdfast = controller()
     found = holdfast.session(session)

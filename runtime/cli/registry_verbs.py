@@ -19,9 +19,10 @@ from holdfast.runtime.cli.transfer_verbs import (
     Label,
     Memory,
     OpeningPassphrase,
-    RefuseSecrets,
+    PlainHttp,
     Secrets,
     WithPassphrase,
+    about,
     arrived,
     bar,
     bundle_passphrase,
@@ -29,12 +30,8 @@ from holdfast.runtime.cli.transfer_verbs import (
     notes,
     opening_passphrase,
 )
-from holdfast.runtime.transfer import bundle_trust
 
 Reference = Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag]")]
-PlainHttp = Annotated[
-    bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
-]
 
 
 def push(
@@ -46,7 +43,6 @@ def push(
     passphrase: WithPassphrase = False,
     plain_http: PlainHttp = False,
     secrets: Secrets = None,
-    refuse_secrets: RefuseSecrets = False,
     json: Json = False,
 ) -> None:
     """Send a snapshot to a registry, skipping what is already there."""
@@ -57,15 +53,13 @@ def push(
             key=key,
             passphrase=os.environ.get(PASSPHRASE),
             compression=compression,
-            secrets="refuse" if refuse_secrets else secrets,
+            secrets=secrets,
             encrypt_to=encrypt_to or (),
             bundle_passphrase=secret,
             plain_http=plain_http,
             progress=progress,
         )
-    notes(done.warnings, encrypted=bool(secret or encrypt_to))
-    if done.new_key:
-        printing.note(bundle_trust.made(done.signed_by))
+    notes(done, encrypted=bool(secret or encrypt_to))
     if wants_json(json):
         printing.emit(
             {
@@ -74,11 +68,7 @@ def push(
                 "pinned": done.pinned,
                 "bytes": done.bytes,
                 "sent": done.sent,
-                "signed_by": done.signed_by,
-                "new_key": done.new_key,
-                "warnings": list(done.warnings),
-                "findings": [one.as_dict() for one in done.findings],
-                "scrubbed": dict(done.scrubbed),
+                **about(done),
             }
         )
     else:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from holdfast.runtime.flaky.spread import Run, Spread
 
 FLAKY = 5
-"""Exit code if runs from the same moment ended differently."""
+"""Exit code if runs from the same snapshot ended differently."""
 NUMBERS = 12
-"""Runs of a kind that are listed."""
+"""Most runs listed per kind."""
 DIFFERENCES = 4
-"""Kinds whose first difference is shown; programs are told all."""
+"""Most kinds whose first difference is shown; programs get all."""
 
 Command = Annotated[
     list[str],
@@ -71,7 +71,7 @@ def retry(
     name: Annotated[str | None, typer.Option("--name", help="Name the copies NAME-1, NAME-2, …")] = None,
     json: Json = False,
 ) -> None:
-    """Run a command many times from one moment, each time in its own copy, and compare the outcomes.
+    """Run a command many times from one snapshot, each time in its own copy, and compare the outcomes.
 
     Exit code 0 if all runs ended alike, 5 if they differ.
     """
@@ -140,7 +140,7 @@ def bisect(
 
 
 def _moment(holdfast: Holdfast, source: str) -> tuple[Snapshot, bool]:
-    """The snapshot that is meant; of a session, one is taken."""
+    """Return the named snapshot; for a session, take one."""
     try:
         return holdfast.snapshot(source), False
     except SnapshotNotFound as missing:
@@ -164,7 +164,7 @@ def _retried(snapshot: Snapshot, series: Series, *, as_json: bool) -> Spread:
 
 
 def show(spread: Spread) -> None:
-    """For people: the verdict, the kinds, where they part, and what was kept."""
+    """Show people the verdict, the kinds, where they differ, and which runs were kept."""
     printing.say(spread.text)
     if len(spread.runs) < spread.asked:
         printing.say(f"  {len(spread.runs)} of {spread.asked} runs; the others were not needed")

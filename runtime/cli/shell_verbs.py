@@ -83,7 +83,7 @@ def exec_(
         with printing.guest_output(raw=raw) as show:
             result = found.exec(text, **how, on_bytes=show)
     except BrokenPipeError:
-        found.interrupt(patience=0)  # nobody reads on: what still writes would hold the shell for ever
+        found.interrupt(patience=0)  # without a reader, a writing command would hold the shell forever
         raise
     if result.timed_out:
         printing.note(f"the command was interrupted after {timeout:g} s")
@@ -91,7 +91,7 @@ def exec_(
 
 
 def _checked(found: Session, text: str, *, as_json: bool) -> int:
-    """Tell what bash makes of a text that is not run, and return the exit code bash has for it."""
+    """Report whether bash can parse a text, without running it, and return bash's exit code for it."""
     checked = found.check_syntax(text)
     if as_json:
         printing.emit({"id": found.id, "name": found.name, **checked.as_dict()})
@@ -108,8 +108,8 @@ def wait(
             metavar="ID", help="Id of a command, or id or name of a task (default: the running command)."
         ),
     ] = None,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="S", help="Stop waiting after this many seconds.")
+    patience: Annotated[
+        float | None, typer.Option("--patience", metavar="S", help="Stop waiting after this many seconds.")
     ] = None,
     through: Annotated[
         bool, typer.Option("--wait", help="Keep waiting even while it waits for an answer.")
@@ -125,19 +125,19 @@ def wait(
     known = [] if command is None else found.tasks()
     with _shown(as_json=wants_json(json), raw=raw) as show:
         if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
-            result = found.task(command).wait(on_bytes=show, wait=through, patience=timeout)
+            result = found.task(command).wait(on_bytes=show, wait=through, patience=patience)
         else:
-            result = found.join(name, wait=through, patience=timeout, on_bytes=show)
+            result = found.join(name, wait=through, patience=patience, on_bytes=show)
     raise typer.Exit(_told(found, result, as_json=wants_json(json)))
 
 
 def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[bytes], None] | None]:
-    """Where output goes as it comes: nowhere for programs, who get it with the result."""
+    """Return where to write output as it arrives; programs get it with the result instead."""
     return nullcontext() if as_json else printing.guest_output(raw=raw)
 
 
 def _told(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
-    """Tell what a command came to, apart from its output, and return the exit code."""
+    """Report the outcome of a command, apart from its output, and return the exit code."""
     if as_json:
         told = {"id": found.id, "name": found.name, **printing.exec_result(result)}
         long_json.emit(told, "output", result.output)
@@ -174,7 +174,7 @@ def _note_running(found: Session, result: ExecResult) -> None:
     from holdfast.runtime.guest_rpc.wait_state import advice
 
     if result.output and not result.output.endswith(b"\n"):
-        sys.stderr.write("\n")  # behind a prompt
+        sys.stderr.write("\n")  # end the line of a prompt
     shell = found.shell()
     mine = shell.command_id == result.command_id
     state = result.waiting or (shell.observed if mine else None)

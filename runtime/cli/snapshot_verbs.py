@@ -78,16 +78,13 @@ def restore(
     name: NameOption = None,
     as_: fitness_verbs.As = None,
     require: fitness_verbs.Require = None,
-    run_commands: Annotated[
-        bool, typer.Option("--run-commands", help="With --as commands: run them as well, in order.")
-    ] = False,
+    run_commands: fitness_verbs.RunCommands = False,
     network: Network = None,
     allow: Allow = None,
     json: Json = False,
 ) -> None:
     """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
-    if run_commands and as_ != "commands":
-        raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
+    fitness_verbs.check_commands(as_, run=run_commands)
     found, as_json = controller().snapshot(snapshot), wants_json(json)
     made = fitness_verbs.restore(
         found, name, as_, require, network=network, allow=allow or (), as_json=as_json

@@ -20,7 +20,7 @@ TaskRef = Annotated[
 
 
 def detach(session: Session, command: str, name: str | None, lease_wait: float | None, *, json: bool) -> None:
-    """Start a task and say its id."""
+    """Start a task and print its id."""
     made = session.detach(command, name=name, lease_wait=lease_wait)
     if json:
         printing.emit({**made.info().as_dict(), "session": session.name})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.base.suggestion import command
-from holdfast.errors import InvalidArgument, LiveUnsupported
+from holdfast.errors import LiveUnsupported
 from holdfast.runtime.cli import fitness_verbs, printing
 from holdfast.runtime.cli.arguments import (
     Allow,
@@ -17,12 +17,12 @@ from holdfast.runtime.cli.arguments import (
     NameOption,
     Network,
     controller,
-    snapshot_names,
     wants_json,
 )
 from holdfast.runtime.cli.transfer_verbs import (
     PASSPHRASE,
     OpeningPassphrase,
+    PlainHttp,
     bar,
     given,
     opening_passphrase,
@@ -33,42 +33,21 @@ if TYPE_CHECKING:
 
 
 def thaw(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SNAPSHOT|FILE|REFERENCE",
-            help="A snapshot, an exported file or a registry reference.",
-            autocompletion=snapshot_names,
-        ),
-    ],
-    as_: Annotated[
-        str | None,
-        typer.Option(
-            "--as",
-            metavar="RUNG",
-            help="Take this: `live`; `commands` (files and a script of the recorded commands); `files`.",
-        ),
-    ] = None,
-    require: Annotated[
-        str | None,
-        typer.Option("--require", metavar="RUNG", help="Take the best that is possible, but at least this."),
-    ] = None,
+    source: fitness_verbs.Source,
+    as_: fitness_verbs.As = None,
+    require: fitness_verbs.Require = None,
     name: NameOption = None,
     memory: Annotated[str | None, typer.Option(help="Memory limit, such as 512m or 4g.")] = None,
     cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
     network: Network = None,
     allow: Allow = None,
     passphrase: OpeningPassphrase = False,
-    plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
-    ] = False,
+    plain_http: PlainHttp = False,
     attach: Annotated[
         bool | None,
         typer.Option("--attach/--no-attach", help="Join its terminal afterwards (default if yours is one)."),
     ] = None,
-    run_commands: Annotated[
-        bool, typer.Option("--run-commands", help="With --as commands: run them as well, in order.")
-    ] = False,
+    run_commands: fitness_verbs.RunCommands = False,
     json: Json = False,
 ) -> None:
     """Start a session from a captured failure, and join it where it failed.
@@ -78,13 +57,12 @@ def thaw(
     from holdfast.runtime.api.thawing import told
 
     as_json = wants_json(json)
-    if run_commands and as_ != "commands":
-        raise InvalidArgument("cannot run commands without --as commands", hint="add it, or leave them")
+    fitness_verbs.check_commands(as_, run=run_commands)
     secret = opening_passphrase(ask=passphrase)
     options = given(memory=memory, cpus=cpus, network=network, allow=allow)
     with controller() as holdfast:
         try:
-            with bar("taking it in") as progress:
+            with bar("importing") as progress:
                 done = holdfast.thaw(
                     source,
                     as_=fitness_verbs.rung(as_),
@@ -118,7 +96,7 @@ def thaw(
 
 
 def as_dict(done: Thawed) -> dict[str, Any]:
-    """What was thawed, for programs."""
+    """Return a thawed failure for programs."""
     debugger = done.debugger
     return {
         **printing.session(done.session),
@@ -126,7 +104,7 @@ def as_dict(done: Thawed) -> dict[str, Any]:
         "reasons": list(done.reasons),
         "lost": list(done.lost),
         "ladder": done.ladder.as_dict(),
-        "snapshot": printing.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.get("origin")},
+        "snapshot": printing.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.origin},
         "failure": None if done.failure is None else done.failure.as_details(),
         "debugger": None if debugger is None else debugger.model_dump(mode="json"),
         "attach": how(done),
@@ -135,20 +113,20 @@ def as_dict(done: Thawed) -> dict[str, Any]:
 
 
 def how(done: Thawed) -> list[str]:
-    """The commands by which one goes on looking."""
+    """Return the commands to continue with."""
     name, debugger = done.session.name, done.debugger
     if debugger is not None and debugger.task:
         task = debugger.task
         found = [command("output", name, "-f", task), command("send", name, "--task", task, "-e", "TEXT")]
         return [each for each in found if each] if not task.startswith("-") else []
     text = debugger.command if debugger is not None else None
-    # In front of a blank it is no option.
+    # After a blank it is not taken for an option.
     first = command("exec", name, text if not text.startswith("-") else f" {text}") if text else ""
     return [*([first] if first else []), command("attach", name)]
 
 
 def _came_back(done: Thawed) -> list[str]:
-    """How much of it is here, in few lines."""
+    """Return a few lines on how much was restored."""
     found = done.verification
     if done.rung == "live":
         deviations = len(found.deviations) if found is not None else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +16,9 @@ from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, co
 from holdfast.runtime.transfer import bundle_trust
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.bundle_files import Progress
+    from holdfast.runtime.api.bundles import Progress
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
 
 PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 BUNDLE_PASSPHRASE = "HOLDFAST_BUNDLE_PASSPHRASE"  # noqa: S105 - the name of a variable
@@ -47,7 +48,6 @@ Secrets = Annotated[
         help="What to do about secrets found in memory and files (default: as scrub.json says, else warn).",
     ),
 ]
-RefuseSecrets = Annotated[bool, typer.Option("--refuse-secrets", help="Same as --secrets refuse.")]
 OpeningPassphrase = Annotated[
     bool, typer.Option("--passphrase", help=f"It is encrypted with one: asked for, or {BUNDLE_PASSPHRASE}.")
 ]
@@ -63,6 +63,9 @@ FilesOnly = Annotated[
         "--files-only", help="Import the files without memory and processes; needs no trusted signature."
     ),
 ]
+PlainHttp = Annotated[
+    bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
+]
 
 
 def export(
@@ -73,7 +76,6 @@ def export(
     encrypt_to: EncryptTo = None,
     passphrase: WithPassphrase = False,
     secrets: Secrets = None,
-    refuse_secrets: RefuseSecrets = False,
     json: Json = False,
 ) -> None:
     """Write a snapshot to a signed file that can be imported elsewhere."""
@@ -84,25 +86,19 @@ def export(
             key=key,
             passphrase=os.environ.get(PASSPHRASE),
             compression=compression,
-            secrets="refuse" if refuse_secrets else secrets,
+            secrets=secrets,
             encrypt_to=encrypt_to or (),
             bundle_passphrase=secret,
             progress=progress,
         )
-    notes(done.warnings, encrypted=bool(secret or encrypt_to))
-    if done.new_key:
-        printing.note(bundle_trust.made(done.signed_by))
+    notes(done, encrypted=bool(secret or encrypt_to))
     if wants_json(json):
         printing.emit(
             {
                 "path": str(done.path),
                 "digest": done.digest,
                 "bytes": done.bytes,
-                "signed_by": done.signed_by,
-                "new_key": done.new_key,
-                "warnings": list(done.warnings),
-                "findings": [one.as_dict() for one in done.findings],
-                "scrubbed": dict(done.scrubbed),
+                **about(done),
             }
         )
     else:
@@ -137,28 +133,41 @@ def import_(
 
 
 def given(**limits: Any) -> dict[str, Any]:
-    """Limits of sessions, those that were said."""
+    """Return the limits of sessions that were given."""
     return {key: value for key, value in limits.items() if value is not None}
 
 
 def arrived(found: Snapshot, *, as_json: bool) -> None:
-    """Tell of a snapshot that was taken in."""
+    """Report an imported snapshot."""
     if as_json:
-        printing.emit(printing.snapshot(found) | {"origin": found.row.details.get("origin")})
+        printing.emit(printing.snapshot(found) | {"origin": found.row.details.origin})
     else:
         printing.say(found.name)
 
 
-def notes(warnings: Sequence[str], *, encrypted: bool) -> None:
-    """What whoever gives a snapshot away should know."""
-    for warning in warnings:
+def notes(done: Exported | Pushed, *, encrypted: bool) -> None:
+    """Print what the sender of a snapshot should know."""
+    for warning in done.warnings:
         printing.note(warning)
-    if warnings and not encrypted:
+    if done.warnings and not encrypted:
         printing.note("anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase")
+    if done.new_key:
+        printing.note(bundle_trust.made(done.signed_by))
+
+
+def about(done: Exported | Pushed) -> dict[str, Any]:
+    """Return what is said for programs of a snapshot that was sent, whichever end it went to."""
+    return {
+        "signed_by": done.signed_by,
+        "new_key": done.new_key,
+        "warnings": list(done.warnings),
+        "findings": [one.as_dict() for one in done.findings],
+        "scrubbed": dict(done.scrubbed),
+    }
 
 
 def bundle_passphrase(*, wanted: bool) -> str | None:
-    """The passphrase to encrypt with, if one is wanted."""
+    """Return the passphrase to encrypt with, if one is wanted."""
     if not wanted:
         return None
     given = os.environ.get(BUNDLE_PASSPHRASE)
@@ -166,14 +175,14 @@ def bundle_passphrase(*, wanted: bool) -> str | None:
 
 
 def opening_passphrase(*, ask: bool) -> str | None:
-    """The passphrase of something encrypted, if there is one; who is to be asked is, unless it is known."""
+    """Return the passphrase to decrypt with, if known; otherwise ask for it if `ask` says so."""
     given = os.environ.get(BUNDLE_PASSPHRASE)
     return str(typer.prompt("passphrase", hide_input=True, err=True)) if ask and not given else given
 
 
 @contextmanager
 def bar(what: str) -> Iterator[Progress]:
-    """Progress for a person who looks on; nothing for anybody else."""
+    """Show progress on a terminal, and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda _done, _all: None
         return

@@ -165,18 +165,9 @@ def _gateway(context: Context) -> Check:
 
 
 def _leftovers(context: Context) -> Check:
-    known = {row.container_id for row in context.store.sessions()}
-    busy = {row.id for row in context.store.operations.open()}
-    found = [
-        container
-        for container, labels in context.engine.containers(
-            holdfast_home=context.home.digest, holdfast_role="session"
-        ).items()
-        if container not in known
-        and labels.get("holdfast.operation") not in busy
-        # # It serves all sessions of the home, and ends on its own when it is idle.
-        and labels.get("holdfast.role") != "checkpointer"
-    ]
+    from holdfast.runtime.lifecycle import orphan_containers
+
+    found = orphan_containers.unowned(context)
     if not found:
         return Check("leftovers", True, "nothing is left of operations that failed")
     some = " ".join(container[:12] for container in found[:5])

@@ -62,7 +62,7 @@ def _live(session: Session, sessions: list[Session]) -> list[Check]:
         taken = session.snapshot()
     except HoldfastError as error:
         return [Check("live capture", False, plain(str(error), 300), error.hint)]
-    frozen = taken.row.details.get("frozen_seconds", 0.0)
+    frozen = taken.row.details.frozen_seconds
     found = [Check("live capture", True, f"{len(PROBES)} kinds of state, frozen for {frozen * 1000:.0f} ms")]
     try:
         restored = taken.restore()

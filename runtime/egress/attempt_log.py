@@ -75,8 +75,8 @@ class Refusal:
 
 def of(row: SessionRow) -> list[Refusal]:
     """Return the kept refusals of a session, the latest first."""
-    told = row.details.get(KIND)
-    return _kept(told)[1] if isinstance(told, dict) else []
+    told = row.details.refused
+    return [] if told is None else _kept(told)[1]
 
 
 def is_full(refused: Iterable[Refusal], now: float) -> bool:
@@ -145,7 +145,7 @@ def keep(
             known[:] = _uncounted(known)
         return {"container": container, "seen": [_packed(one) for one in known]}
 
-    if found or KIND in row.details:
+    if found or row.details.refused is not None:
         context.store.change_detail(row.id, KIND, change)
     _report(context, row, new)
     return known

@@ -151,7 +151,7 @@ class Closing:
             if by_gateway:  # its image takes a minute, the first time
                 from holdfast.images import build
 
-                build.ensure(self.engine.client, "gateway", self.progress)
+                build.ensure(self.engine.images, "gateway", self.progress)
             service.start_early(self.engine, self.home, self.progress)
 
     def _running(self, container_id: str) -> ContainerState:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import locks, polling
 from holdfast.base.home import Home
+from holdfast.engine import container_mounts
 from holdfast.errors import EngineError, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import authority, home_file, vault
 from holdfast.runtime.egress.vault import write_private
@@ -67,7 +68,7 @@ def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address:
     """
     from holdfast.images import build
 
-    image = build.ensure(engine.client, "gateway", progress)
+    image = build.ensure(engine.images, "gateway", progress)
     folders = _prepare(home)
     state = engine.inspect(_name(home))
     place = known(home)
@@ -174,13 +175,9 @@ def _free(address: str, port: int) -> bool:
 def _run(
     engine: Engine, home: Home, image: str, place: Place, labels: dict[str, str], folders: dict[str, Path]
 ) -> None:
-    import docker.errors
-    from docker.types import Mount
-
     options: dict[str, Any] = {
         "name": _name(home),
         "labels": labels,
-        "detach": True,
         "command": ["/opt/python/bin/python", "-I", "/opt/holdfast", place.address, str(place.port)],
         "user": f"{vault.user()}:{vault.user()}",
         "network_mode": "host",
@@ -194,20 +191,12 @@ def _run(
         "restart_policy": {"Name": "unless-stopped"},
         "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
         "mounts": [
-            Mount(
-                f"/holdfast/{name}",
-                str(folder.resolve()),
-                type="bind",
-                read_only=name != "refused",
-                propagation="rprivate",
-            )
+            container_mounts.bind(folder, f"/holdfast/{name}", read_only=name != "refused")
             for name, folder in folders.items()
         ],
     }
-    try:
-        engine.client.containers.run(image, **options)
-    except docker.errors.APIError as error:
-        raise EngineError(f"cannot start the gateway: {error.explanation or error}") from error
+    if not engine.run_service(image, "start the gateway", **options):
+        raise EngineError(f"cannot start the gateway: the name {_name(home)} is taken")
 
 
 def _await(engine: Engine, home: Home, place: Place) -> None:

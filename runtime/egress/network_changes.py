@@ -232,7 +232,7 @@ def undo_change(context: Context, operation: OperationRow) -> OperationState | N
     orphaned = is_orphan(operation)
     lock = exclusive(context.home.locks, session_id, "change its network") if orphaned else nullcontext()
     with lock:
-        row = next((row for row in context.store.sessions() if row.id == session_id), None)
+        row = context.store.find_session(session_id)
         try:
             if row is not None:
                 _apply(context, row, row.options)

@@ -50,5 +50,5 @@ def _needed(context: Context) -> Iterator[str]:
         try:
             yield from placeholders(manifest.read(context.home.snapshots / snapshot.id).options)
         except SnapshotDamaged:  # or not written yet: it has the same placeholders as its session
-            owner = (row for row in context.store.sessions(removed=True) if row.id == snapshot.session_id)
-            yield from (placeholder for row in owner for placeholder in placeholders(row.options))
+            owner = context.store.find_session(snapshot.session_id, removed=True)
+            yield from placeholders(owner.options) if owner else ()

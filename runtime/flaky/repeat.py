@@ -29,6 +29,7 @@ from holdfast.runtime.lifecycle.teardown import finish_removal
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.snapshots import manifest
 
@@ -97,7 +98,7 @@ def retry(
         LiveUnsupported, RestoreFailed, SnapshotDamaged: copies cannot be made; none is left.
     """
     names = _names(context, snapshot, series.checked())
-    details = {"names": names, "of": snapshot.id}
+    details = OperationDetails.of(names=names, of=snapshot.id)
     with snapshot_lock.used(context, snapshot), carry_out(context, OperationKind.RETRY, details=details):
         many = _Many(context, snapshot, series, names, report)
         spread = many.run()

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.base.text import plain
-from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.journal.event_text import told
 
@@ -41,11 +40,10 @@ def parse(entry: Mapping[str, Any]) -> Event:
     Raises:
         ProtocolError: it is not valid.
     """
-    frame = Frame({"event": "entry", **entry})
     data = {key: value for key, value in entry.items() if key not in ("seq", "at", "kind")}
     return Event(
-        seq=wire_fields.integer(frame, "seq"),
-        at=datetime.fromtimestamp(min(wire_fields.number(frame, "at"), LATEST), UTC),
-        kind=plain(wire_fields.text(frame, "kind"), 40),
+        seq=wire_fields.integer(entry, "seq"),
+        at=datetime.fromtimestamp(min(wire_fields.number(entry, "at"), LATEST), UTC),
+        kind=plain(wire_fields.text(entry, "kind"), 40),
         data=data,
     )

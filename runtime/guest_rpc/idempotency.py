@@ -26,7 +26,6 @@ from holdfast.errors import (
     ShellNotFound,
     StoreError,
 )
-from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 
 if TYPE_CHECKING:
@@ -162,14 +161,9 @@ def _look_up(
     raise dead
 
 
-def checked(entry: Mapping[str, Any]) -> Frame:
-    """Wrap the details of an entry so that its fields can be checked one by one."""
-    return Frame({**entry, "event": "entry"})
-
-
 def count(entry: Mapping[str, Any], name: str) -> int:
-    """Return a number of an entry, 0 if it is missing."""
-    return wire_fields.optional_integer(checked(entry), name) or 0
+    """A number of an entry, 0 if it is not there."""
+    return wire_fields.optional_integer(entry, name) or 0
 
 
 def _unusable(path: Path, error: OSError) -> StoreError:

@@ -45,18 +45,17 @@ def cell_once(
 
 def _exec(key: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> ExecResult:
     """Rebuild a command's result; its output is gone with the session."""
-    frame = idempotency.checked(ended)
     start, end = idempotency.count(began, "offset"), idempotency.count(ended, "end_offset")
     return ExecResult(
-        exit_code=wire_fields.optional_integer(frame, "exit_code", -255),
-        signal=wire_fields.optional_integer(frame, "signal"),
+        exit_code=wire_fields.optional_integer(ended, "exit_code", -255),
+        signal=wire_fields.optional_integer(ended, "signal"),
         output=b"",
         start_offset=start,
         end_offset=end,
-        timed_out=wire_fields.flag(frame, "timed_out"),
-        shell_exited=wire_fields.flag(frame, "shell_exited"),
-        incomplete=wire_fields.flag(frame, "incomplete"),
-        duration=wire_fields.number(frame, "duration"),
+        timed_out=wire_fields.flag(ended, "timed_out"),
+        shell_exited=wire_fields.flag(ended, "shell_exited"),
+        incomplete=wire_fields.flag(ended, "incomplete"),
+        duration=wire_fields.number(ended, "duration"),
         lost=max(0, end - start),
         command_id=id_of(key),
         recorded=True,
@@ -65,8 +64,7 @@ def _exec(key: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> ExecR
 
 def _cell(ended: Mapping[str, Any]) -> CellResult:
     """Rebuild a cell's result from what the journal kept of it."""
-    frame = idempotency.checked(ended)
-    status = wire_fields.text(frame, "status")
+    status = wire_fields.text(ended, "status")
     if status not in get_args(CellStatus):
         raise GuestError("cannot know how the cell ended: the session reported an unknown state")
     shown = [item for item in ended.get("outputs") or [] if isinstance(item, dict)]
@@ -80,10 +78,10 @@ def _cell(ended: Mapping[str, Any]) -> CellResult:
             outputs.append(CellEvent(kind, number, data=data))
     return CellResult(
         status=cast("CellStatus", status),
-        execution_count=wire_fields.optional_integer(frame, "execution_count"),
+        execution_count=wire_fields.optional_integer(ended, "execution_count"),
         stdout=texts["stdout"],
         stderr=texts["stderr"],
         outputs=tuple(outputs),
-        duration=wire_fields.number(frame, "duration"),
+        duration=wire_fields.number(ended, "duration"),
         recorded=True,
     )

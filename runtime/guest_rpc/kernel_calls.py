@@ -221,21 +221,21 @@ def _event(kind: str, seq: int, frame: Frame) -> CellEvent | None:
         prompt = wire_fields.text(frame, "prompt", "")
         return CellEvent("input_request", seq, text=prompt, password=wire_fields.flag(frame, "password"))
     if kind == "error_output":
-        body = Frame({"event": kind, **wire_fields.body(frame)})
-        lines = body.head.get("traceback")
+        body = wire_fields.body(frame)
+        lines = body.get("traceback")
         traceback = tuple(str(line) for line in lines) if isinstance(lines, list) else ()
         error = CellError(
             wire_fields.text(body, "ename", ""), wire_fields.text(body, "evalue", ""), traceback
         )
         return CellEvent("error", seq, error=error)
     if kind in DISPLAYS:
-        body = Frame({"event": kind, **(wire_fields.body(frame) if frame.payload else {})})
+        body = wire_fields.body(frame) if frame.payload else {}
         return CellEvent(
             cast("Any", kind),
             seq,
-            data=wire_fields.table(body.head.get("data") or {}, "data"),
-            metadata=wire_fields.table(body.head.get("metadata") or {}, "metadata"),
-            transient=wire_fields.table(body.head.get("transient") or {}, "transient"),
+            data=wire_fields.table(body.get("data") or {}, "data"),
+            metadata=wire_fields.table(body.get("metadata") or {}, "metadata"),
+            transient=wire_fields.table(body.get("transient") or {}, "transient"),
             execution_count=wire_fields.optional_integer(body, "execution_count"),
         )
     return None

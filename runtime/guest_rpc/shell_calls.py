@@ -291,19 +291,18 @@ def shell_info(client: GuestClient, shell: str) -> ShellInfo:
         ShellNotFound: the session has no shell of that name.
     """
     for row in wire_fields.rows(client.request("hello"), "shells"):
-        frame = Frame({"event": "hello", **row})
-        if wire_fields.text(frame, "name") == shell:
+        if wire_fields.text(row, "name") == shell:
             return ShellInfo(
                 name=shell,
-                pid=wire_fields.integer(frame, "pid"),
-                rows=min(wire_fields.integer(frame, "rows", 1), MAX_SIDE),
-                cols=min(wire_fields.integer(frame, "cols", 1), MAX_SIDE),
-                offset=wire_fields.integer(frame, "offset"),
-                state=wire_fields.text(frame, "state", ""),
-                command_id=wire_fields.optional_text(frame, "exec"),
+                pid=wire_fields.integer(row, "pid"),
+                rows=min(wire_fields.integer(row, "rows", 1), MAX_SIDE),
+                cols=min(wire_fields.integer(row, "cols", 1), MAX_SIDE),
+                offset=wire_fields.integer(row, "offset"),
+                state=wire_fields.text(row, "state", ""),
+                command_id=wire_fields.optional_text(row, "exec"),
                 observed=state(row["observed"]) if "observed" in row else None,
-                holder=lease(frame).holder,
-                cwd=plain(wire_fields.text(frame, "cwd", ""), MAX_PATH),
+                holder=lease(row).holder,
+                cwd=plain(wire_fields.text(row, "cwd", ""), MAX_PATH),
             )
     raise ShellNotFound(
         f"cannot find shell '{call_arguments.text(shell, 'shell')}': the session has none of that name"

@@ -10,7 +10,6 @@ from holdfast.base.suggestion import command
 from holdfast.base.text import plain
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest.pulse.state import NAMES, RUNNING, WAITING, State
-from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 
 
@@ -20,20 +19,20 @@ def state(value: Any) -> State:
     Raises:
         ProtocolError: it is not valid.
     """
-    frame = Frame({"event": "state", **wire_fields.table(value, "a state")})
-    name, detail = wire_fields.text(frame, "state"), wire_fields.optional_text(frame, "detail")
+    told = wire_fields.table(value, "a state")
+    name, detail = wire_fields.text(told, "state"), wire_fields.optional_text(told, "detail")
     details: Mapping[str, tuple[str, ...]] = {"running": RUNNING, "waiting": WAITING}
     if name not in NAMES or (detail is not None and detail not in details.get(name, ())):
         raise ProtocolError("cannot understand the session: it reports an unknown state")
     return State(
         state=cast("Any", name),
         detail=cast("Any", detail),
-        pid=wire_fields.optional_integer(frame, "pid"),
-        command=plain(wire_fields.text(frame, "command", ""), 200),
-        since=wire_fields.number(frame, "since"),
-        prompt=_prompt(wire_fields.text(frame, "prompt", "")),
-        exit_code=wire_fields.optional_integer(frame, "exit_code", -255),
-        signal=wire_fields.optional_integer(frame, "signal"),
+        pid=wire_fields.optional_integer(told, "pid"),
+        command=plain(wire_fields.text(told, "command", ""), 200),
+        since=wire_fields.number(told, "since"),
+        prompt=_prompt(wire_fields.text(told, "prompt", "")),
+        exit_code=wire_fields.optional_integer(told, "exit_code", -255),
+        signal=wire_fields.optional_integer(told, "signal"),
     )
 
 

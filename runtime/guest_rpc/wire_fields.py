@@ -13,49 +13,57 @@ from holdfast.base.text import plain
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest.wire.protocol import Frame
 
+Told = Frame | Mapping[str, Any]
+"""A frame, or an object in one."""
+
 # Offsets count bytes; more than this (8 EiB) does not fit the integers of other tools.
 GREATEST = 2**63 - 1
 
 
-def integer(frame: Frame, key: str, least: int = 0) -> int:
+def head(told: Told) -> Mapping[str, Any]:
+    """The fields."""
+    return told.head if isinstance(told, Frame) else told
+
+
+def integer(told: Told, key: str, least: int = 0) -> int:
     """A whole number that is at least `least`."""
-    value = frame.head.get(key)
+    value = head(told).get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= GREATEST:
-        raise _wrong(frame, key)
+        raise _wrong(told, key)
     return value
 
 
-def optional_integer(frame: Frame, key: str, least: int = 0) -> int | None:
+def optional_integer(told: Told, key: str, least: int = 0) -> int | None:
     """A whole number, or nothing."""
-    return None if frame.head.get(key) is None else integer(frame, key, least)
+    return None if head(told).get(key) is None else integer(told, key, least)
 
 
-def number(frame: Frame, key: str) -> float:
+def number(told: Told, key: str) -> float:
     """A number of seconds; 0 if it is left out."""
-    value = frame.head.get(key, 0)
+    value = head(told).get(key, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
-        raise _wrong(frame, key)
+        raise _wrong(told, key)
     return float(value)
 
 
-def text(frame: Frame, key: str, default: str | None = None) -> str:
+def text(told: Told, key: str, default: str | None = None) -> str:
     """A string of at most a million characters."""
-    value = frame.head.get(key, default)
+    value = head(told).get(key, default)
     if not isinstance(value, str) or len(value) > 1_000_000:
-        raise _wrong(frame, key)
+        raise _wrong(told, key)
     return value
 
 
-def optional_text(frame: Frame, key: str) -> str | None:
+def optional_text(told: Told, key: str) -> str | None:
     """A string, or nothing."""
-    return None if frame.head.get(key) is None else text(frame, key)
+    return None if head(told).get(key) is None else text(told, key)
 
 
-def flag(frame: Frame, key: str) -> bool:
+def flag(told: Told, key: str) -> bool:
     """True or false; false if it is left out."""
-    value = frame.head.get(key, False)
+    value = head(told).get(key, False)
     if not isinstance(value, bool):
-        raise _wrong(frame, key)
+        raise _wrong(told, key)
     return value
 
 
@@ -66,11 +74,11 @@ def table(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
-def rows(frame: Frame, key: str) -> list[Mapping[str, Any]]:
+def rows(told: Told, key: str) -> list[Mapping[str, Any]]:
     """A list of at most a thousand JSON objects."""
-    value = frame.head.get(key, [])
+    value = head(told).get(key, [])
     if not isinstance(value, list) or len(value) > 1000:
-        raise _wrong(frame, key)
+        raise _wrong(told, key)
     return [table(item, key) for item in value]
 
 
@@ -87,7 +95,7 @@ def event(frame: Frame) -> str:
     return text(frame, "event")
 
 
-def _wrong(frame: Frame, key: str) -> ProtocolError:
-    kind = frame.head.get("event")
-    named = plain(kind, 40) if isinstance(kind, str) else "?"
+def _wrong(told: Told, key: str) -> ProtocolError:
+    kind = head(told).get("event")
+    named = plain(kind, 40) if isinstance(kind, str) else "answer"
     return ProtocolError(f"cannot understand the session: '{key}' of its '{named}' is not what was agreed")

@@ -6,7 +6,7 @@ A journal that cannot be written does not undo the operation: the entry is left 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import StoreError
@@ -51,13 +51,13 @@ def note(
 
 def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: str = "snapshot") -> None:
     """Record that a snapshot was taken of a session, or that it was suspended in one."""
-    moment = _moment(snapshot)
+    moment = snapshot.details.moment
     note(
         context,
         session.id,
         kind,
-        at=moment.get("at"),
-        position=moment.get("journal_seq"),
+        at=moment.at,
+        position=moment.journal_seq,
         snapshot=snapshot.id,
         label=snapshot.label,
         of=snapshot.kind,
@@ -66,9 +66,9 @@ def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: st
 
 def branched(context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
     """Record that sessions are about to continue from a snapshot: from here on their past is known."""
-    moment = _moment(snapshot)
-    if "journal_seq" in moment:
-        branch = Branch(journal_of(snapshot), int(moment["journal_seq"]), float(moment["at"]))
+    moment = snapshot.details.moment
+    if moment.journal_seq is not None:
+        branch = Branch(journal_of(snapshot), moment.journal_seq, moment.at or 0.0)
         for session in sessions:
             context.store.entries.branch(session.id, snapshot.id, branch)
 
@@ -83,8 +83,3 @@ def restored(
     names = [session.name for session in sessions]
     into = ", ".join(names)
     note(context, snapshot.session_id, "forked", snapshot=snapshot.id, label=snapshot.label, into=into)
-
-
-def _moment(snapshot: SnapshotRow) -> Mapping[str, Any]:
-    found = snapshot.details.get("moment")
-    return found if isinstance(found, dict) else {}

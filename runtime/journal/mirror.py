@@ -147,7 +147,7 @@ def forget_oldest(store: Store, limit: int = MAX_ALL) -> int:
     forgotten = 0
     if store.entries.bytes() > limit:
         for row in store.sessions(removed=True):
-            mine = [row.id, *(life["id"] for life in row.details.get("lives", ()))]
+            mine = [row.id, *(life["id"] for life in row.details.lives)]
             if row.state == "removed" and store.entries.of(mine):
                 for each in mine:
                     store.entries.forget(each)

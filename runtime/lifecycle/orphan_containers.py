@@ -1,4 +1,4 @@
-"""Containers that the engine is still creating for a process that is gone.
+"""Containers that no session has, and those that the engine is still creating for a process that is gone.
 
 The engine completes a request whose client has died. It lists a container shortly before it exists, and until
 then reports that there is none to remove; believing that would leave the container behind for ever. Even
@@ -23,6 +23,19 @@ CLEAR_SECONDS = 20.0
 _POLL_SECONDS = 0.02
 
 
+def unowned(context: Context) -> list[str]:
+    """Return the containers of this home's sessions that neither a session nor an open operation has."""
+    found = context.engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
+    # In this order, so that operations that start after the first listing are left alone.
+    busy = {row.id for row in context.store.operations.open()}
+    known = {row.container_id for row in context.store.sessions()}
+    return [
+        container
+        for container, labels in found.items()
+        if container not in known and labels.get("holdfast.operation") not in busy
+    ]
+
+
 def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
     """Remove the containers that an operation of a dead process made for a session, or is still making.
 
@@ -33,7 +46,7 @@ def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
     """
     with suppress(SessionBusy, SessionNotFound), locks.exclusive(context.home.locks, session_id, "clear"):
         row = context.store.session(session_id)
-        if row.state in ("creating", "suspended") or "aside" in operation.details:
+        if row.state in ("creating", "suspended") or operation.details.aside:
             return _cleared(context, operation, row)
         return True
     return False
@@ -41,7 +54,7 @@ def clear(context: Context, operation: OperationRow, session_id: str) -> bool:
 
 def _cleared(context: Context, operation: OperationRow, row: SessionRow) -> bool:
     engine = context.engine
-    name = provision.container_name(row.id) + operation.details.get("aside", "")
+    name = provision.container_name(row.id) + operation.details.aside
     labels = provision.labels(context.home, row, operation.id)
 
     def cleared() -> bool:

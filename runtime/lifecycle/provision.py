@@ -85,7 +85,7 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
     from holdfast.images import build
 
     if chosen is None:
-        return build.ensure(engine.client, "session", progress)
+        return build.ensure(engine.images, "session", progress)
     config = engine.images.config(chosen)
     if config is None:
         raise ImageError(

@@ -9,7 +9,7 @@ from holdfast.base import polling
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.lifecycle import orphan_containers, teardown
 from holdfast.runtime.operations.context import Context
-from holdfast.runtime.operations.operation import is_orphan, listed
+from holdfast.runtime.operations.operation import is_orphan
 from holdfast.runtime.sessions import after_capture, shared_folder
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
@@ -38,8 +38,8 @@ def take_back(context: Context, operation: OperationRow, *, cut: bool = False) -
     engine = context.engine
     for container_id in engine.containers(holdfast_operation=operation.id):
         engine.kill_remove(container_id)
-    for image_id in engine.images.having(holdfast_operation=operation.id):
-        engine.images.remove(image_id)
+    for image in engine.images.listed(holdfast_operation=operation.id):
+        engine.images.remove(image.id)
     staging = context.home.staging / operation.id
     cut = cut or (staging / IMAGES).exists()
     _remove(staging)
@@ -79,13 +79,13 @@ def _remove(folder: Path) -> None:
 def _is_made(context: Context, operation: OperationRow) -> bool:
     """Check that the engine has stopped creating containers for an operation whose process is dead."""
     known = {row.id for row in context.store.sessions()}
-    made = {operation.session_id, *listed(operation, "session_ids")} & known
+    made = {operation.session_id, *operation.details.session_ids} & known
     return all(orphan_containers.clear(context, operation, session_id) for session_id in made if session_id)
 
 
 def _take_back_sessions(context: Context, operation: OperationRow, cut: bool) -> None:
     """Remove the sessions that were being made; let the one that was being captured continue."""
-    made = {operation.session_id, *listed(operation, "session_ids")}
+    made = {operation.session_id, *operation.details.session_ids}
     for row in context.store.sessions():
         if row.id not in made:
             continue
@@ -110,7 +110,7 @@ def _let_run(context: Context, row: SessionRow, container_id: str, cut: bool) ->
 
 
 def _take_back_snapshots(context: Context, operation: OperationRow) -> None:
-    made = {operation.snapshot_id, *listed(operation, "snapshot_ids")}
+    made = {operation.snapshot_id, *operation.details.snapshot_ids}
     for row in context.store.snapshots(pending=True):
         if row.id in made and row.state == "pending":
             shutil.rmtree(context.home.snapshots / row.id, ignore_errors=True)

@@ -10,7 +10,7 @@ from holdfast.errors import StoreError
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
 from holdfast.runtime.lifecycle import provision
-from holdfast.runtime.operations.operation import carry_out, listed
+from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.sessions.session_lock import session_lock
@@ -59,7 +59,7 @@ def erase(context: Context, session_id: str) -> None:
     The caller holds the session's lock, or undoes an operation.
     """
     store, home = context.store, context.home
-    row = next((row for row in store.sessions() if row.id == session_id), None)
+    row = store.find_session(session_id)
     context.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
     mirror(store, home, session_id)
     shared_folder.remove(context.engine, home, session_id)
@@ -86,9 +86,9 @@ def close_gateway(context: Context, session_id: str) -> None:
 def finish_removal(context: Context, operation: OperationRow) -> OperationState:
     """Remove the sessions of an operation; a job's session without its controller counts as removed."""
     sessions = context.store.sessions()
-    ended = {operation.session_id, *listed(operation, "session_ids")}
-    ended |= {row.id for row in sessions if row.name == operation.details.get("session")}
-    names, of = listed(operation, "names"), operation.details.get("of")
+    ended = {operation.session_id, *operation.details.session_ids}
+    ended |= {row.id for row in sessions if row.name == operation.details.session}
+    of, names = operation.details.copies
     if of is not None:
         ended |= {row.id for row in sessions if row.name in names and row.parent_snapshot_id == of}
     for session_id in filter(None, ended):

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from holdfast.base.interrupts import held
 from holdfast.errors import HoldfastError
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.undo_table import undo_of
 from holdfast.runtime.store import owner
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind, OperationRow
 
 
@@ -26,7 +26,7 @@ def carry_out(
     *,
     session_id: str | None = None,
     snapshot_id: str | None = None,
-    details: dict[str, Any] | None = None,
+    details: OperationDetails | None = None,
 ) -> Iterator[OperationRow]:
     """Run the block as one operation; yield its row.
 
@@ -65,9 +65,3 @@ def undo(context: Context, operation_id: str) -> None:
 def is_orphan(row: OperationRow) -> bool:
     """Check whether the process that started the operation is gone."""
     return not owner.alive(row.owner_pid, row.owner_start)
-
-
-def listed(row: OperationRow, key: str) -> list[str]:
-    """Return the texts that the operation's details list under a key."""
-    found = row.details.get(key)
-    return [str(item) for item in found] if isinstance(found, list) else []

@@ -4,92 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated
 
 from holdfast.base.text import plain
-from holdfast.runtime.guest_rpc import wire_fields
-from holdfast.runtime.pulse.facts import frame, said
-
-SPANS = ("some_avg10", "some_avg60", "full_avg10", "full_avg60")
+from holdfast.runtime.guest_rpc.guest_value import KNOWN, Count, GuestValue, Seconds, only, shown
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(GuestValue):
     """Memory of the whole session in bytes. `used` leaves out what would be given up before any limit."""
 
-    used: int | None
-    usage: int | None
-    limit: int | None
-    peak: int | None
-    anonymous: int | None
-    cache: int | None
-    oom_kills: int | None
+    used: Count | None = None
+    usage: Count | None = None
+    limit: Count | None = None
+    peak: Count | None = None
+    anonymous: Count | None = None
+    cache: Count | None = None
+    oom_kills: Count | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cpu:
+class Cpu(GuestValue):
     """Processor time used, and the limit in processors."""
 
-    limit: float | None
-    seconds: float | None
-    throttled_seconds: float
+    limit: Seconds | None = None
+    seconds: Seconds | None = None
+    throttled_seconds: Seconds = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pids:
+class Pids(GuestValue):
     """Processes and threads."""
 
-    current: int | None
-    limit: int | None
+    current: Count | None = None
+    limit: Count | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+Spans = Annotated[dict[str, Seconds], only("some_avg10", "some_avg60", "full_avg10", "full_avg60")]
+
+
+class Limits(GuestValue):
     """What the control group says. `pressure` has percentages of waiting by resource and span."""
 
-    version: int
+    version: Count
     memory: Memory
     cpu: Cpu
     pids: Pids
-    processors: int | None
-    pressure: Mapping[str, Mapping[str, float]]
-    pressure_of: str
-
-    @classmethod
-    def of(cls, raw: Any) -> Self:
-        """From the answer."""
-        told = frame(raw, "limits")
-        memory, cpu = frame(told.head.get("memory"), "memory"), frame(told.head.get("cpu"), "cpu")
-        pids = frame(told.head.get("pids"), "pids")
-        return cls(
-            version=wire_fields.integer(told, "version"),
-            memory=Memory(
-                *(
-                    wire_fields.optional_integer(memory, key)
-                    for key in ("used", "usage", "limit", "peak", "anonymous", "cache", "oom_kills")
-                )
-            ),
-            cpu=Cpu(
-                None if cpu.head.get("limit") is None else wire_fields.number(cpu, "limit"),
-                None if cpu.head.get("seconds") is None else wire_fields.number(cpu, "seconds"),
-                wire_fields.number(cpu, "throttled_seconds"),
-            ),
-            pids=Pids(
-                wire_fields.optional_integer(pids, "current"), wire_fields.optional_integer(pids, "limit")
-            ),
-            processors=wire_fields.optional_integer(told, "processors"),
-            pressure=_pressure(wire_fields.table(told.head.get("pressure"), "pressure")),
-            pressure_of=said(told, "pressure_of", 20),
-        )
-
-
-def _pressure(raw: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:
-    found = {}
-    for name in ("memory", "cpu", "io"):
-        if raw.get(name) is not None:
-            told = frame(raw[name], "pressure")
-            found[name] = {key: wire_fields.number(told, key) for key in SPANS if key in told.head}
-    return found
+    processors: Count | None = None
+    pressure: Annotated[dict[str, Spans], only("memory", "cpu", "io"), KNOWN]
+    pressure_of: Annotated[str, shown(20)] = ""
 
 
 @dataclass(frozen=True, slots=True)

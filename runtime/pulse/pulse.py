@@ -5,75 +5,46 @@ Pure. How it is fetched is `calls`; how it is drawn is the command line's.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from holdfast.runtime.guest_rpc import wire_fields
-from holdfast.runtime.pulse.facts import (
-    Descriptor,
-    OpenFile,
-    Process,
-    Raw,
-    Socket,
-    Terminal,
-    frame,
-    numbers,
-    objects,
-    said,
-    word,
+from pydantic import Field
+from pydantic_core import to_jsonable_python
+
+from holdfast.runtime.guest_rpc.guest_value import (
+    KNOWN,
+    Count,
+    GuestValue,
+    Seconds,
+    Tally,
+    listed,
+    only,
+    shown,
 )
+from holdfast.runtime.pulse.facts import Descriptor, Label, Name, OpenFile, Process, Socket, Terminal, Text
 from holdfast.runtime.pulse.kernel_facts import Kernel
 from holdfast.runtime.pulse.limits import Disk, Limits, Lineage, Memory
 
-COUNTS = {
-    "memory": ("proportional", "private_dirty", "swap", "shared"),
-    "io": ("read", "written", "read_from_disk", "written_to_disk"),
-    "limits": ("open_files", "processes", "core"),
-    "status": ("real_uid", "switches", "forced_switches"),
-}
+NOTHING: Any = Field(default_factory=dict)
+Counts = Annotated[dict[str, Count], KNOWN]
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(GuestValue):
     """More about one process. What it does not let be seen is None or empty."""
 
-    pid: int
-    cwd: str | None
-    exe: str | None
-    waits_in: str | None
-    memory: Mapping[str, int]
-    io: Mapping[str, int]
-    limits: Mapping[str, int | None]
-    status: Mapping[str, int]
-
-    @classmethod
-    def of(cls, pid: int, raw: Raw) -> Self:
-        """From the answer."""
-        told = frame(raw, "detail")
-        found = {key: _known(raw.get(key, {}), key, names) for key, names in COUNTS.items()}
-        known = {key: {n: v for n, v in table.items() if v is not None} for key, table in found.items()}
-        return cls(
-            pid,
-            word(told, "cwd"),
-            word(told, "exe"),
-            word(told, "waits_in", 100),
-            known["memory"],
-            known["io"],
-            found["limits"],
-            known["status"],
-        )
-
-
-def _known(raw: Any, what: str, names: tuple[str, ...]) -> dict[str, int | None]:
-    """The numbers of a table by the names we know: others are the guest's own words."""
-    told = frame(raw, what)
-    return {name: wire_fields.optional_integer(told, name) for name in names if name in told.head}
+    pid: Count = 0
+    cwd: Text | None = None
+    exe: Text | None = None
+    waits_in: Name | None = None
+    memory: Annotated[Counts, only("proportional", "private_dirty", "swap", "shared")] = NOTHING
+    io: Annotated[Counts, only("read", "written", "read_from_disk", "written_to_disk")] = NOTHING
+    limits: Annotated[dict[str, Count | None], only("open_files", "processes", "core")] = NOTHING
+    status: Annotated[Counts, only("real_uid", "switches", "forced_switches")] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class AskedFile:
     """A path that was asked about, and who has it open. `size` and what follows are None if it is gone."""
 
     path: str
@@ -85,24 +56,63 @@ class File:
     uid: int | None
     opened: tuple[OpenFile, ...]
 
-    @classmethod
-    def of(cls, raw: Raw, opened: tuple[OpenFile, ...]) -> Self:
-        """From the answer."""
-        told = frame(raw, "file")
-        path = said(told, "path")
-        if raw.get("status") is None:
-            return cls(path, False, None, None, None, None, None, opened)
-        status = frame(raw["status"], "status")
-        return cls(
-            path,
-            True,
-            word(status, "kind", 20),
-            wire_fields.integer(status, "size"),
-            wire_fields.number(status, "modified"),
-            wire_fields.integer(status, "mode"),
-            wire_fields.integer(status, "uid"),
-            opened,
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        found: dict[str, Any] = to_jsonable_python(self)
+        return found
+
+
+class _Status(GuestValue):
+    kind: Annotated[str, shown(20)] | None = None
+    size: Count
+    modified: Seconds = 0.0
+    mode: Count
+    uid: Count
+
+
+class _AskedFile(GuestValue):
+    path: Text = ""
+    status: _Status | None = None
+
+    def used(self, opened: tuple[OpenFile, ...]) -> AskedFile:
+        if (status := self.status) is None:
+            return AskedFile(self.path, False, None, None, None, None, None, opened)
+        return AskedFile(
+            self.path, True, status.kind, status.size, status.modified, status.mode, status.uid, opened
         )
+
+
+class _Processes(GuestValue):
+    rows: Annotated[tuple[Process, ...], listed()] = ()
+    left_out: Tally = 0
+
+
+class _Files(GuestValue):
+    rows: Annotated[tuple[OpenFile, ...], listed()] = ()
+    others: Annotated[tuple[Descriptor, ...], listed()] = ()
+    left_out: Tally = 0
+    unseen: Annotated[tuple[int, ...], listed()] = ()
+
+
+class _Sockets(GuestValue):
+    rows: Annotated[tuple[Socket, ...], listed()] = ()
+    left_out: Tally = 0
+
+
+class Answer(GuestValue):
+    """A pulse as the session answers it; parts that were not asked for are not in it."""
+
+    at: Seconds = 0.0
+    took: Seconds = 0.0
+    uptime: Seconds | None = None
+    limits: Limits | None = None
+    processes: _Processes = _Processes()
+    files: _Files = _Files()
+    sockets: _Sockets = _Sockets()
+    terminals: Annotated[tuple[Terminal, ...], listed()] = ()
+    kernels: Annotated[tuple[Kernel, ...], listed()] = ()
+    detail: Detail | None = None
+    file: _AskedFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,34 +148,31 @@ class Pulse:
     unseen: tuple[int, ...] = ()
     disk: Disk | None = None
     detail: Detail | None = None
-    file: File | None = None
+    file: AskedFile | None = None
 
     @classmethod
-    def of(cls, raw: Raw, lineage: Lineage, pid: int | None = None) -> Self:
-        """From the answer of the session."""
-        told = frame(raw, "pulse")
-        parts = {key: frame(raw.get(key, {}), key) for key in ("processes", "files", "sockets")}
-        rows = {key: objects(part.head.get("rows", []), key) for key, part in parts.items()}
-        opened = tuple(OpenFile.of(row) for row in rows["files"])
-        others = objects(parts["files"].head.get("others", []), "descriptors")
+    def of(cls, raw: Any, lineage: Lineage, pid: int | None = None) -> Self:
+        """From the answer of the session. Raises ProtocolError."""
+        told = Answer.of(raw)
+        files = told.files
         return cls(
             id=lineage.session,
             name=lineage.name,
-            at=wire_fields.number(told, "at"),
-            took=wire_fields.number(told, "took"),
-            uptime=None if raw.get("uptime") is None else wire_fields.number(told, "uptime"),
+            at=told.at,
+            took=told.took,
+            uptime=told.uptime,
             lineage=lineage,
-            limits=Limits.of(raw["limits"]) if "limits" in raw else None,
-            processes=tuple(Process.of(row) for row in rows["processes"]),
-            files=opened,
-            descriptors=tuple(Descriptor.of(row) for row in others),
-            sockets=tuple(Socket.of(row) for row in rows["sockets"]),
-            terminals=tuple(Terminal.of(row) for row in objects(raw.get("terminals", []), "terminals")),
-            kernels=tuple(Kernel.of(row) for row in objects(raw.get("kernels", []), "kernels")),
-            left_out=LeftOut(*(wire_fields.optional_integer(parts[key], "left_out") or 0 for key in parts)),
-            unseen=numbers(parts["files"], "unseen"),
-            detail=Detail.of(pid, raw["detail"]) if pid is not None and raw.get("detail") else None,
-            file=File.of(raw["file"], opened) if "file" in raw else None,
+            limits=told.limits,
+            processes=told.processes.rows,
+            files=files.rows,
+            descriptors=files.others,
+            sockets=told.sockets.rows,
+            terminals=told.terminals,
+            kernels=told.kernels,
+            left_out=LeftOut(told.processes.left_out, files.left_out, told.sockets.left_out),
+            unseen=files.unseen,
+            detail=None if pid is None or not told.detail else told.detail.model_copy(update={"pid": pid}),
+            file=told.file.used(files.rows) if told.file else None,
         )
 
     @property
@@ -211,7 +218,16 @@ class Pulse:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it: the names are those of the attributes and stay as they are."""
-        return dataclasses.asdict(self)
+        found: dict[str, Any] = to_jsonable_python(self)
+        return found
+
+
+class Probe(GuestValue):
+    """What came of a connection to a port."""
+
+    answer: Annotated[str, shown(20)]
+    http_status: Count | None = None
+    first_line: Label | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,4 +255,4 @@ class Port:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {**dataclasses.asdict(self), "answers": self.answers}
+        return {**to_jsonable_python(self), "answers": self.answers}

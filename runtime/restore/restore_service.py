@@ -21,6 +21,7 @@ from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.restore.restore_session import Restoring
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind, SessionRow, SnapshotRow
 from holdfast.snapshots.fitness import Name
 
@@ -53,7 +54,7 @@ def restore(
         restoring = Restoring(context, snapshot, operation, rung=rung)
         options = restoring.options(network, allow)
         session_ids = [ids.new_id() for _ in range(count)]
-        context.store.operations.update(operation.id, details={"session_ids": session_ids})
+        context.store.operations.update(operation.id, details=OperationDetails.of(session_ids=session_ids))
         rows = [
             _add(context, restoring, options, session_id, _name(name, number, count))
             for number, session_id in enumerate(session_ids, start=1)

@@ -16,7 +16,7 @@ from holdfast.errors import RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import provision
-from holdfast.runtime.restore.compat import choose_rung, command_script
+from holdfast.runtime.restore.compat import command_script, snapshot_ladder
 from holdfast.runtime.sessions import identity_messages, init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import verify_storage
@@ -62,7 +62,7 @@ class Restoring:
                 raise SnapshotDamaged(
                     f"cannot use snapshot {snapshot.name}: its manifest is that of {kept.id}"
                 )
-            self._chosen = choose_rung.choose(context, snapshot, kept, rung)
+            self._chosen = snapshot_ladder.choose(context, snapshot, kept, rung)
             self.kept: Manifest = self._chosen.kept
             self._check_image()
         except SnapshotDamaged as error:
@@ -158,7 +158,7 @@ class Restoring:
         hooks = identity_messages.told(self.context.progress, row.name, folder)
         self.context.store.keep_details(row.id, hooks=hooks)
         if found is not None:
-            since = self.snapshot.details.get("moment", {}).get("journal_seq")
+            since = self.snapshot.details.moment.journal_seq
             found = kernel_check.compare(folder, self._gate.record, since, found)
             verification_result.keep(self.context, row, found)
         return container
@@ -214,5 +214,5 @@ class Restoring:
 
     def _mark_damaged(self, error: SnapshotDamaged) -> None:
         why = str(error).partition(": ")[2]
-        details = {**self.snapshot.details, "damage": why}
+        details = self.snapshot.details.plus(damage=why)
         self.context.store.update_snapshot(self.snapshot.id, state="damaged", details=details)

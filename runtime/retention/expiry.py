@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def automatic(row: SnapshotRow) -> bool:
     """Check whether the snapshot was taken automatically."""
-    return isinstance(row.details.get("auto"), dict)
+    return row.details.auto is not None
 
 
 def needed(sessions: Iterable[SessionRow]) -> set[str]:

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from holdfast.base import ballast, ids, locks
 from holdfast.errors import EngineError, SessionBusy
 from holdfast.runtime.egress import secret_values, vault
+from holdfast.runtime.lifecycle import orphan_containers
 from holdfast.runtime.retention import prune, stale_images
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.storage import snapshot_storage
-from holdfast.runtime.store.operation_history import History
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -60,7 +60,7 @@ def find(context: Context, older: timedelta = OLD) -> Iterator[Garbage]:
     yield from _scratch(context)
     yield from transfers(context.home)
     yield from _pages(context)
-    yield from stale_images.find(context, older)
+    yield from _stale(context, older)
     yield from _rows(context, older)
     yield from _secrets(context)
 
@@ -110,36 +110,23 @@ def _pages(context: Context) -> Iterator[Garbage]:
 
 def _containers(context: Context) -> Iterator[Garbage]:
     """Yield containers of sessions that have another container, or do not exist."""
-    engine, store = context.engine, context.store
-    found = engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
-    going_on = {row.id for row in store.operations.open()}
-    needed = {row.container_id for row in store.sessions()}
-    for container, labels in found.items():
-        if container not in needed and labels.get("holdfast.operation") not in going_on:
-            yield Garbage(
-                "container", container[:12], "no session has it", 0, partial(engine.kill_remove, container)
-            )
+    for container in orphan_containers.unowned(context):
+        remove = partial(context.engine.kill_remove, container)
+        yield Garbage("container", container[:12], "no session has it", 0, remove)
 
 
 def _images(context: Context) -> Iterator[Garbage]:
     """Yield images of snapshots that do not exist."""
-    engine = context.engine
-    found = engine.client.api.images(
-        filters={"label": [f"holdfast.home={context.home.digest}", "holdfast.role=snapshot"]}
-    )
-    needed = _needed_images(context)
-    for each in found:
-        labels = each.get("Labels") or {}
-        tags = [tag for tag in each.get("RepoTags") or [] if not tag.startswith("<none>")]
-        mine = {str(labels.get("holdfast.snapshot")), *(tag.rpartition(":")[2] for tag in tags)}
-        if not mine & needed:
-            ref = str(each["Id"])
-            name = tags[0] if tags else ref[7:19]
-            yield Garbage("image", name, "its snapshot is gone", 0, partial(engine.images.remove, ref))
+    remove = context.engine.images.remove
+    for image in snapshot_storage.unneeded_images(context):
+        name = image.tags[0] if image.tags else image.id[7:19]
+        yield Garbage("image", name, "its snapshot is gone", 0, partial(remove, image.id))
 
 
-def _needed_images(context: Context) -> set[str]:
-    return {row.id for row in context.store.snapshots(pending=True)}
+def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
+    """Yield images that another version built."""
+    for tag, size in stale_images.find(context, older):
+        yield Garbage("image", tag, "of an older version", size, partial(context.engine.images.untag, tag))
 
 
 def _folders(context: Context) -> Iterator[Garbage]:
@@ -194,12 +181,12 @@ def transfers(home: Home) -> Iterator[Garbage]:
 
 def _rows(context: Context, older: timedelta) -> Iterator[Garbage]:
     before = datetime.now(UTC) - older
-    history = History(context.store.database)
-    count = history.count(before)
+    operations = context.store.operations
+    count = operations.count_ended(before)
     if count:
         yield Garbage(
             "rows", f"{count} operations", "ended long ago", 0,
-            partial(history.forget, before),
+            partial(operations.forget_ended, before),
         )  # fmt: skip
 
 

@@ -7,22 +7,20 @@ not want it, it is old, and no container uses it. It is built again when it is n
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.images import build
 
 if TYPE_CHECKING:
-    from holdfast.engine.engine import Engine
+    from holdfast.engine.engine_images import ListedImage
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.retention.garbage import Garbage
 
 KINDS = ("session", "toolbox", "gateway")
 
 
-def stale(image: Mapping[str, Any], needed: frozenset[str], used: frozenset[str], before: float) -> list[str]:
+def stale(image: ListedImage, needed: frozenset[str], used: frozenset[str], before: float) -> list[str]:
     """Return the tags of an image that may be removed. Pure.
 
     Args:
@@ -31,37 +29,19 @@ def stale(image: Mapping[str, Any], needed: frozenset[str], used: frozenset[str]
         used: ids and names of images that containers were made from.
         before: Unix seconds; images made later stay.
     """
-    tags = [tag for tag in image.get("RepoTags") or [] if not tag.startswith("<none>")]
-    ours = [tag for tag in tags if tag.rpartition(":")[0] in {f"holdfast/{kind}" for kind in KINDS}]
-    if len(ours) != len(tags) or image["Id"] in used or used & set(tags) or needed & set(tags):
+    tags = set(image.tags)
+    ours = [tag for tag in image.tags if tag.rpartition(":")[0] in {f"holdfast/{kind}" for kind in KINDS}]
+    if len(ours) != len(tags) or image.id in used or used & tags or needed & tags:
         return []
-    return ours if float(image.get("Created") or time.time()) < before else []
+    return ours if 0 < image.created < before else []
 
 
-def find(context: Context, older: timedelta) -> Iterator[Garbage]:
-    """List the tags that may be removed."""
-    from holdfast.runtime.retention.garbage import Garbage
-
+def find(context: Context, older: timedelta) -> Iterator[tuple[str, int]]:
+    """Yield the tags that may be removed, with the bytes of their images."""
     engine = context.engine
-    listed = engine.client.api.images(name=None)
-    containers = engine.client.api.containers(all=True)
-    used = frozenset(str(each[key]) for each in containers for key in ("Image", "ImageID"))
+    listed, used = engine.images.listed(), engine.images_in_use()
     wanted = {build.reference(kind) for kind in KINDS} | {row.image for row in context.store.sessions()}
     before = time.time() - older.total_seconds()
     for image in listed:
         for tag in stale(image, frozenset(wanted), used, before):
-            size = int(image.get("Size") or 0)
-            yield Garbage("image", tag, "of an older version", size, partial(untag, engine, tag))
-
-
-def untag(engine: Engine, ref: str) -> None:
-    """Remove a tag, and the image with its last tag; refused while a container needs it."""
-    import docker.errors
-
-    from holdfast.engine import engine_faults
-
-    with engine_faults.translated("remove image"):
-        try:
-            engine.client.api.remove_image(ref)
-        except docker.errors.NotFound:
-            return
+            yield tag, image.size

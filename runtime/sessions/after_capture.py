@@ -32,9 +32,6 @@ GLANCE = 1.0
 """The same for one that did not answer before."""
 POLL_SECONDS = 0.01
 
-KEY = "unhealthy"
-"""Key in the details of a session: which container of it cannot be reached, and why."""
-
 _PAUSED = re.compile(re.escape(layout.paused_name("")) + r"([0-9a-f]{32})")
 # A session can put any number of files there.
 _LOOKED_AT = 1000
@@ -56,21 +53,20 @@ def look(context: Context, row: SessionRow, *, cut: bool = False) -> None:
     from holdfast.runtime.journal import host_events
 
     why = "a capture of it was cut short, and its supervisor has not answered since"
-    context.store.keep_details(row.id, **{KEY: {"container": row.container_id, "why": why}})
-    host_events.note(context, row.id, KEY, actor="system", why=why)
+    context.store.keep_details(row.id, unhealthy={"container": row.container_id, "why": why})
+    host_events.note(context, row.id, "unhealthy", actor="system", why=why)
 
 
 def trouble(row: SessionRow) -> str:
     """Return why a session cannot be reached; empty if it can, or if that was an earlier container of it."""
-    mark = row.details.get(KEY)
-    return str(mark["why"]) if mark and mark["container"] == row.container_id else ""
+    return row.details.trouble(row.container_id)
 
 
 def recovered(context: Context, row: SessionRow) -> bool:
     """Check whether a session that did not answer does now, and record that."""
     if not answers(context.home.run_dir(row.id), GLANCE):
         return False
-    context.store.keep_details(row.id, **{KEY: None})
+    context.store.keep_details(row.id, unhealthy=None)
     return True
 
 

@@ -45,7 +45,7 @@ def check_usable(context: Context, row: SessionRow) -> None:
         SessionError, SessionDead, SessionNotFound: as for `check`.
     """
     if row.state == "running":
-        if "unhealthy" in row.details:
+        if row.details.marked_unhealthy:
             _check_answers(context, row)
         return
     if row.state == "suspended":

@@ -6,7 +6,7 @@ The format of these messages is defined here; the guest reads them in `identity/
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from holdfast.base import run_dir
 from holdfast.base.text import plain
 from holdfast.errors import GuestError
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 
@@ -65,8 +64,8 @@ def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = 
 def hooks(folder: Path) -> list[HookOutcome]:
     """Wait for the session's (time-limited) hooks and return their results."""
     try:
-        told = Frame({"event": "hooks", **wire_fields.body(GuestClient(folder).request("hooks"))})
-        return [_outcome(Frame({"event": "hook", **one})) for one in wire_fields.rows(told, "outcomes")]
+        told = wire_fields.body(GuestClient(folder).request("hooks"))
+        return [_outcome(one) for one in wire_fields.rows(told, "outcomes")]
     except GuestError as error:
         # A supervisor of an older version has no hooks; one that hangs up is detected by the next call.
         return [] if "no such operation" in str(error) else [_unknown(str(error))]
@@ -86,13 +85,13 @@ def sentence(outcome: HookOutcome) -> str:
     return f"hook {outcome.hook}: {outcome.trouble}" + (f" ({last[:200]})" if last else "")
 
 
-def _outcome(frame: Frame) -> HookOutcome:
+def _outcome(told: Mapping[str, Any]) -> HookOutcome:
     return HookOutcome(
-        plain(wire_fields.text(frame, "hook", ""), 300),
-        plain(wire_fields.text(frame, "event", ""), 20),
-        wire_fields.number(frame, "seconds"),
-        plain(wire_fields.text(frame, "trouble", ""), 600),
-        "\n".join(plain(line, SHOWN) for line in wire_fields.text(frame, "output", "")[-SHOWN:].splitlines()),
+        plain(wire_fields.text(told, "hook", ""), 300),
+        plain(wire_fields.text(told, "event", ""), 20),
+        wire_fields.number(told, "seconds"),
+        plain(wire_fields.text(told, "trouble", ""), 600),
+        "\n".join(plain(line, SHOWN) for line in wire_fields.text(told, "output", "")[-SHOWN:].splitlines()),
     )
 
 

@@ -41,7 +41,7 @@ def obtain(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
     known = _known(folder)
     if known is not None:
         return known
-    return _write(folder, _taken_out(engine, home, build.ensure(engine.client, "toolbox", progress)))
+    return _write(folder, _taken_out(engine, home, build.ensure(engine.images, "toolbox", progress)))
 
 
 def is_another(home: Home, pid: int) -> bool:

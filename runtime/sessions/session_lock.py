@@ -50,9 +50,9 @@ def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = Tru
 
 def _check_after(context: Context, session_id: str, error: HoldfastError) -> None:
     """Raise SessionError instead if the failed operation left the session unreachable."""
-    rows = [row for row in context.store.sessions() if row.id == session_id]
-    if rows and "unhealthy" in rows[0].details and not isinstance(error, SessionUnhealthy):
+    row = context.store.find_session(session_id)
+    if row is not None and row.details.marked_unhealthy and not isinstance(error, SessionUnhealthy):
         try:
-            health.check_usable(context, rows[0])
+            health.check_usable(context, row)
         except SessionUnhealthy as worse:
             raise worse from error

@@ -24,7 +24,7 @@ def used(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
     gone = SnapshotNotFound(f"cannot use snapshot {snapshot.name}: it was removed just now")
     try:
         with locks.shared(context.home.locks, _name(snapshot), f"use snapshot {snapshot.name}"):
-            if all(row.id != snapshot.id for row in context.store.snapshots()):
+            if context.store.find_snapshot(snapshot.id) is None:
                 locks.discard(context.home.locks, _name(snapshot))
                 raise gone
             yield

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from holdfast.snapshots.chunks.sweeping import THIN, Marks, Swept
 from holdfast.snapshots.storage import Stored
 
 if TYPE_CHECKING:
+    from holdfast.engine.engine_images import ListedImage
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
@@ -27,14 +29,14 @@ def image_ref(snapshot_id: str) -> str:
     return f"holdfast/snapshot:{snapshot_id}"
 
 
-def details(stored: Stored, grown: int) -> dict[str, Any]:
+def details(stored: Stored, grown: int) -> Mapping[str, Any]:
     """Return what a snapshot's row records of its storage.
 
     Bytes of its process images uncompressed (`raw`), of what is stored for them alone (`own`), of pages that
     older snapshots also need (`shared`), and of everything else (`besides`).
     """
     told = {"raw": stored.raw, "own": stored.own, "shared": stored.shared, "besides": grown + stored.files}
-    return {"storage": {**told, "packed": stored.packed}}
+    return {**told, "packed": stored.packed}
 
 
 def settle(context: Context, taken: SnapshotRow) -> SnapshotRow:
@@ -100,31 +102,35 @@ def _count(context: Context, marks: Marks) -> None:
 
 
 def _resized(context: Context, row: SnapshotRow, own: int, shared: int, *, packed: bool) -> SnapshotRow:
-    known = row.details.get("storage")
-    if not isinstance(known, dict):
+    known = row.details.storage
+    if known is None:
         return row
     told = {**known, "own": own, "shared": shared, "packed": packed}
     if told == known:
         return row
     with suppress(SnapshotNotFound):
         return context.store.update_snapshot(
-            row.id, bytes=int(told["besides"]) + own, details={**row.details, "storage": told}
+            row.id, bytes=int(told["besides"]) + own, details=row.details.plus(storage=told)
         )
     return row
 
 
 def sweep_images(context: Context) -> None:
-    """Remove images of snapshots that are gone and that no container needs any more.
+    """Remove images of snapshots that are gone and that no container needs any more."""
+    for image in unneeded_images(context):
+        with suppress(EngineError):  # a container still uses it
+            context.engine.images.remove(image.id)
+
+
+def unneeded_images(context: Context) -> list[ListedImage]:
+    """Return images of snapshots that are gone; a container may still run on one.
 
     A session restored from a snapshot keeps its image alive, without a name, when the snapshot is removed. An
     image with a name but without a snapshot was requested by a process that died before the engine made it.
     """
     engine, store = context.engine, context.store
-    found = engine.images.having(holdfast_home=context.home.digest, holdfast_role="snapshot")
+    found = engine.images.listed(holdfast_home=context.home.digest, holdfast_role="snapshot")
     # In this order, so that operations that start after the first listing are left alone.
     known = {image_ref(row.id) for row in store.snapshots(pending=True)}
     needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
-    for image_id, tags in found.items():
-        if image_id not in needed and not known.intersection(tags):
-            with suppress(EngineError):  # a container still uses it
-                engine.images.remove(image_id)
+    return [each for each in found if each.id not in needed and not known.intersection(each.tags)]

@@ -180,9 +180,7 @@ class _Look:
         self._update("damaged", why)
 
     def _update(self, state: str, why: str = "") -> None:
-        details = {**self._row.details, "damage": why}
-        if not why:
-            details.pop("damage")
+        details = self._row.details.plus(damage=why or None)
         with suppress(SnapshotNotFound):
             self._context.store.update_snapshot(self._row.id, state=state, details=details)
 
@@ -196,8 +194,8 @@ def refuse(row: SnapshotRow) -> None:
     Raises:
         SnapshotDamaged: the snapshot is marked as damaged.
     """
-    if row.state == "damaged" and row.details.get("damage"):
+    if row.state == "damaged" and row.details.damage:
         raise SnapshotDamaged(
-            f"cannot use snapshot {row.name}: {row.details['damage']}",
+            f"cannot use snapshot {row.name}: {row.details.damage}",
             hint=f"`holdfast verify {row.name}` checks again; `holdfast rmi {row.name}` removes it",
         )

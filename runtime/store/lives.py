@@ -15,7 +15,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from holdfast.base import ids
 from holdfast.runtime.store import schema
-from holdfast.runtime.store.past_lives import LIFE, LIVES, REWOUND
+from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.timelines import Branch
 
 if TYPE_CHECKING:
@@ -50,10 +50,13 @@ class Lives:
                 }
                 db.execute(insert(schema.branches).values(session_id=session.id, **values))
             table = schema.sessions
-            details = dict(db.execute(select(table.c.details).where(table.c.id == session.id)).scalar_one())
-            lives = [*details.get(LIVES, ()), {"id": old, "generation": session.generation, "left_at": now}]
+            found = db.execute(select(table.c.details).where(table.c.id == session.id)).scalar_one()
+            before = SessionDetails(found).lives
             position = branch.position if branch else 0
-            details |= {LIVES: lives, REWOUND: {"at": now, "snapshot": snapshot.id, "position": position}}
+            details = SessionDetails(found).plus(
+                lives=[*before, {"id": old, "generation": session.generation, "left_at": now}],
+                rewound={"at": now, "snapshot": snapshot.id, "position": position},
+            )
             db.execute(update(table).where(table.c.id == session.id).values(**columns, details=details))
         return old
 
@@ -65,16 +68,17 @@ class Lives:
         db.execute(below.values(parent_session_id=old))
         mine = select(snapshots.c.id, snapshots.c.details).where(snapshots.c.session_id == session_id)
         for row in db.execute(mine).all():
-            if LIFE not in row.details:
-                changed = {**row.details, LIFE: old}
+            kept = SnapshotDetails(row.details)
+            if kept.life is None:
+                changed = kept.plus(life=old)
                 db.execute(update(snapshots).where(snapshots.c.id == row.id).values(details=changed))
 
     def _branch(self, db: Connection, snapshot: SnapshotRow, now: float) -> Branch | None:
         """Where the new life branches off; None if the snapshot does not tell."""
         table = schema.snapshots
-        details = db.execute(select(table.c.details).where(table.c.id == snapshot.id)).scalar_one()
-        moment = details.get("moment")
-        if not isinstance(moment, dict) or "journal_seq" not in moment:
-            return None
-        parent = str(details.get(LIFE) or snapshot.session_id)
-        return Branch(parent, int(moment["journal_seq"]), float(moment.get("at", now)))
+        details = SnapshotDetails(
+            db.execute(select(table.c.details).where(table.c.id == snapshot.id)).scalar_one()
+        )
+        seq, at, _ = details.moment
+        parent = details.life or snapshot.session_id
+        return None if seq is None else Branch(parent, seq, now if at is None else at)

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 
 from holdfast.base import ids
 from holdfast.runtime.store import owner, schema
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind, OperationRow, OperationState, columns
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Operations:
         *,
         session_id: str | None = None,
         snapshot_id: str | None = None,
-        details: dict[str, Any] | None = None,
+        details: OperationDetails | None = None,
     ) -> OperationRow:
         """Record the intent of this process to do something that may have to be undone."""
         row = OperationRow(
@@ -44,7 +45,7 @@ class Operations:
             started_at=datetime.now(UTC),
             session_id=session_id,
             snapshot_id=snapshot_id,
-            details=details or {},
+            details=details or OperationDetails(),
         )
         with self._db.writing() as db:
             db.execute(insert(schema.operations).values(**columns(row)))
@@ -86,6 +87,17 @@ class Operations:
             ended = update(table).where((table.c.id == operation_id) & (table.c.state == "intent"))
             db.execute(ended.values(state=state, ended_at=datetime.now(UTC)))
 
+    def count_ended(self, before: datetime) -> int:
+        """How many ended before a time: they are kept for a while, so that people can see what happened."""
+        with self._db.reading() as db:
+            found = db.execute(select(func.count()).select_from(schema.operations).where(_ended(before)))
+            return int(found.scalar_one())
+
+    def forget_ended(self, before: datetime) -> None:
+        """Delete those that ended before a time."""
+        with self._db.writing() as db:
+            db.execute(delete(schema.operations).where(_ended(before)))
+
     def open(self) -> list[OperationRow]:
         """Operations that neither ended nor were undone, oldest first."""
         table = schema.operations
@@ -94,6 +106,11 @@ class Operations:
             return [_operation(row) for row in db.execute(query)]
 
 
+def _ended(before: datetime) -> ColumnElement[bool]:
+    table = schema.operations
+    return (table.c.state != "intent") & (table.c.ended_at < before)
+
+
 def _operation(row: Row[Any]) -> OperationRow:
-    columns_found: dict[str, Any] = dict(row._mapping)
-    return OperationRow(**{**columns_found, "kind": OperationKind(columns_found["kind"])})
+    typed = {"kind": OperationKind(row.kind), "details": OperationDetails(row.details)}
+    return OperationRow(**{**row._mapping, **typed})

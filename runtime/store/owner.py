@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holdfast.procfs import process_stat
+
 
 def start_of(pid: int) -> str | None:
     """Boot and start time (in clock ticks) of a process; None if it is not there or only a zombie."""
@@ -16,8 +18,8 @@ def start_of(pid: int) -> str | None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
-    # The name in parentheses may contain anything; state is the first field after it, start time the 20th.
-    fields = stat[stat.rindex(b")") + 2 :].split()
+    # The state is the first field after the name, the start time the 20th.
+    fields = process_stat.fields(stat)
     if fields[0] in (b"Z", b"X"):
         return None
     return f"{boot[:8]}:{int(fields[19])}"

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, select, update
 
 from holdfast.runtime.store import schema
+from holdfast.runtime.store.row_details import SessionDetails
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from holdfast.runtime.store.rows import SessionRow
-
-ANCESTOR = "ancestor"
 
 
 def close_gap(db: Connection, snapshot_id: str) -> None:
@@ -31,9 +30,9 @@ def close_gap(db: Connection, snapshot_id: str) -> None:
     db.execute(children.values(parent_snapshot_id=above))
     columns = select(sessions.c.id, sessions.c.parent_snapshot_id, sessions.c.details)
     for row in db.execute(columns.where(sessions.c.parent_snapshot_id.is_not(None))).all():
-        details = row.details or {}
-        if snapshot_id in (row.parent_snapshot_id, details.get(ANCESTOR)):
-            changed = {**details, ANCESTOR: above}
+        details = SessionDetails(row.details or {})
+        if snapshot_id in (row.parent_snapshot_id, details.ancestor):
+            changed = details.plus(ancestor=above)
             db.execute(update(sessions).where(sessions.c.id == row.id).values(details=changed))
 
 
@@ -41,5 +40,5 @@ def of_session(session: SessionRow, known: Collection[str]) -> str | None:
     """The snapshot a session comes after: what it was made from, or the nearest before it that is there."""
     if session.parent_snapshot_id in known:
         return session.parent_snapshot_id
-    ancestor = session.details.get(ANCESTOR)
+    ancestor = session.details.ancestor
     return ancestor if ancestor in known else None

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from holdfast.base.resolve import resolve
 from holdfast.runtime.store import owner
+from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow
 
 VERSION = 3  # kept equal to schema.VERSION, which costs the import
@@ -62,7 +63,7 @@ def session(database: Path, ref: str) -> SessionRow | None:
             parent,
             generation,
             json.loads(options),
-            json.loads(details),
+            SessionDetails(json.loads(details)),
         )
     except (TypeError, ValueError):
         return None

@@ -14,8 +14,8 @@ from typing import Any
 from holdfast.base.quantities import parse_duration, parse_size
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.store.row_details import SessionDetails
 
-KEY = "policy"
 KEEP = 20
 """Automatic snapshots of a session that are kept if nothing else is said."""
 MOST_PATTERNS = 100
@@ -62,11 +62,11 @@ class Policy:
         return {name: value for name, value in found.items() if value != plain_ones[name]}
 
     @classmethod
-    def of(cls, details: Mapping[str, Any]) -> Policy:
+    def of(cls, details: SessionDetails) -> Policy:
         """The policy in the details of a session; one that cannot be read is none."""
-        told = details.get(KEY)
+        told = details.policy
         try:
-            return parse(told) if isinstance(told, Mapping) else cls()
+            return cls() if told is None else parse(told)
         except InvalidArgument:
             return cls()
 

@@ -7,6 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from holdfast.runtime.store.row_details import OperationDetails, SessionDetails, SnapshotDetails
+
 SessionState = Literal["creating", "running", "suspended", "dead", "removed"]
 SnapshotKind = Literal["live", "filesystem"]
 SnapshotState = Literal["pending", "ready", "damaged"]
@@ -34,8 +36,7 @@ class OperationKind(StrEnum):
 class SessionRow:
     """One session. `generation` counts the restores between it and a session that was made fresh.
 
-    `parent_snapshot_id` is what its container was made from. `details` are what parts keep about it, each
-    under a key of its own.
+    `parent_snapshot_id` is what its container was made from.
     """
 
     id: str
@@ -47,7 +48,7 @@ class SessionRow:
     parent_snapshot_id: str | None = None
     generation: int = 0
     options: dict[str, Any] = field(default_factory=dict)
-    details: dict[str, Any] = field(default_factory=dict)
+    details: SessionDetails = field(default_factory=SessionDetails)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class SnapshotRow:
     parent_snapshot_id: str | None = None
     image_id: str | None = None
     bytes: int = 0
-    details: dict[str, Any] = field(default_factory=dict)
+    details: SnapshotDetails = field(default_factory=SnapshotDetails)
     pinned: bool = False
     reason: str | None = None
 
@@ -89,7 +90,7 @@ class OperationRow:
     session_id: str | None = None
     snapshot_id: str | None = None
     ended_at: datetime | None = None
-    details: dict[str, Any] = field(default_factory=dict)
+    details: OperationDetails = field(default_factory=OperationDetails)
 
 
 def columns(row: SessionRow | SnapshotRow | OperationRow) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sqlalchemy import (
     Row,
@@ -23,10 +23,11 @@ from sqlalchemy.exc import IntegrityError
 from holdfast.base import ids
 from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
-from holdfast.runtime.store import details, parents, schema
+from holdfast.runtime.store import parents, schema
 from holdfast.runtime.store.database import Database
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
+from holdfast.runtime.store.row_details import SessionDetails, SessionKeys, SnapshotDetails
 from holdfast.runtime.store.rows import (
     SessionRow,
     SessionState,
@@ -96,6 +97,16 @@ class Store:
         rows = {row.id: row for row in self.sessions()}
         return rows[resolve(ref, ((row.id, row.name) for row in rows.values()))]
 
+    def find_session(self, session_id: str | None, *, removed: bool = False) -> SessionRow | None:
+        """The session with exactly this id, or None; a removed one only if asked for."""
+        table = schema.sessions
+        query = select(table).where(table.c.id == session_id)
+        if not removed:
+            query = query.where(table.c.state != "removed")
+        with self._db.reading() as db:
+            row = db.execute(query).one_or_none()
+        return None if row is None else _session(row)
+
     def sessions(self, *, removed: bool = False) -> list[SessionRow]:
         """All sessions, oldest first; those that were removed only if asked for."""
         query = select(schema.sessions).order_by(schema.sessions.c.created_at, schema.sessions.c.id)
@@ -123,13 +134,22 @@ class Store:
             raise SessionNotFound(f"cannot change session {session_id}: it was removed")
         return _session(row)
 
-    def keep_details(self, session_id: str, **changes: Any) -> None:
+    def keep_details(self, session_id: str, **changes: Unpack[SessionKeys]) -> None:
         """Change some of the details of a session, also of a removed one; None drops one."""
-        details.keep(self._db, session_id, changes)
+        self._change_details(session_id, lambda found: found.plus(**changes))
 
     def change_detail(self, session_id: str, key: str, how: Callable[[Any], Any]) -> None:
         """Change one detail of a session by what it is now, while nobody else changes any."""
-        details.change(self._db, session_id, key, how)
+        self._change_details(session_id, lambda found: SessionDetails({**found, key: how(found.get(key))}))
+
+    def _change_details(self, session_id: str, how: Callable[[SessionDetails], SessionDetails]) -> None:
+        """In one step, so that parts lose nothing of each other. A session that is gone is passed over."""
+        table = schema.sessions
+        with self._db.writing() as db:
+            row = db.execute(select(table.c.details).where(table.c.id == session_id)).first()
+            if row is not None:
+                kept = how(SessionDetails(row.details))
+                db.execute(update(table).where(table.c.id == session_id).values(details=kept))
 
     # Snapshots.
 
@@ -141,7 +161,7 @@ class Store:
         label: str | None = None,
         snapshot_id: str | None = None,
         parent_snapshot_id: str | None = None,
-        details: dict[str, Any] | None = None,
+        details: SnapshotDetails | None = None,
         reason: str | None = None,
     ) -> SnapshotRow:
         """Record a snapshot that is about to be taken: `pending`, and not listed before it is `ready`.
@@ -159,7 +179,7 @@ class Store:
             session_id=session_id,
             created_at=datetime.now(UTC),
             parent_snapshot_id=parent_snapshot_id,
-            details=details or {},
+            details=details or SnapshotDetails(),
             reason=reason,
         )
         try:
@@ -178,13 +198,18 @@ class Store:
         Raises:
             SnapshotNotFound, InvalidArgument: none or several fit.
         """
-        table = schema.snapshots
-        with self._db.reading() as db:
-            exact = db.execute(select(table).where((table.c.id == ref) & _VALID)).one_or_none()
+        exact = self.find_snapshot(ref)
         if exact is not None:  # an exact id wins (`resolve`), and is how the library asks
-            return _snapshot(exact)
+            return exact
         rows = {row.id: row for row in self.snapshots()}
         return rows[resolve(ref, ((row.id, row.name) for row in rows.values()), "snapshot")]
+
+    def find_snapshot(self, snapshot_id: str | None) -> SnapshotRow | None:
+        """The snapshot with exactly this id, unfinished ones left out; None if there is none."""
+        table = schema.snapshots
+        with self._db.reading() as db:
+            row = db.execute(select(table).where((table.c.id == snapshot_id) & _VALID)).one_or_none()
+        return None if row is None else _snapshot(row)
 
     def latest_snapshot(self, session_id: str) -> SnapshotRow | None:
         """The newest snapshot of a session, unfinished ones left out; None if it has none."""
@@ -238,13 +263,13 @@ class Store:
 
     @property
     def database(self) -> Database:
-        """For what is kept beside: `lives`, `history`."""
+        """For what is kept beside: `lives`."""
         return self._db
 
 
 def _session(row: Row[Any]) -> SessionRow:
-    return SessionRow(**row._mapping)
+    return SessionRow(**{**row._mapping, "details": SessionDetails(row.details)})
 
 
 def _snapshot(row: Row[Any]) -> SnapshotRow:
-    return SnapshotRow(**row._mapping)
+    return SnapshotRow(**{**row._mapping, "details": SnapshotDetails(row.details)})

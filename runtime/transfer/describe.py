@@ -6,9 +6,10 @@ this host. What failed, and where the journal stood, go along.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.image_layers import Image
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.scrubbing.scrubber import Scrubber
 
 OPTIONS = ("network", "memory", "cpus", "pids", "user", "workdir")
-DETAILS = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes")
 
 
 def config(
@@ -27,7 +27,7 @@ def config(
     image: Image,
     segments: list[form.Segment],
     files: list[form.InParts],
-    details: Mapping[str, Any],
+    details: SnapshotDetails,
     scrubber: Scrubber,
     stored: Sequence[StoredFile],
 ) -> bytes:
@@ -49,7 +49,7 @@ def config(
         base=int(count) if count.isdecimal() else len(image.layers),
         segments=segments,
         files=files,
-        details={key: scrubber.value(details[key]) for key in DETAILS if key in details},
+        details={key: scrubber.value(value) for key, value in details.portable.items()},
     )
     return form.dumps(made.model_dump(mode="json"))
 

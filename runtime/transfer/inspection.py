@@ -141,8 +141,8 @@ class Inspection:
             raise SecretsFound(
                 f"cannot let {self.scrubber.text(name)} leave: it holds secrets: "
                 f"{secret_finding.listed(found)}",
-                hint="take them out of the session and capture it again; `allow` in scrub.json is for what "
-                "is no secret, --secrets warn lets it leave",
+                hint="remove them from the session and capture it again; `allow` in scrub.json exempts "
+                "what is not secret, --secrets warn lets it leave",
                 findings=tuple(one.as_dict() for one in found),
             )
 

@@ -48,8 +48,7 @@ def collect(
 def before(context: Context, snapshot: SnapshotRow) -> list[Entry]:
     """The entries of a session's line up to a snapshot, without what this host wrote down itself."""
     journal = journal_of(snapshot)
-    moment = snapshot.details.get("moment")
-    last = int(moment["journal_seq"]) if isinstance(moment, dict) and "journal_seq" in moment else None
+    last = snapshot.details.moment.journal_seq
     return [
         entry
         for entry in journal_query.read(context, journal, Filter())

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument, SnapshotNotFound
-from holdfast.runtime.restore.compat import choose_rung, probe_host
-from holdfast.snapshots.fitness import Needs, compare
+from holdfast.runtime.restore.compat import probe_host, snapshot_ladder
+from holdfast.snapshots.fitness import compare
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -29,11 +29,11 @@ def ladder(context: Context, source: str, *, plain_http: bool = False) -> Ladder
     """
     if "/" not in source:
         try:
-            return choose_rung.ladder(context, context.store.snapshot(source))
+            return snapshot_ladder.ladder(context, context.store.snapshot(source))
         except (SnapshotNotFound, InvalidArgument):
             if not Path(source).exists() and ":" not in source:
                 raise
-    needs = Needs.of_manifest(_elsewhere(context, source, plain_http=plain_http))
+    needs = _elsewhere(context, source, plain_http=plain_http).all_needs()
     return compare(needs, probe_host.look(context, live=needs.live))
 
 

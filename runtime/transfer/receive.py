@@ -8,7 +8,7 @@ images have been judged. Only what `admitting` lets through of the description i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from holdfast.runtime.transfer import (
     sanitize,
     unpack_parts,
 )
+from holdfast.runtime.transfer.transfer_options import Progress, ReceiveOptions
 from holdfast.runtime.transfer.unpack_parts import Segments, Source
 from holdfast.snapshots import files, manifest, raw, storage
 from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
@@ -44,29 +45,9 @@ if TYPE_CHECKING:
 
 undoes(OperationKind.IMPORT)(take_back_import)
 
-Progress = Callable[[int, int], None]
 
-
-def receive(
-    context: Context,
-    origin: Origin,
-    *,
-    label: str | None = None,
-    files_only: bool = False,
-    opener: Opener | None = None,
-    options: Mapping[str, Any] | None = None,
-    progress: Progress = lambda _done, _all: None,
-) -> SnapshotRow:
+def receive(context: Context, origin: Origin, options: ReceiveOptions | None = None) -> SnapshotRow:
     """Import a snapshot; `origin` has been entered.
-
-    Args:
-        context: whose home it comes into.
-        origin: where it is.
-        label: a name for it here; by default its own, if that is free.
-        files_only: leave memory and processes, and need no trust.
-        opener: what to open it with if it is encrypted; a key of this home is tried by itself.
-        options: of sessions to be made of it, as in `SessionOptions`; those of the bundle do not count.
-        progress: is told how far it is.
 
     Raises:
         BundleUntrusted, BundleRefused: it may not come in, or is not what it says.
@@ -74,21 +55,23 @@ def receive(
         EngineError, StoreError, RegistryError: it cannot be had, or not be kept.
         QuotaExceeded: there is no room for it.
     """
-    if label is not None:
-        _check_label(context, label)
+    options = options or ReceiveOptions()
+    if options.label is not None:
+        _check_label(context, options.label)
     opened = _Opened(origin)
     name = Keys(context.home).trusted(opened.key) if opened.key is not None else None
-    bundle_trust.check(origin.name, opened.key, name, files_only=files_only)
-    opened.unseal(opener or Keys(context.home).opener())
+    bundle_trust.check(origin.name, opened.key, name, files_only=options.files_only)
+    opened.unseal(options.opener or Keys(context.home).opener())
     found = _here(context, opened)
-    if found is not None and (found.kind == "live" or files_only) and not options:
+    if found is not None and (found.kind == "live" or options.files_only) and not options.options:
         return found
-    wanted = _Wanted(opened, files_only=files_only, options=options or {})
+    wanted = _Wanted(opened, files_only=options.files_only, options=options.options)
     with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
-        row = _Receiving(context, wanted, operation, progress).receive(label)
+        row = _Receiving(context, wanted, operation, options.progress).receive(options.label)
     row = snapshot_storage.settle(context, row)
-    session = next(one for one in context.store.sessions(removed=True) if one.id == row.session_id)
-    prune.make_room(context, session, row)
+    session = context.store.find_session(row.session_id, removed=True)
+    if session is not None:
+        prune.make_room(context, session, row)
     return row
 
 
@@ -177,8 +160,8 @@ class _Wanted:
 def _here(context: Context, opened: _Opened) -> SnapshotRow | None:
     """The same, if it was imported before and is whole."""
     for row in context.store.snapshots():
-        known = row.details.get("origin")
-        if row.state == "ready" and isinstance(known, dict) and known.get("digest") == opened.digest:
+        known = row.details.origin
+        if row.state == "ready" and known is not None and known.get("digest") == opened.digest:
             return row
     return None
 
@@ -281,12 +264,11 @@ class _Receiving:
         if foreign.failure:
             given = {**given, "failure": foreign.failure}
         opened = wanted.opened
-        details = {
-            "generation": foreign.generation,
-            "actor": self._context.actor,
-            "origin": sanitize.origin(opened.origin.name, opened.raw, opened.key, foreign),
-            **sanitize.details(given),
-        }
+        details = sanitize.details(given).plus(
+            generation=foreign.generation,
+            actor=self._context.actor,
+            origin=sanitize.origin(opened.origin.name, opened.raw, opened.key, foreign),
+        )
         return store.add_snapshot(
             session.id,
             "live" if wanted.live else "filesystem",
@@ -322,7 +304,7 @@ class _Receiving:
             "state": "ready",
             "image_id": kept.image,
             "bytes": grown + stored.files + stored.own,
-            "details": {**row.details, **snapshot_storage.details(stored, grown)},
+            "details": row.details.plus(storage=snapshot_storage.details(stored, grown)),
         }
         context.store.operations.complete(self._operation, snapshots={self._id: ready})
         self._progress(self._all, self._all)

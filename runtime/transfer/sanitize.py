@@ -17,6 +17,7 @@ from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store.row_details import Moment, SnapshotDetails
 from holdfast.snapshots import failure
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.manifest import Manifest, Processes
@@ -95,16 +96,14 @@ def facts(data: bytes) -> None:
         raise _refused("it brings file systems in memory that no session has")
 
 
-def details(given: Mapping[str, Any]) -> dict[str, Any]:
+def details(given: Mapping[str, Any]) -> SnapshotDetails:
     """What the store is told: where the journal stood, and what had failed."""
-    kept: dict[str, Any] = {}
-    moment = given.get("moment")
+    moment, found = given.get("moment"), failure.of_row(given)
     if isinstance(moment, dict) and _number(moment.get("journal_seq")) and _number(moment.get("at")):
-        kept["moment"] = {"journal_seq": int(moment["journal_seq"]), "at": float(moment["at"]), "offsets": {}}
-    found = failure.of_row(given)
-    if found is not None:
-        kept["failure"] = found.as_details()
-    return kept
+        moment = Moment(int(moment["journal_seq"]), float(moment["at"]))._asdict()
+    else:
+        moment = None
+    return SnapshotDetails.of(moment=moment, failure=found.as_details() if found else None)
 
 
 def origin(name: str, index: bytes, key: str | None, kept: Manifest) -> dict[str, Any]:

@@ -28,10 +28,10 @@ from holdfast.runtime.transfer import describe, journal_export
 from holdfast.runtime.transfer import secrets_warning as carried
 from holdfast.runtime.transfer.inspection import Inspection
 from holdfast.runtime.transfer.outgoing_layers import Layers, Remembered
+from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots import manifest, raw, record
 from holdfast.snapshots.bundle import cutting, form, image_layers, media, segment_packing, signing
 from holdfast.snapshots.bundle.endpoints import Descriptor, Destination
-from holdfast.snapshots.bundle.sealing import Seal, Sealing
 from holdfast.snapshots.bundle.signing import Signer
 from holdfast.snapshots.manifest import StoredFile
 
@@ -46,8 +46,6 @@ undoes(OperationKind.EXPORT)(take_back)
 
 SMALL = 1 << 20
 """Files below this share segments."""
-Progress = Callable[[int, int], None]
-"""Bytes done, and of how many; both of what is not yet compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +67,16 @@ class Sent:
 
 
 def send(
-    context: Context,
-    snapshot: SnapshotRow,
-    destination: Destination,
-    *,
-    sign: Signer | None = None,
-    encrypt: tuple[Sealing, Seal] | None = None,
-    compression: str = "gzip",
-    secrets: str | None = None,
-    progress: Progress = lambda _done, _all: None,
+    context: Context, snapshot: SnapshotRow, destination: Destination, options: SendOptions | None = None
 ) -> Sent:
-    """Send a snapshot.
-
-    Args:
-        context: whose it is.
-        snapshot: its row.
-        destination: has been entered, and is left by who did.
-        sign: the key to sign with; without, others can take its files only.
-        encrypt: the key of the bundle, wrapped for who may open it.
-        compression: of the layers of its image: gzip, or zstd.
-        secrets: what is done about those in its memory and files: warn, refuse or ignore; None for what the
-            rules of the home say.
-        progress: is called with bytes done, and of how many.
+    """Send a snapshot to a destination, which has been entered and is left by who did.
 
     Raises:
         SecretsFound: it has some, and must not then; nothing of it was sent.
         SnapshotDamaged, SnapshotNotFound: it cannot be had.
         EngineError, StoreError: it cannot be read, or not be written there.
     """
+    options = options or SendOptions()
     verify_storage.refuse(snapshot)
     home, folder = context.home, context.home.snapshots / snapshot.id
     with (
@@ -105,7 +85,7 @@ def send(
         carry_out(context, OperationKind.EXPORT) as operation,
     ):
         kept = manifest.read(folder)
-        inspection = Inspection(home, kept, secrets, os.environ, _own_layers(context.engine))
+        inspection = Inspection(home, kept, options.secrets, os.environ, _own_layers(context.engine))
         raw.prepare(home.root, folder, kept)
         scratch = home.staging / operation.id
         scratch.mkdir(mode=0o700)
@@ -117,13 +97,11 @@ def send(
             if inspection.refuses:
                 inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
                 inspection.refuse(snapshot.name)
-            sending = _Sending(
-                context, kept, snapshot, destination, progress, encrypt, inspection.scrubber, stored
-            )
+            sending = _Sending(context, kept, snapshot, destination, options, inspection.scrubber, stored)
             known = Remembered(home.root / "cache" / "layers.json")
-            seal = encrypt[0] if encrypt is not None else None
+            seal = options.encrypt[0] if options.encrypt is not None else None
             searched = inspection.passing
-            found = sending.image(Layers(context.engine, compression, scratch, known, seal, searched))
+            found = sending.image(Layers(context.engine, options.compression, scratch, known, seal, searched))
             if not inspection.refuses:
                 inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
             rest = sending.rest(folder)
@@ -131,7 +109,7 @@ def send(
             shells = journal_export.variables(journal_export.before(context, snapshot))
             warnings = carried.warnings(kept, known_processes, layers, shells)
             return replace(
-                sending.finish(found, rest, sign),
+                sending.finish(found, rest, options.sign),
                 warnings=(*warnings, *inspection.warnings()),
                 findings=inspection.found,
                 scrubbed=dict(inspection.scrubber.counts),
@@ -155,12 +133,11 @@ class _Sending:
         kept: Manifest,
         snapshot: SnapshotRow,
         destination: Destination,
-        progress: Progress,
-        encrypt: tuple[Sealing, Seal] | None,
+        options: SendOptions,
         scrubber: Scrubber,
         rewritten: Mapping[str, bytes],
     ) -> None:
-        self._encrypt = encrypt
+        self._encrypt = options.encrypt
         self._scrubber = scrubber
         self._rewritten = rewritten
         self._context = context
@@ -170,7 +147,7 @@ class _Sending:
         self._image = image_layers.look(context.engine, kept.image)
         self._done = 0
         self._all = context.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
-        self._progress = progress
+        self._progress = options.progress
 
     def image(self, layers: Layers) -> Descriptor:
         """Send the image; its manifest."""

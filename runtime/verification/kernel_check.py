@@ -14,7 +14,7 @@ from holdfast.errors import GuestError
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.history.drift import holdings
-from holdfast.runtime.history.drift.holdings import Holdings, Kernel
+from holdfast.runtime.history.drift.holdings import HeldKernel, Holdings
 from holdfast.snapshots import verification
 from holdfast.snapshots.record import Record
 from holdfast.snapshots.verification import Deviation, Verification
@@ -59,7 +59,7 @@ def compare(folder: Path, record: Record | None, moment: int | None, found: Veri
 
 
 def judge(
-    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Kernel], found: Verification
+    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, HeldKernel], found: Verification
 ) -> Verification:
     """Compare what a session reported. Pure."""
     compared = 0
@@ -79,7 +79,7 @@ def judge(
     return found.plus({"names": compared}, deviations, skipped)
 
 
-def _names(kernel: Kernel) -> dict[str, list[str]] | None:
+def _names(kernel: HeldKernel) -> dict[str, list[str]] | None:
     if kernel.names is None or kernel.stale:
         return None
     newest = list(kernel.names.items())[-MAX_NAMES:]

@@ -1,1 +1,1 @@
-"""Snapshots as portable artifacts: their form as OCI content, their files, signatures and encryption."""
+"""Snapshots as portable artifacts: form as OCI content, files, signatures and encryption."""

@@ -1,7 +1,7 @@
-"""Cuts files into segments so that equal parts of different snapshots become equal segments. Pure.
+"""Cutting of files into segments, so that equal parts of different snapshots become equal segments. Pure.
 
-Where memory is cut depends on the pages at that place alone: a page whose checksum ends in zeros is the last
-of its segment, so an insertion moves cuts with it. Long runs of zeros are no part of any segment.
+A cut in memory depends only on the pages at that place: a page whose checksum ends in zeros is the last
+of its segment, so an insertion moves cuts with it. Long runs of zeros belong to no segment.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ PAGE = 4096
 LEAST = 4 << 20
 MOST = 32 << 20
 _MASK = (16 << 20) // PAGE - 1
-"""One page in so many ends a segment: 16 MiB in the mean, beyond the least."""
+"""One page in this many ends a segment: 16 MiB on average, beyond the minimum."""
 _ZEROS = bytes(PAGE)
 ZERO_RUN = 64
-"""Pages of zeros from which on they are left out; fewer cost less in a segment than two segments."""
+"""Least pages of zeros that are left out; fewer cost less inside a segment than a second segment."""
 _READ = 256
 
 
@@ -31,7 +31,7 @@ class Piece:
 
 
 def pieces(file: BinaryIO) -> Iterator[Piece]:
-    """A file in pieces, from its beginning to its end."""
+    """Yield a file in pieces, from its beginning to its end."""
     held = bytearray()
     zeros = 0
     for page in _pages(file):
@@ -65,7 +65,7 @@ def _pages(file: BinaryIO) -> Iterator[bytes]:
 
 
 def together(files: Iterable[tuple[str, bytes]]) -> Iterator[tuple[bytes, list[tuple[str, int, int]]]]:
-    """Small files in few segments: the segment, and for each file its name, offset and size."""
+    """Combine small files into few segments: the segment, and for each file its name, offset and size."""
     held, places = bytearray(), list[tuple[str, int, int]]()
     for name, data in files:
         places.append((name, len(held), len(data)))

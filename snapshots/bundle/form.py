@@ -3,8 +3,8 @@
     index ─┬─ image manifest      an ordinary image: the files of the session
            └─ snapshot manifest   config: `Config`; layers: segments of everything else
 
-What is read is not believed: lengths, counts and names are limited here, digests are compared by who reads.
-Written in one way only (sorted keys, no spaces), so that the same snapshot has the same digests everywhere.
+Input is not trusted: lengths, counts and names are limited here, the reader compares digests. Documents are
+written in one way only (sorted keys, no spaces), so that the same snapshot has the same digests everywhere.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ MAX_INDEX = 1 << 20
 MAX_MANIFEST = 4 << 20
 MAX_CONFIG = 64 << 20
 MAX_LAYERS = 127
-"""Of an image; what the engine's overlay2 can stack."""
+"""Most layers of an image: what the engine's overlay2 can stack."""
 MAX_SEGMENTS = 20_000
 MAX_FILES = 100_000
 MAX_SEGMENT = 64 << 20
 """Bytes of one segment; each is held in memory once."""
 
-# $ is the very end in these expressions (the Rust crate regex), also before a line's end.
+# $ is the very end in these expressions (the Rust crate regex), even before a line's end.
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0, lt=2**50)]
@@ -42,7 +42,7 @@ Word = Annotated[str, Field(max_length=300)]
 
 
 class _Given(BaseModel):
-    """What others wrote may have more fields; those are passed over."""
+    """A document from elsewhere. It may have more fields; those are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 
@@ -57,12 +57,12 @@ class Named(_Given):
     artifact_type: Annotated[Word | None, Field(alias="artifactType")] = None
 
     def descriptor(self) -> Descriptor:
-        """As a value."""
+        """Return it as a value."""
         return Descriptor(self.media_type, self.digest, self.size, self.annotations)
 
 
 class Index(_Given):
-    """What a reference or a file leads to."""
+    """The index that a reference or a file leads to."""
 
     manifests: Annotated[list[Named], Field(max_length=100)]
     annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
@@ -84,7 +84,7 @@ class _Files(_Given):
 
 
 class ImageConfig(_Given):
-    """All that is read of the image's own config: for which machine, and which layers it has."""
+    """The part of the image's own config that is read: its platform and its layers."""
 
     architecture: Word
     os: Word
@@ -92,7 +92,7 @@ class ImageConfig(_Given):
 
 
 class Part(BaseModel):
-    """Some bytes of a file: where they are in a segment; in none, they are zeros."""
+    """Some bytes of a file: their place in a segment; without a segment, they are zeros."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -111,7 +111,7 @@ class InParts(BaseModel):
 
 
 class Segment(BaseModel):
-    """What a layer holds when it is decompressed."""
+    """The content of a layer when it is decompressed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -122,7 +122,7 @@ class Segment(BaseModel):
 class Config(BaseModel):
     """A snapshot as it travels. `segments` are in the order of the manifest's layers.
 
-    `base` is how many layers the image had before anything of a snapshot was added; `details` are what the
+    `base` is how many layers the image had before any layer of a snapshot was added; `details` are what the
     store knew of it that is of use elsewhere.
     """
 
@@ -137,22 +137,22 @@ class Config(BaseModel):
 
 
 def dumps(value: Mapping[str, Any]) -> bytes:
-    """A document as bytes, always the same."""
+    """Serialize a document; the bytes are always the same."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def described(media_type: str, data: bytes, annotations: Mapping[str, str] | None = None) -> Descriptor:
-    """The descriptor of bytes."""
+    """Return the descriptor of bytes."""
     return Descriptor(media_type, f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), annotations or {})
 
 
 def image_manifest(config: Descriptor, layers: list[Descriptor]) -> bytes:
-    """The manifest of an ordinary image."""
+    """Return the manifest of an ordinary image."""
     return dumps(_manifest(config, layers))
 
 
 def snapshot_manifest(config: Descriptor, segments: list[Descriptor], image: Descriptor) -> bytes:
-    """The manifest of what an image does not hold of a snapshot, of which `image` is the rest."""
+    """Return the manifest of the parts of a snapshot that `image` does not hold."""
     return dumps(
         _manifest(config, segments) | {"artifactType": media.SNAPSHOT, "subject": _bare(image).as_dict()}
     )
@@ -161,7 +161,7 @@ def snapshot_manifest(config: Descriptor, segments: list[Descriptor], image: Des
 def index(
     image: Descriptor, snapshot: Descriptor, platform: tuple[str, str], annotations: Mapping[str, str]
 ) -> bytes:
-    """The index over both. Ordinary tools take the image, for only that is of a platform there is."""
+    """Return the index over both. Ordinary tools take the image, since only that has an existing platform."""
     system, architecture = platform
     unknown = {"architecture": "unknown", "os": "unknown"}
     manifests = [
@@ -173,10 +173,10 @@ def index(
 
 
 def both(found: Index) -> tuple[Descriptor, Descriptor]:
-    """The image and the snapshot of an index.
+    """Return the image and the snapshot of an index.
 
     Raises:
-        BundleRefused: it has not exactly one of each.
+        BundleRefused: it does not have exactly one of each.
     """
     snapshots = [one for one in found.manifests if one.artifact_type == media.SNAPSHOT]
     images = [one for one in found.manifests if one.artifact_type is None]
@@ -197,7 +197,7 @@ def parse(model: type[T], data: bytes, what: str) -> T:
     """Read a document.
 
     Raises:
-        BundleRefused: it is not of that form.
+        BundleRefused: it does not have that form.
     """
     try:
         unambiguous(data)
@@ -213,20 +213,20 @@ def parse(model: type[T], data: bytes, what: str) -> T:
 
 
 def unambiguous(data: bytes | str) -> None:
-    """See that no object in a document has a key twice.
+    """Check that no object in a document has a key twice.
 
-    Tools differ in which of the two they believe (RFC 8259, section 4): what was signed and judged must be
-    what is read.
+    Tools differ in which of the two they use (RFC 8259, section 4): the data read must be the data that was
+    signed and judged.
 
     Raises:
-        BundleRefused: one has. What is no JSON at all is for its reader to say.
+        BundleRefused: one has. Invalid JSON is left to its reader to report.
     """
     with contextlib.suppress(RecursionError, ValueError):
         json.loads(data, object_pairs_hook=_once)
 
 
 def shown(text: str) -> str:
-    """What others wrote, short and fit to be shown."""
+    """Return text from elsewhere, shortened and safe to show."""
     return "".join(char if char.isprintable() else "?" for char in text[:300])
 
 

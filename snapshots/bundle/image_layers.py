@@ -1,9 +1,9 @@
-"""The layers of an image, uncompressed and to the byte as the engine was given them.
+"""The layers of an image, uncompressed and byte for byte as the engine received them.
 
-By the digests of these bytes (diff ids) an image names its layers. An engine on this host that keeps them
-with overlay2 has written down what its folders do not tell of the archives (tar-split); then single layers
-are made again from that. Any other is asked for the whole image, and gives its layers out in an order of its
-own. What was read is compared with the diff ids in either case.
+An image names its layers by the digests of these bytes (diff ids). An engine on this host that stores them
+with overlay2 has recorded the parts of the archives that its folders lack (tar-split); single layers are then
+rebuilt from that. Any other engine is asked for the whole image, and returns its layers in an order of its
+own. In either case the bytes read are compared with the diff ids.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
-from holdfast.engine import engine_faults
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
 from holdfast.snapshots.bundle import tarsplit
@@ -26,7 +25,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What is needed of an image. `layers` are diff ids, the lowest first."""
+    """The required facts of an image. `layers` are diff ids, the lowest first."""
 
     architecture: str
     system: str
@@ -35,9 +34,12 @@ class Image:
 
 
 def look(engine: Engine, ref: str) -> Image:
-    """What an image is. Raises EngineError."""
-    with engine_faults.translated("inspect image"):
-        found = engine.client.images.get(ref).attrs
+    """Inspect an image.
+
+    Raises:
+        EngineError: the engine fails, or has no such image.
+    """
+    found = engine.images.described(ref)
     return Image(
         str(found["Architecture"]),
         str(found["Os"]),
@@ -47,9 +49,9 @@ def look(engine: Engine, ref: str) -> Image:
 
 
 class Hashed:
-    """Pieces of a layer, with the digest and size of those that were taken so far.
+    """Pieces of a layer, with the digest and size of those consumed so far.
 
-    `wanted` is which layer it should be, if that is known; whether it is, its digest tells at the end.
+    `wanted` is the layer it should be, if that is known; its digest at the end shows whether it is.
     """
 
     def __init__(self, pieces: Iterable[bytes], wanted: str = "") -> None:
@@ -60,7 +62,7 @@ class Hashed:
 
     @property
     def digest(self) -> str:
-        """Of what was read so far."""
+        """The digest of what was read so far."""
         return f"sha256:{self._hash.hexdigest()}"
 
     def __iter__(self) -> Iterator[bytes]:
@@ -71,13 +73,13 @@ class Hashed:
 
 
 def each(engine: Engine, ref: str, wanted: Sequence[str], take: Callable[[Hashed], None]) -> None:
-    """Read layers of an image, in any order, others perhaps, too.
+    """Read layers of an image, in any order; perhaps also others.
 
     Args:
-        engine: that has it.
+        engine: the engine that has it.
         ref: its name or id.
         wanted: diff ids.
-        take: is given each layer, reads it to its end, and looks by its digest whether it wants it.
+        take: receives each layer, reads it to its end, and decides by its digest whether it needs it.
 
     Raises:
         EngineError: the engine fails, or some are missing.
@@ -104,7 +106,7 @@ def each(engine: Engine, ref: str, wanted: Sequence[str], take: Callable[[Hashed
 
 
 def chain_ids(layers: Sequence[str]) -> Iterator[str]:
-    """What an engine calls each layer together with all below it (image-spec, config.md)."""
+    """Return the engine's name for each layer together with all below it (image-spec, config.md)."""
     chain = ""
     for layer in layers:
         text = f"{chain} {layer}".encode()
@@ -114,10 +116,9 @@ def chain_ids(layers: Sequence[str]) -> Iterator[str]:
 
 def _saved(engine: Engine, ref: str, take: Callable[[Hashed], None]) -> set[str]:
     met: set[str] = set()
-    with engine_faults.translated("read the files of a snapshot from the engine"):
-        saved = engine.client.api.get_image(ref, chunk_size=_BLOCK)
+    with closing(engine.images.save(ref, _BLOCK)) as saved:
         stream = cast("BinaryIO", _Joined(saved))
-        with closing(saved), tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
             for member in archive:
                 if member.isreg() and _may_be(member.name):
                     data = archive.extractfile(member)
@@ -129,7 +130,7 @@ def _saved(engine: Engine, ref: str, take: Callable[[Hashed], None]) -> set[str]
 
 
 def _may_be(name: str) -> bool:
-    """layer.tar of old engines; blobs of those since Docker 25, some of which are no layers."""
+    """Accept layer.tar of old engines, and blobs of those since Docker 25, some of which are not layers."""
     return name.endswith("/layer.tar") or name.startswith("blobs/sha256/")
 
 

@@ -1,9 +1,9 @@
-"""The keys of a home: its own, which sign, and those of others it trusts.
+"""The keys of a home: its own, which sign, and trusted keys of others.
 
     keys/NAME.pem        a private key (PKCS 8), readable by the owner only; encrypted if it has a passphrase
     keys/trusted.json    keys of others, by name
 
-Whoever sends something and has no key gets one, so that nothing leaves unsigned.
+A home that sends something and has no key gets one, so that nothing leaves unsigned.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 @dataclass(frozen=True, slots=True)
 class Known:
     """A key. `own`: its private half is here; `locked`: behind a passphrase, so that even its public half is
-    told only by the file beside it. `recipient` is what others encrypt for.
+    known only from the file beside it. `recipient` is what others encrypt for.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Keys:
         self._locks = home.locks
 
     def known(self) -> list[Known]:
-        """Own keys, then those trusted."""
+        """Return own keys, then trusted ones."""
         own = []
         for path in sorted(self._folder.glob("*.pub")):
             if path.with_suffix(".pem").exists():
@@ -65,7 +65,7 @@ class Keys:
 
         Raises:
             InvalidArgument: the name is taken.
-            SessionBusy: another process makes one, and does not end.
+            SessionBusy: another process is making one, and does not finish.
             StoreError: it cannot be written.
         """
         _check(name)
@@ -83,19 +83,19 @@ class Keys:
         path = self._folder / f"{name}.pem"
         if path.exists():
             raise InvalidArgument(
-                f"cannot make key {name}: there is one of that name",
+                f"cannot make key {name}: a key of that name exists",
                 hint=f"`holdfast key list`; choose another name, or `holdfast key rm {name}`",
             )
         to = sealing.recipient(key.opens)
-        # A public half that is left alone, if this is killed, is none.
+        # If this is killed, a public half without its private one does not count as a key.
         self._write(path.with_suffix(".pub"), f"{key.public} {to}\n")
         self._write(path, pem)
         return Known(name, key.public, own=True, locked=bool(passphrase), recipient=to)
 
     def sending(self, name: str | None = None, passphrase: str | None = None) -> tuple[Key, bool]:
-        """The key that what leaves is signed with, and whether it was made just now: there was none at all.
+        """Return the key that signs outgoing bundles, and whether it was just made, as there was none.
 
-        The passphrase, if there is one, is the new one's, too.
+        The passphrase, if given, also becomes that of a new key.
 
         Raises:
             InvalidArgument: as `signer`.
@@ -109,10 +109,10 @@ class Keys:
             return self._open(self._new(DEFAULT, passphrase), passphrase), True
 
     def signer(self, name: str | None = None, passphrase: str | None = None) -> Key | None:
-        """The key to sign with: the one named, else the only one or the default; None if there is none.
+        """Return the signing key: the one named, else the only one or the default; None if there is none.
 
         Raises:
-            InvalidArgument: it cannot be told which, or it cannot be opened.
+            InvalidArgument: the choice is ambiguous, or the key does not exist or cannot be opened.
         """
         own = [one for one in self.known() if one.own]
         if name is None and not own:
@@ -131,10 +131,10 @@ class Keys:
         return self._open(chosen[0], passphrase)
 
     def opener(self, passphrase: str | None = None, key_passphrase: str | None = None) -> Opener:
-        """What this home can open bundles with: its key, unless that is locked, and a passphrase.
+        """Return what this home can open bundles with: its key, unless that is locked, and a passphrase.
 
         Raises:
-            InvalidArgument: a passphrase for its key was given, and is another.
+            InvalidArgument: a passphrase for its key was given, and is wrong.
         """
         own = [one for one in self.known() if one.own and (key_passphrase or not one.locked)]
         chosen = [one for one in own if one.name == DEFAULT] or own[:1]
@@ -142,7 +142,7 @@ class Keys:
         return Opener(private, passphrase)
 
     def trust(self, public: str, name: str | None = None) -> Known:
-        """Take what this key signs for as good as one's own.
+        """Trust this key's signatures like those of this home's own keys.
 
         Raises:
             InvalidArgument: it is not a key, or the name is another key's.
@@ -168,14 +168,14 @@ class Keys:
         return Known(name, public, own=False)
 
     def trusted(self, public: str) -> str | None:
-        """The name of a key whose signatures count here; None if they do not."""
+        """Return the name of a key whose signatures count here; None if they do not."""
         return next((one.name for one in self.known() if one.public == public), None)
 
     def remove(self, name: str) -> Known:
-        """Forget a key, by name or as it is written.
+        """Forget a key, given by name or in its written form.
 
         Raises:
-            InvalidArgument: there is none.
+            InvalidArgument: there is no such key.
         """
         found = next((one for one in self.known() if name in (one.name, one.public)), None)
         if found is None:

@@ -1,25 +1,22 @@
-"""Gives an image to an engine that has some of its layers already, with a config that is all our own.
+"""Loading of an image into an engine that already has some of its layers, with a config entirely our own.
 
-What the engine has is named and not sent, as in `layer.image`. Nothing that a foreign image says of itself is
-taken over but the order of its layers.
+Layers the engine has are named and not sent, as in `layer.image`. Nothing that a foreign image states about
+itself is adopted except the order of its layers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import docker.errors
-
-from holdfast.engine import engine_faults
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineError
 from holdfast.snapshots.layer.image import BASE_LABEL, usable
 
 _BLOCK = 1 << 20
@@ -27,23 +24,14 @@ WORKSPACE = "/workspace"
 
 
 def there(engine: Engine, layers: Sequence[str]) -> int:
-    """How many of these layers, from the lowest, the engine has already."""
+    """Return how many of these layers, from the lowest, the engine already has."""
     if not usable(engine.info()):
         return 0
     most = 0
-    with engine_faults.translated("list images"):
-        api: Any = engine.client.api  # this part of the SDK has no types
-        for one in api.images(all=True, quiet=True):
-            try:
-                found = api.inspect_image(one)["RootFS"].get("Layers") or ()
-            except docker.errors.NotFound:  # removed just now
-                continue
-            same = 0
-            for mine, other in zip(layers, found, strict=False):
-                if mine != other:
-                    break
-                same += 1
-            most = max(most, same)
+    with closing(engine.images.layer_digests()) as images:
+        for found in images:
+            pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(layers, found, strict=False))
+            most = max(most, sum(1 for _ in pairs))
             if most == len(layers):
                 break
     return most
@@ -61,13 +49,13 @@ def load(
     """Make the image, tagged ref, and return its id.
 
     Args:
-        engine: which gets it.
+        engine: the engine that receives it.
         platform: system and architecture.
         layers: diff ids, the lowest first.
-        files: archives of the layers it does not have, by diff id.
+        files: archives of the layers the engine lacks, by diff id.
         ref: its name.
-        labels: what it is found by.
-        base: how many layers are not of snapshots.
+        labels: the labels it is found by.
+        base: number of layers that do not come from snapshots.
 
     Raises:
         EngineError: the engine refuses.
@@ -84,11 +72,7 @@ def load(
             "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
         }
     ).encode()
-    with engine_faults.translated("load the files of a snapshot"):
-        api: Any = engine.client.api  # this part of the SDK has no types
-        for said in api.load_image(_archive(config, layers, files, ref), quiet=True):
-            if "error" in said:
-                raise EngineError(f"cannot load the files of a snapshot: {said['error']}")
+    engine.images.load(_archive(config, layers, files, ref), "load the files of a snapshot")
     return f"sha256:{hashlib.sha256(config).hexdigest()}"
 
 

@@ -1,6 +1,6 @@
-"""Names of what is in a bundle: media types of OCI, our own, and the keys of annotations.
+"""Names in a bundle: OCI media types, our own, and the keys of annotations.
 
-They are a published form (docs/bundles.md): what is once written is read for good.
+They are a published form (docs/bundles.md): anything written once must stay readable forever.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ SNAPSHOT = "application/vnd.holdfast.snapshot.v1+json"
 SNAPSHOT_CONFIG = "application/vnd.holdfast.snapshot.config.v1+json"
 SEGMENT = "application/vnd.holdfast.snapshot.segment.v1+zstd"
 ENCRYPTED = "+encrypted"
-"""Appended to the media type of what cannot be read without a key."""
+"""Suffix of the media type of anything that cannot be read without a key."""
 
 MANIFESTS = frozenset({INDEX, MANIFEST})
-"""What a registry keeps as manifests; everything else is a blob."""
+"""Media types a registry stores as manifests; everything else is a blob."""
 
 KEY = "io.holdfast.key"
 SIGNATURE = "io.holdfast.signature"
 SEALED = "io.holdfast.sealed"
-"""For whom a bundle is encrypted."""
+"""The recipients of an encrypted bundle."""
 RAW_BYTES = "io.holdfast.bytes"
-"""How large a layer is when it is decompressed."""
+"""The size of a layer when it is decompressed."""
 
 
 def is_sealed(media_type: str) -> bool:
-    """Whether it takes a key to read."""
+    """Return whether it takes a key to read."""
     return media_type.endswith(ENCRYPTED)
 
 
 def is_manifest(media_type: str) -> bool:
-    """Whether a registry keeps it as a manifest, and wants it after everything that it names."""
+    """Return whether a registry stores it as a manifest, and needs it after everything that it names."""
     return media_type in MANIFESTS

@@ -1,7 +1,7 @@
-"""A bundle as one file: an OCI image layout in a tar archive, which old engines can load, too.
+"""A bundle as one file: an OCI image layout in a tar archive, which old engines can also load.
 
-The archive is the same for the same bundle: its members come as they were put, with no times and no owners.
-It appears under its name when it is whole. Reading one trusts nothing in it: members are found by their
+The archive is the same for the same bundle: its members come in the order stored, without times and owners.
+It appears under its name when it is complete. Reading one trusts nothing in it: members are found by their
 headers and read in place, nothing is unpacked.
 """
 
@@ -31,7 +31,7 @@ _LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
 
 
 class FileDestination:
-    """Writes a bundle to a file; `name` is what tools call the image in it."""
+    """A destination that writes a bundle to a file; `name` is the name tools show for the image in it."""
 
     def __init__(self, path: Path, name: str = "") -> None:
         self._path = path.absolute()
@@ -42,7 +42,7 @@ class FileDestination:
         self._place: Path | None = None
 
     def has(self, blob: Descriptor) -> bool:
-        """Whether it is in the file already."""
+        """Return whether it is in the file already."""
         return blob.digest in self._written
 
     def put(self, blob: Descriptor, data: BinaryIO) -> None:
@@ -56,7 +56,7 @@ class FileDestination:
         self._written.add(blob.digest)
 
     def finish(self, index: bytes) -> str:
-        """Write what leads to the rest, and give the file its name."""
+        """Write the members that lead to the rest, and give the file its name."""
         found = form.described(media.INDEX, index, {_REF: self._name} if self._name else {})
         self._text(f"blobs/sha256/{found.hex}", index)
         self._text("index.json", form.dumps({"schemaVersion": 2, "manifests": [found.as_dict()]}))
@@ -87,7 +87,7 @@ class FileDestination:
             self._place.unlink(missing_ok=True)
 
     def _nameless(self) -> BinaryIO:
-        """A file without a name, of which nothing is left however this ends (O_TMPFILE, open(2))."""
+        """Open a file without a name, which leaves nothing behind however this ends (O_TMPFILE, open(2))."""
         folder = self._path.parent
         try:
             descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -99,7 +99,7 @@ class FileDestination:
         return os.fdopen(descriptor, "wb")
 
     def _show(self) -> None:
-        """Give the file its name; one that had it before is replaced in one step."""
+        """Give the file its name; replace an earlier file of that name in one step."""
         if self._place is None:
             place = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
             place.unlink(missing_ok=True)
@@ -113,7 +113,7 @@ class FileDestination:
         self._place.replace(self._path)
 
     def _for_old_engines(self) -> bytes:
-        """What `docker load` wants before Docker 25: config and layers by their places."""
+        """Return what `docker load` needs before Docker 25: config and layers by their places."""
         if self._image is None:
             return b"[]"
         manifest = form.parse(form.ImageManifest, self._manifest, "its image")
@@ -149,7 +149,7 @@ class FileDestination:
 
 
 class FileOrigin:
-    """Reads a bundle from a file."""
+    """An origin that reads a bundle from a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
@@ -162,7 +162,7 @@ class FileOrigin:
         return str(self._path)
 
     def index(self) -> bytes:
-        """The index of the bundle: the one that index.json names."""
+        """Return the index of the bundle: the one that index.json names."""
         if self._top is None:
             raise self._refused("it has no index.json")
         start, size = self._top
@@ -181,7 +181,7 @@ class FileOrigin:
         return data
 
     def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
-        """A part from `start` on."""
+        """Open a part from `start`."""
         place = self._places.get(blob.hex)
         if place is None:
             raise self._refused(f"{blob.digest[:19]}… is missing in it")

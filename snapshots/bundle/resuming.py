@@ -1,11 +1,11 @@
-"""An origin whose parts are kept on the disk as they arrive, so that what was cut short goes on where it was.
+"""An origin that stores parts on the disk as they arrive, so that an interrupted transfer can resume.
 
-    downloads/HEX         a part that is whole
-    downloads/HEX.part    one that is not
+    downloads/HEX         a complete part
+    downloads/HEX.part    an incomplete one
 
-Parts have the names of their digests, so what one attempt left is of use to any other that wants the same.
-They go when the bundle has been taken in, or when nobody has wanted them for a week. Of memory, some stay:
-the next bundle may have the same.
+Parts are named by their digests, so any later attempt can use what an earlier one left. They are removed when
+the bundle has been imported, or after a week without use. Some parts of memory stay: the next bundle may have
+the same.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from holdfast.snapshots.bundle import media
 from holdfast.snapshots.bundle.endpoints import Descriptor, Origin
 
 KEPT = 7 * 86400.0
-"""Seconds a part is kept after it was written to last."""
+"""Seconds a part is kept after the last write to it."""
 AT_ONCE = 3
 """Parts that are fetched at a time."""
 _BLOCK = 1 << 20
 
 
 class Resuming:
-    """Another origin, through a folder. That origin is entered and left with this one."""
+    """Another origin, cached in a folder. That origin is entered and left with this one."""
 
     def __init__(self, origin: Origin, folder: Path) -> None:
         self._origin = origin
@@ -45,19 +45,19 @@ class Resuming:
 
     @property
     def name(self) -> str:
-        """That of the other origin."""
+        """The name of the other origin."""
         return self._origin.name
 
     def index(self) -> bytes:
-        """From the other origin: it is small, and what may change."""
+        """Return the other origin's index: it is small, and may change."""
         return self._origin.index()
 
     def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
-        """A part, which is here in full when this returns.
+        """Open a part, which is here in full when this returns.
 
         Raises:
-            BundleRefused: what came is not what was wanted.
-            StoreError: it cannot be written. Errors of the other origin leave what came until then.
+            BundleRefused: the data received does not match.
+            StoreError: it cannot be written. Errors of the other origin keep what arrived until then.
         """
         path = self._folder / blob.hex
         try:
@@ -67,7 +67,7 @@ class Resuming:
                         self._fetch(blob, part)
                         part.rename(path)
                     else:
-                        part.unlink(missing_ok=True)  # made anew by waiting for who gave it its name
+                        part.unlink(missing_ok=True)  # recreated while waiting for the lock
             self._use(path, blob)
             file = path.open("rb")
             file.seek(start)
@@ -78,15 +78,15 @@ class Resuming:
         return file
 
     def ahead(self, blobs: Iterable[Descriptor]) -> None:
-        """Begin to fetch what will be opened, a few at a time. What fails is told by `open`."""
+        """Begin to fetch the parts that will be opened, a few at a time. `open` reports failures."""
         self._left = False
         for blob in blobs:
             self._fetching.append(self._pool.submit(self._quietly, blob))
 
     def discard(self, keep: int = 0) -> None:
-        """Remove what was opened: all of it has been taken in.
+        """Remove the parts opened: all of them have been imported.
 
-        Segments stay for later bundles, which may have the same, the last used ones up to `keep` bytes.
+        Segments stay for later bundles, which may have the same: the last used ones, up to `keep` bytes.
         """
         self._stop()
         for path, stays in self._used.items():
@@ -115,16 +115,16 @@ class Resuming:
     ) -> None:
         self._left = True
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
-        # Fetches that nobody waits for any more end with the connection.
+        # Fetches that are no longer awaited end with the connection.
         self._origin.__exit__(kind, error, where)
         self._pool.shutdown(wait=True)
         if kind is not None and issubclass(kind, BundleRefused):
-            self.discard()  # what is kept could be what is wrong
+            self.discard()  # the stored part could be the wrong one
         with suppress(OSError):
-            self._folder.rmdir()  # if nothing is left in it
+            self._folder.rmdir()  # only if it is empty
 
     def _stop(self) -> None:
-        """End what was begun ahead."""
+        """End the fetches that were begun ahead."""
         self._left = True
         for fetching in self._fetching:
             fetching.cancel()
@@ -137,7 +137,7 @@ class Resuming:
             os.utime(path)
 
     def _whole(self) -> Iterator[tuple[float, int, Path]]:
-        """Parts that are whole: when they were used last, and their sizes."""
+        """Return the complete parts: the time of their last use, and their sizes."""
         for path in self._folder.iterdir():
             with suppress(OSError):
                 if not path.suffix:
@@ -145,7 +145,7 @@ class Resuming:
                     yield known.st_mtime, known.st_size, path
 
     def _quietly(self, blob: Descriptor) -> None:
-        # Errors that are no Exception end the process anyway; the rest comes again where it is waited for.
+        # BaseExceptions end the process anyway; the rest is raised again where the part is awaited.
         with suppress(Exception):
             if not self._left:
                 self.open(blob).close()
@@ -175,18 +175,18 @@ class Resuming:
             part.unlink()
             raise BundleRefused(
                 f"cannot import: {blob.digest[:19]}… in it does not match its digest",
-                hint="it is damaged, or was changed on its way: get it once more",
+                hint="it is damaged, or was changed in transit: get it again",
             )
 
 
 @contextmanager
 def _alone(part: Path) -> Iterator[Path]:
-    """Be the only one who writes a part, after waiting for another who does."""
+    """Hold the lock for writing a part; wait for another process that has it."""
     while True:
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # The one before may have given it its name, or removed it.
+            # The previous holder may have given it its name, or removed it.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), part.stat()):
                     yield part

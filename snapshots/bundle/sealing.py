@@ -1,8 +1,8 @@
-"""Encrypts what travels, and opens it again. Pure.
+"""Encryption and decryption of bundles. Pure.
 
-A sealed stream is a header and pieces of 1 MiB, each with ChaCha20-Poly1305 under a key of this stream only.
+A sealed stream is a header and pieces of 1 MiB, each with ChaCha20-Poly1305 under a key for this stream only.
 The number of a piece, and whether it is the last, are in its nonce: pieces cannot be left out, moved or
-repeated, nor the end cut off. The key of a bundle is drawn for it alone; it is given to recipients wrapped,
+repeated, nor the end cut off. The key of a bundle is generated for it alone; recipients receive it wrapped,
 with X25519 or with a passphrase (scrypt).
 """
 
@@ -43,7 +43,7 @@ Text = Annotated[str, Field(max_length=200)]
 
 
 class Wrap(BaseModel):
-    """The key of a bundle for one recipient. `who` is the public half of an X25519 pair made for this."""
+    """The key of a bundle for one recipient. `who` is the public half of an X25519 pair made for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +54,7 @@ class Wrap(BaseModel):
 
 
 class Seal(BaseModel):
-    """How a bundle is sealed, as it is written in the index."""
+    """The encryption of a bundle, as written in the index."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -64,35 +64,35 @@ class Seal(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Opener:
-    """What somebody has to open a bundle with: a private key, a passphrase, or both."""
+    """The means to open a bundle: a private key, a passphrase, or both."""
 
     private: X25519PrivateKey | None = None
     passphrase: str | None = None
 
 
 def recipient(private: X25519PrivateKey) -> str:
-    """The name by which others seal for a key."""
+    """Return the name by which others seal for a key."""
     raw = private.public_key().public_bytes_raw()
     return PREFIX + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def derived(seed: bytes) -> X25519PrivateKey:
-    """The key to open with that belongs to a key to sign with."""
+    """Return the decryption key that belongs to a signing key."""
     return X25519PrivateKey.from_private_bytes(_derive(seed, b"", b"holdfast bundle recipient 1"))
 
 
 class Sealing:
-    """The key of one bundle: made for recipients, or got back by one of them."""
+    """The key of one bundle: made for recipients, or recovered by one of them."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     @classmethod
     def new(cls, recipients: Sequence[str], passphrase: str | None = None) -> tuple[Sealing, Seal]:
-        """Draw a key, and wrap it for all recipients.
+        """Generate a key, and wrap it for all recipients.
 
         Raises:
-            InvalidArgument: there is none, or one is no key.
+            InvalidArgument: there is no recipient, or one is not a valid key.
         """
         if not recipients and not passphrase:
             raise InvalidArgument(
@@ -107,10 +107,10 @@ class Sealing:
 
     @classmethod
     def opened(cls, seal: Seal, opener: Opener) -> Sealing:
-        """Get the key back.
+        """Recover the key.
 
         Raises:
-            BundleRefused: it was not sealed for this one.
+            BundleRefused: it was not sealed for this opener.
         """
         for wrap in seal.wraps:
             secret = _secret(wrap, opener)
@@ -131,7 +131,7 @@ class Sealing:
         )
 
     def seal(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """A stream of bytes, sealed."""
+        """Yield a stream of bytes, sealed."""
         salt = os.urandom(_SALT)
         yield salt
         cipher = self._cipher(salt)
@@ -145,10 +145,10 @@ class Sealing:
         yield cipher.encrypt(_nonce(number | _LAST), bytes(held), None)
 
     def open(self, stream: Stream) -> Iterator[bytes]:
-        """The inverse of `seal`. Nothing is given out that was not compared.
+        """Reverse `seal`. Nothing is yielded before it is authenticated.
 
         Raises:
-            BundleRefused: it is another, changed, or cut short.
+            BundleRefused: it is a different stream, changed, or cut short.
         """
         cipher = self._cipher(_exactly(stream, _SALT))
         number, held = 0, _exactly(stream, PIECE + _TAG)
@@ -160,7 +160,7 @@ class Sealing:
             except (InvalidTag, ValueError) as error:
                 raise BundleRefused(
                     "cannot import: an encrypted part of it was changed or cut short",
-                    hint="get it once more from who made it",
+                    hint="get it again from its author",
                 ) from error
             if last:
                 return
@@ -171,12 +171,12 @@ class Sealing:
 
 
 def sealed_size(size: int) -> int:
-    """How large a stream of so many bytes is when it is sealed."""
+    """Return the sealed size of a stream of this many bytes."""
     return _SALT + size + _TAG * max(1, -(-size // PIECE))
 
 
 def is_recipient(text: str) -> bool:
-    """Whether it is a key to seal for, as it is written."""
+    """Return whether it is the written form of a key to seal for."""
     return RECIPIENT.fullmatch(text) is not None
 
 
@@ -216,7 +216,7 @@ def _secret(wrap: Wrap, opener: Opener) -> bytes | None:
 
 
 def _wrap(secret: bytes, key: bytes) -> bytes:
-    # The secret is used once: the salt is drawn for each wrap.
+    # The secret is used once: each wrap has a fresh salt.
     return ChaCha20Poly1305(secret).encrypt(bytes(12), key, b"holdfast wrap 1")
 
 
@@ -256,7 +256,11 @@ def _bytes(text: str) -> bytes:
 
 
 def parse(text: str) -> Seal:
-    """How a bundle is sealed, as its index says. Raises BundleRefused."""
+    """Parse how a bundle is sealed from its index.
+
+    Raises:
+        BundleRefused: it is not valid, or of an unknown kind.
+    """
     form.unambiguous(text)
     try:
         return Seal.model_validate_json(text)

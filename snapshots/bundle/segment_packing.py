@@ -1,6 +1,6 @@
-"""Compresses and opens the parts of a bundle. The same bytes give the same result, on any number of cores.
+"""Compression of a bundle's parts. The same bytes give the same result, on any number of cores.
 
-Of what comes from elsewhere nothing is opened beyond the size it was said to have.
+Data from elsewhere is never decompressed beyond its declared size.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from holdfast.errors import BundleRefused
 
 BLOCK = 1 << 20
 WINDOW_LOG = 27
-"""128 MiB: what a frame may ask for to be opened."""
+"""128 MiB: the memory a frame may ask for to be decompressed."""
 GZIP_LEVEL = 3
 """On 710 MB of a Debian system: level 1 gives 5 % more bytes in 15 % less time, level 6 4 % less in twice."""
 ZSTD_LEVEL = 3
 MAX_GZIP_MEMBERS = 1_000_000
-"""Of one layer. Some tools begin a member for each file; an empty one has 20 bytes, and costs 5 µs."""
+"""Most members of one layer. Some tools begin one per file; an empty one has 20 bytes, and costs 5 µs."""
 _STEP = 1 << 12
 _THREADS = 4
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -31,14 +31,14 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 
 class Stream(Protocol):
-    """What can be read from."""
+    """A readable stream."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Up to so many bytes; nothing at its end."""
+        """Read up to this many bytes; nothing at its end."""
 
 
 def gzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """One member of gzip. Blocks are compressed apart from each other, and so at the same time."""
+    """Yield one gzip member. Blocks are compressed independently, and so in parallel."""
     check, size = 0, 0
     yield _GZIP_HEADER
     for block, packed in _ahead(blocks, _deflate):
@@ -49,7 +49,7 @@ def gzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def zstd(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """One frame of zstd."""
+    """Yield one zstd frame."""
     packing = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=False).compressobj()
     for block in _even(blocks):
         packed = packing.compress(block)
@@ -59,15 +59,15 @@ def zstd(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def segment(data: bytes) -> bytes:
-    """One segment as a frame of zstd that says how large it is."""
+    """Return one segment as a zstd frame that states its size."""
     return zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=False).compress(data)
 
 
 def open_segment(packed: bytes, size: int) -> bytes:
-    """The inverse of `segment`; `size` is what must come out.
+    """Reverse `segment`; the result must have `size` bytes.
 
     Raises:
-        BundleRefused: it is something else, larger, or wants more memory than that.
+        BundleRefused: it is not such a segment, is larger, or needs more memory than allowed.
     """
     try:
         frame = zstandard.get_frame_parameters(packed)
@@ -83,10 +83,10 @@ def open_segment(packed: bytes, size: int) -> bytes:
 
 
 def opened(stream: Stream, kind: str, limit: int) -> Iterator[bytes]:
-    """What a stream of `gzip` or `zstd` holds, exactly `limit` bytes, a little at a time.
+    """Yield the content of a `gzip` or `zstd` stream, exactly `limit` bytes, a little at a time.
 
     Raises:
-        BundleRefused: it holds more or less, or is something else.
+        BundleRefused: it holds more or less, or is not such a stream.
     """
     left = limit
     try:
@@ -102,10 +102,10 @@ def opened(stream: Stream, kind: str, limit: int) -> Iterator[bytes]:
 
 
 def _gunzip(stream: Stream) -> Iterator[bytes]:
-    """Members of gzip one after the other, as tools make them that compress in parallel."""
+    """Yield the content of consecutive gzip members, as parallel compressors write them."""
     opening, members = zlib.decompressobj(wbits=31), 1
     while data := stream.read(BLOCK):
-        # In small steps: what is behind the end of a member is copied by zlib, for each member.
+        # In small steps: zlib copies everything after the end of a member, for each member.
         for at in range(0, len(data), _STEP):
             step = data[at : at + _STEP]
             while step:
@@ -116,7 +116,7 @@ def _gunzip(stream: Stream) -> Iterator[bytes]:
                     opening, members = zlib.decompressobj(wbits=31), members + 1
                     if members > MAX_GZIP_MEMBERS:
                         raise BundleRefused("cannot import: a layer of its image has too many parts")
-    yield opening.flush()  # what the last step had no room for; less than a step
+    yield opening.flush()  # the rest that the last step had no room for; less than a step
 
 
 def _unzstd(stream: Stream) -> Iterator[bytes]:
@@ -133,7 +133,7 @@ def _deflate(block: bytes) -> bytes:
 
 
 def _ahead(blocks: Iterable[bytes], work: Callable[[bytes], bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Each block with what work makes of it, in order, a few ahead."""
+    """Yield each block with the result of `work`, in order, computed a few ahead."""
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="pack") as pool:
         pending: deque[tuple[bytes, Future[bytes]]] = deque()
         for block in _even(blocks):
@@ -146,7 +146,7 @@ def _ahead(blocks: Iterable[bytes], work: Callable[[bytes], bytes]) -> Iterator[
 
 
 def _even(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in blocks of one size: where they were cut on their way must not show."""
+    """Yield the same bytes in blocks of one size: the cuts of the transfer must not show."""
     held = bytearray()
     for block in blocks:
         held += block

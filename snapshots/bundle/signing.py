@@ -1,4 +1,4 @@
-"""Signs and verifies bundles: an Ed25519 signature over a statement of what is in one. Pure.
+"""Signing and verification of bundles: an Ed25519 signature over a statement of a bundle's content. Pure.
 
 The statement names both manifests by their digests, and through them every byte of the bundle. A key is
 written `ed25519:` and its 32 bytes in the URL-safe base64 alphabet; that is what people compare.
@@ -26,14 +26,14 @@ PUBLIC = re.compile(r"ed25519:[A-Za-z0-9_-]{43}")
 
 
 class Signer(Protocol):
-    """Something that has a private key."""
+    """A holder of a private key."""
 
     @property
     def public(self) -> str:
-        """The key others know it by."""
+        """The public key."""
 
     def sign(self, data: bytes) -> bytes:
-        """The signature of data."""
+        """Return the signature of data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Key:
 
     @property
     def public(self) -> str:
-        """The key others know it by."""
+        """The public key."""
         raw = self.private.public_key().public_bytes_raw()
         return PREFIX + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
     def sign(self, data: bytes) -> bytes:
-        """The signature of data."""
+        """Return the signature of data."""
         return self.private.sign(data)
 
     @property
@@ -59,7 +59,7 @@ class Key:
 
 
 def is_public(text: str) -> bool:
-    """Whether it is a key as it is written, and one there can be."""
+    """Return whether it is the written form of a valid key."""
     if not PUBLIC.fullmatch(text):
         return False
     try:
@@ -69,29 +69,29 @@ def is_public(text: str) -> bool:
 
 
 def statement(image: Descriptor, snapshot: Descriptor, sealed: str = "") -> bytes:
-    """What is signed. The first field keeps it apart from anything else such a key may sign."""
+    """Return the statement to sign. Its first field sets it apart from anything else such a key may sign."""
     told = {"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest, "sealed": sealed}
     return form.dumps(told)
 
 
 def signed(signer: Signer, image: Descriptor, snapshot: Descriptor, sealed: str = "") -> dict[str, str]:
-    """A signature as it is put into the index."""
+    """Return a signature in the form stored in the index."""
     made = signer.sign(statement(image, snapshot, sealed))
     return {media.KEY: signer.public, media.SIGNATURE: base64.b64encode(made).decode()}
 
 
 def signed_by(given: Mapping[str, str], image: Descriptor, snapshot: Descriptor) -> str | None:
-    """The key that signed a bundle; None if nobody did.
+    """Return the key that signed a bundle; None if it is not signed.
 
     Raises:
-        BundleRefused: there is a signature, and it is not one of this bundle.
+        BundleRefused: there is a signature, but not of this bundle.
     """
     public, signature = given.get(media.KEY), given.get(media.SIGNATURE)
     if public is None and signature is None:
         return None
     forged = BundleRefused(
         "cannot import: its signature does not match its content",
-        hint="it was changed after it was signed, or never was: get it from who made it once more",
+        hint="it was changed after it was signed, or was never signed: get it again from its author",
     )
     if public is None or signature is None or not is_public(public):
         raise forged

@@ -1,7 +1,7 @@
-"""What may be in an archive from elsewhere: of an image layer, and of a session's shared memory. Pure.
+"""Rules for archives from elsewhere: of an image layer, and of a session's shared memory. Pure.
 
-The engine and tar unpack them as root. Both have defences of their own; what would need them is refused here
-already: names and links that lead elsewhere, devices, more members than there can be.
+The engine and tar unpack them as root. Both have defenses of their own; anything that would need them is
+already refused here: names and links that lead elsewhere, devices, more members than there can be.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ MAX_MEMBERS = 2_000_000
 MAX_NAME = 4096
 MAX_HEADER = 16 << 20
 """Bytes of one header with its extensions."""
-# Of what every container has anyway: memory devices (null, zero, full, random) and terminals.
+# Devices every container has anyway: memory devices (null, zero, full, random) and terminals.
 _HARMLESS = {1: {3, 5, 7, 8, 9}, 5: {0, 1, 2}}
 
 
 def check_layer(path: Path) -> None:
-    """Look at every member of a layer. Raises BundleRefused, which names the first that may not be."""
+    """Check every member of a layer.
+
+    Raises:
+        BundleRefused: a member is not allowed; the error names the first.
+    """
     for member in _members(path, "a layer of its image"):
         why = _layer_fault(member)
         if why is not None:
@@ -31,7 +35,7 @@ def check_layer(path: Path) -> None:
 
 
 def check_memory(path: Path) -> None:
-    """The same of an archive of shared memory: files, folders and links in them, nothing else."""
+    """Check an archive of shared memory: files, folders and links in them, nothing else."""
     for member in _members(path, path.name):
         why = _name_fault(member.name)
         if why is None and not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
@@ -60,14 +64,14 @@ def _layer_fault(member: tarfile.TarInfo) -> str | None:
 
 def _name_fault(name: str) -> str | None:
     if len(name) > MAX_NAME or "\0" in name:
-        return "has a name that cannot be"
+        return "has an impossible name"
     if name.startswith("/") or ".." in name.split("/"):
         return "leads out of the archive"
     return None
 
 
 def _leads_out(name: str, target: str) -> bool:
-    """Whether a symbolic link names something above the folder that is unpacked."""
+    """Return whether a symbolic link names something above the unpacked folder."""
     if target.startswith("/"):
         return True
     depth = len([part for part in name.split("/")[:-1] if part not in ("", ".")])
@@ -105,14 +109,18 @@ def _refused(what: str, member: tarfile.TarInfo, why: str) -> BundleRefused:
 
 
 class Sparing:
-    """A file of which tarfile reads no header that would fill the memory."""
+    """A file from which tarfile reads no header that would fill the memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, size: int = -1) -> bytes:
-        """As many bytes as a header may have. Raises HeaderError for more: tarfile reads what one claims."""
+        """Read at most as many bytes as a header may have: tarfile reads as many as one claims.
+
+        Raises:
+            HeaderError: more bytes are requested.
+        """
         if not 0 <= size <= MAX_HEADER:
             raise tarfile.HeaderError("a header is too long")
         return self._file.read(size)

@@ -1,8 +1,8 @@
-"""Makes the archive of a layer again from an engine's overlay2 folders and its notes (tar-split).
+"""Reconstruction of a layer's archive from an engine's overlay2 folders and its notes (tar-split).
 
-For each layer the engine keeps, as lines of JSON, the bytes of its archive that are no content of files, and
-the names of the files in between. Reading them takes root on the engine's own host. Folders of layers are of
-foreign making: no link in them is followed. Whoever reads compares the digest; a wrong guess is only slow.
+For each layer the engine stores, as lines of JSON, the bytes of its archive that are not file content, and
+the names of the files in between. Reading them takes root on the engine's own host. Folders of layers are
+foreign: no link in them is followed. The reader compares the digest; a wrong guess is only slow.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _FILE, _BYTES = 1, 2
 
 
 class Unknown(Exception):
-    """The layer cannot be made again in this way."""
+    """The layer cannot be reconstructed in this way."""
 
 
 def folder(engine: Engine) -> Path | None:
-    """Where the engine keeps its layers, if it is one whose notes are known and can be read."""
+    """Return where the engine stores its layers, if its notes are of a known form and can be read."""
     layers = service.layer_folder(engine)
     if layers is None:
         return None
@@ -40,7 +40,11 @@ def folder(engine: Engine) -> Path | None:
 
 
 def read(root: Path, chain: str) -> Iterator[bytes]:
-    """The archive of the layer that an engine calls `chain`, in pieces. Raises Unknown, also halfway."""
+    """Yield the archive of the layer that an engine calls `chain`, in pieces.
+
+    Raises:
+        Unknown: it cannot be reconstructed; possibly only halfway.
+    """
     notes = root / "image" / "overlay2" / "layerdb" / "sha256" / chain.partition(":")[2]
     try:
         name = (notes / "cache-id").read_text().strip()
@@ -67,7 +71,7 @@ def _entry(entry: dict[str, object], tree: _Tree) -> Iterator[bytes]:
 
 
 class _Tree:
-    """The files of one layer. The folder of the last one stays open, for the next is mostly beside it."""
+    """The files of one layer. The folder of the last one stays open, since the next is usually beside it."""
 
     def __init__(self, root: Path) -> None:
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
-"""Which files a snapshot may have, by their names. Pure.
+"""The files a snapshot may have, by their names. Pure.
 
-A name is all that tells CRIU what a file is for, and a few of its files would make it do more than bring
-processes back: set up networks, mounts, security profiles, run tools. None of these are in a session's
+CRIU knows the purpose of a file only by its name, and a few of its files would make it do more than restore
+processes: set up networks, mounts, security profiles, run tools. None of these are in a session's
 snapshot, so their names are not here.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 _NUMBER = r"[0-9]{1,20}"
-# One for each process, thread, table or object, by a number; then what there is one of. CRIU also reads the
+# One for each process, thread, table or object, by a number; then those that exist once. CRIU also reads the
 # images of its first versions, one for each kind of file. No judge knows them, so they have no name here.
 _NUMBERED = (
     *("core", "fdinfo", "fs", "ids", "mm", "pagemap", "pagemap-shmem", "pages", "timens"),
@@ -32,10 +32,10 @@ _BESIDES = frozenset({"record.json.gz", "baseline.json.gz"})
 
 
 def belongs(name: str) -> bool:
-    """Whether a snapshot can have a file of this name, relative to its folder."""
+    """Return whether a snapshot can have a file of this name, relative to its folder."""
     return name in _BESIDES or _IMAGE.fullmatch(name) is not None
 
 
 def is_of_processes(name: str) -> bool:
-    """Whether only a live snapshot can have it."""
+    """Return whether only a live snapshot can have it."""
     return name.startswith("images/") or name == "record.json.gz"

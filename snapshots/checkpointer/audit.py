@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import first_process, standstill, tree
 from holdfast.snapshots.checkpointer.channel import Channel
 from holdfast.snapshots.checkpointer.freezer import Freezer
-from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.record import below, escaping_links
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_ANSWER, MAX_FILES

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded
+from holdfast.procfs import bounded
 
 MAX_MEMBERS = 64 << 20
 """Bytes of a list of processes: there are at most 4 million (PID_MAX_LIMIT of the kernel)."""

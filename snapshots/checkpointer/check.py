@@ -1,6 +1,6 @@
-"""The operation `check`: what of a session would survive a capture, without disturbing it.
+"""The operation `check`: reports what of a session would survive a capture, without disturbing it.
 
-Nothing is frozen and nothing is traced: it is a look from outside, as good as the moment it was taken.
+Nothing is frozen and nothing is traced: it is a sample from outside, valid only for the instant it was taken.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 import time
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded, cgroups, folders, tmpfs, tree
+from holdfast.procfs import bounded, walk
+from holdfast.snapshots.checkpointer import cgroups, folders, tmpfs, tree
 from holdfast.snapshots.checkpointer.channel import Channel
-from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.requests import Check
 from holdfast.snapshots.checkpointer.survey import judge, look
 from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, SURVIVES
@@ -20,9 +20,9 @@ from holdfast.snapshots.checkpointer.survey.finding import Finding
 from holdfast.snapshots.checkpointer.survey.seen import World
 
 BETWEEN = 0.01
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 MAX_FINDINGS = 5000
-"""Of those that survive: what blocks is always told."""
+"""Most findings that survive: blockers are always reported."""
 
 
 def run(request: Check, channel: Channel) -> None:
@@ -31,7 +31,7 @@ def run(request: Check, channel: Channel) -> None:
     tree.check_container(target.init_pid, target.container)
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
     began = time.monotonic()
-    # Much is made and all of it is kept until the answer: there is nothing to collect in this process.
+    # Many objects are made and all are kept until the answer: there is nothing to collect in this process.
     gc.disable()
     world, found = _seen(target.init_pid, root, request.mounts)
     kept = [one for one in found if one.verdict != SURVIVES or request.everything]
@@ -56,9 +56,9 @@ def run(request: Check, channel: Channel) -> None:
 
 
 def _seen(init_pid: int, root: int, mounts: tuple[str, ...]) -> tuple[World, list[Finding]]:
-    """What is seen; what blocks is seen twice, because nothing stands still while it is looked at.
+    """Return what is seen; blockers are sampled twice, because nothing is frozen meanwhile.
 
-    Somebody may accept a connection between the look at the processes and that at the sockets.
+    A process may accept a connection between the scan of the processes and that of the sockets.
     """
     before: set[tuple[str, int, int]] | None = None
     while True:
@@ -78,7 +78,7 @@ def _seen(init_pid: int, root: int, mounts: tuple[str, ...]) -> tuple[World, lis
 
 def _tmpfs(init_pid: int) -> list[str]:
     try:
-        return tmpfs.mounts(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
+        return tmpfs.mounts(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
     except OSError:
         return []
 

@@ -1,4 +1,4 @@
-"""Starts CRIU so that it works inside a session but trusts nothing in it.
+"""The start of CRIU such that it works inside a session but trusts nothing in it.
 
 See guard.c for what the preloaded library does. Descriptors are handed over by number: once in
 the session's mount namespace, no path can be trusted, and /proc/self/fd is served by the kernel.
@@ -23,7 +23,7 @@ GUARD = "/opt/holdfast/guard.so"
 EMPTY = "/opt/holdfast/empty"
 KDAT = "/dev/shm/kdat"  # noqa: S108 - the container's own; CRIU keeps this cache only on tmpfs
 
-# --skip-in-flight: a connection nobody accepted yet is the peer's to retry.
+# --skip-in-flight: the peer must retry a connection that was not yet accepted.
 COMMON = (
     "--no-default-config",
     "--tcp-established",
@@ -40,29 +40,36 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(slots=True)
 class Running:
-    """A started CRIU; `control` speaks with the guard."""
+    """A started CRIU; `control` is the connection to the guard."""
 
     process: Process
     control: socket.socket
 
     def question(self) -> str:
-        """What CRIU asks, after `control` became readable; empty when it has ended."""
+        """Return CRIU's question, after `control` became readable; empty when it has ended."""
         try:
             return self.control.recv(256).decode("ascii", "replace").strip()
         except ConnectionError:  # it was killed before it had read the last answer
             return ""
 
     def answer(self, *, yes: bool) -> None:
-        """Let CRIU go on, or tell it to give up. Raises Killed if it has ended meanwhile."""
+        """Let CRIU continue, or make it abort.
+
+        Raises:
+            Killed: it has ended in the meantime.
+        """
         try:
             self.control.sendall(b"y" if yes else b"n")
         except ConnectionError as error:
             raise Killed(abs(self.process.wait())) from error
 
     def follow(self) -> None:
-        """Go on with the process that takes this one's place, which then waits for an answer.
+        """Switch to the process that takes this one's place, which then waits for an answer.
 
-        Who that is, the kernel says (unix(7), SCM_CREDENTIALS). Raises Killed if there is none.
+        The kernel identifies that process (unix(7), SCM_CREDENTIALS).
+
+        Raises:
+            Killed: there is none.
         """
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.answer(yes=True)
@@ -77,7 +84,7 @@ class Running:
         self.process = Child(_CREDENTIALS.unpack(data)[0])
 
     def ask_again(self) -> None:
-        """Have CRIU ask the same once more, which it does if nobody has ended it."""
+        """Make CRIU ask the same again, which it does unless it was killed."""
         with suppress(ConnectionError):
             self.control.sendall(b"a")
 
@@ -95,8 +102,8 @@ def start(
 ) -> Running:
     """Run CRIU in the namespaces of `init_pid` (none: in our own).
 
-    `images` and `work` are descriptors of folders for -D and -W; those of `also_inherit` stay open, too.
-    `check` raises unless `init_pid`, whose namespaces are open by then, is the process that was meant.
+    `images` and `work` are descriptors of folders for -D and -W; those of `also_inherit` also stay open.
+    `check` raises unless `init_pid`, whose namespaces are open by then, is the intended process.
     `restores` is the inner pid of the root of the tree that will be restored; `environment` is for the guard.
 
     Every folder of ours that it gets is detached: whatever path a session makes it follow, no `..` leads out
@@ -158,7 +165,7 @@ def start(
 
 
 def read_log(folder: int, name: str, limit: int = 256 * 1024) -> str:
-    """The end of a log CRIU wrote in `folder`; empty when there is none."""
+    """Return the end of a log CRIU wrote in `folder`; empty when there is none."""
     try:
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
@@ -170,12 +177,12 @@ def read_log(folder: int, name: str, limit: int = 256 * 1024) -> str:
 
 
 def errors_in(log: str) -> list[str]:
-    """The error lines of a log, without time stamps."""
+    """Return the error lines of a log, without time stamps."""
     return [line.partition("Error ")[2] for line in log.splitlines() if "Error " in line]
 
 
 class Killed(Exception):
-    """CRIU was ended by a signal, in the middle of what it did."""
+    """A signal killed CRIU in the middle of an operation."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"CRIU was killed by signal {number} in the middle of it")

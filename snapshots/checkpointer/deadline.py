@@ -1,4 +1,4 @@
-"""A moment after which a session no longer stands still for what is done to it. Knows only the clock."""
+"""The instant after which an operation may no longer keep a session frozen. Knows only the clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Passed(OSError):
 
 
 class Deadline:
-    """Counts from the moment it is made."""
+    """A deadline that counts from its creation."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -18,7 +18,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds that are left; never less than 0."""
+        """Seconds left; never less than 0."""
         return max(0.0, self._end - time.monotonic())
 
     def check(self, what: str) -> None:

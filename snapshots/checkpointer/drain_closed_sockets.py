@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from holdfast.procfs import socket_tables, walk
+from holdfast.procfs.socket_tables import Socket
 from holdfast.snapshots.checkpointer import pidfd_files
-from holdfast.snapshots.checkpointer.proc import net, walk
-from holdfast.snapshots.checkpointer.proc.net import Internet
 
 PATIENCE = 0.5
 """Seconds. It takes milliseconds unless the machine has far too much to do."""
@@ -42,15 +42,15 @@ class Reader:
     waiting: int
 
 
-def readers(table: Iterable[Internet]) -> list[Reader]:
+def readers(table: Iterable[Socket]) -> list[Reader]:
     """The sockets of a namespace that have not received all there is."""
     rows = list(table)
-    ends = {(row.local, row.local_port, row.remote, row.remote_port): row for row in rows if row.inode}
+    ends = {(row.local_end, row.remote_end): row for row in rows if row.inode}
     found = []
     for row in rows:
         if row.inode or row.state not in _HUNG_UP or row.send_queue <= _FIN:
             continue
-        reader = ends.get((row.remote, row.remote_port, row.local, row.local_port))
+        reader = ends.get((row.remote_end, row.local_end))
         if reader is not None:
             found.append(Reader(reader.inode, row.send_queue + reader.receive_queue))
     return found
@@ -74,9 +74,9 @@ def deliver(root: int) -> None:
         time.sleep(POLL)
 
 
-def _table(pid: int) -> Iterator[Internet]:
+def _table(pid: int) -> Iterator[Socket]:
     for name in _TABLES:
-        yield from net.internet(walk.read(f"{pid}/net/{name}") or b"", name)
+        yield from socket_tables.internet(walk.read(f"{pid}/net/{name}") or b"", name)
 
 
 def _make_room(pid: int, fd: int, size: int) -> None:

@@ -44,7 +44,6 @@ from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.held_packets import Held, Holding
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
-from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.requests import Dump
 
 # A host that holds a session frozen for longer than this has lost its way. Seconds.
@@ -97,9 +96,9 @@ class _Capture:
     def note_stopped(self) -> None:
         self.stopped = True
         self.deadline = Deadline(self.request.limit)
-        self.last_pid = tree.highest_inner_pid(self.root)
+        pids = tree.tree(self.root)
+        self.last_pid = tree.highest_inner_pid(pids)
         self.channel.send("frozen")
-        pids = walk.tree(self.root).pids
         self.personalities = personalities.of(pids)
         file_numbers.note(self.request.target.init_pid, pids, self.images)
         self.keep_tmpfs()

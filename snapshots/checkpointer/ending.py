@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import cgroups, tree
 from holdfast.snapshots.checkpointer.channel import Channel
-from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.requests import End
 
 PATIENCE = 10.0  # seconds

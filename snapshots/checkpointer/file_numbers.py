@@ -13,8 +13,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.snapshots.checkpointer import bounded
-from holdfast.snapshots.checkpointer.proc import mounts, walk
+from holdfast.procfs import bounded, mount_table, walk
 from holdfast.snapshots.checkpointer.record import Unreadable
 
 FILE = "file-numbers.json"
@@ -77,7 +76,7 @@ def _limited(found: Iterator[Numbers]) -> Iterator[Numbers]:
 
 
 def _of(init_pid: int, pids: Iterable[int]) -> Iterator[Numbers]:
-    table = mounts.parse(walk.read(f"{init_pid}/mountinfo") or b"")
+    table = mount_table.parse(walk.read(f"{init_pid}/mountinfo") or b"")
     ours = {mount.id for mount in table if mount.point in _OURS}
     for pid in pids:
         inner = 0

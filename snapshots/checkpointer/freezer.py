@@ -1,8 +1,8 @@
-"""Stops everything in a container at once, by its control group.
+"""The freezer: stops everything in a container at once, by its control group.
 
-What is frozen runs no instruction of its own until it is thawed: it can neither signal nor rename nor link.
+A frozen task runs no instruction of its own until it is thawed: it can neither signal nor rename nor link.
 Both versions of control groups can do it (cgroups(7)): `freezer.state` of the first, `cgroup.freeze` of the
-second. A frozen task can be seized by a tracer, and then stops for that one when it is thawed.
+second. A tracer can seize a frozen task, which then stops for that tracer when it is thawed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded, cgroups
+from holdfast.procfs import bounded
+from holdfast.snapshots.checkpointer import cgroups
 
 LIMIT = 10.0
 """Seconds to wait. It takes well under one millisecond unless a task is in an uninterruptible sleep."""
@@ -43,10 +44,10 @@ class Freezer:
     """The freezer of one container."""
 
     def __init__(self, init_pid: int) -> None:
-        """Find it.
+        """Find the freezer.
 
         Raises:
-            NotFrozen: there is none.
+            NotFrozen: the container has no freezer.
         """
         self._folder, self._kind = _find(init_pid)
         self._stopped = False
@@ -69,40 +70,40 @@ class Freezer:
             time.sleep(_POLL)
 
     def hold(self) -> None:
-        """Have tasks that a tracer holds stay stopped when it lets go of them, until `thaw`."""
+        """Keep tasks that a tracer holds stopped after it detaches from them, until `thaw`."""
         self._stopped = True
         self._write(self._kind.stop)
 
     def thaw(self) -> None:
-        """Let everything run that `freeze` stopped; nothing if it did not."""
+        """Resume everything that `freeze` stopped; do nothing if it did not."""
         if self._stopped:
             self._stopped = False
             self._write(self._kind.go)
 
     def thaw_leftover(self) -> bool:
-        """Let everything run that somebody else left stopped; whether there was such."""
+        """Resume everything that another process left frozen; return whether there was anything."""
         if not self.is_frozen():
             return False
         self._write(self._kind.go)
         return True
 
     def members(self) -> tuple[int, ...]:
-        """The processes of the container, in the pids of whoever asks."""
+        """Return the processes of the container, in the caller's pids."""
         words = bounded.text(self._folder / "cgroup.procs", cgroups.MAX_MEMBERS).split()
         return tuple(int(word) for word in words)
 
     def handles(self) -> tuple[int, int, str]:
-        """Descriptors of the list of threads and of the switch, to be closed by the caller; the word that
-        thaws.
+        """Return descriptors of the list of threads and of the switch, which the caller closes, and the value
+        that thaws.
 
-        For a process that enters other namespaces: the list is in the pids of whoever reads it.
+        They are for a process that enters other namespaces: the list is in the pids of its reader.
         """
         threads = os.open(self._folder / self._kind.threads, os.O_RDONLY | os.O_CLOEXEC)
         switch = os.open(self._folder / self._kind.switch, os.O_WRONLY | os.O_CLOEXEC)
         return threads, switch, self._kind.go
 
     def is_frozen(self) -> bool:
-        """Whether nothing in the container runs, whoever has stopped it."""
+        """Return whether nothing in the container runs, regardless of what stopped it."""
         return self._kind.stopped in (self._folder / self._kind.state).read_text()
 
     def _write(self, word: str) -> None:

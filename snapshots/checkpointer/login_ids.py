@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded, criu_images
+from holdfast.procfs import bounded
+from holdfast.snapshots.checkpointer import criu_images
 from holdfast.snapshots.checkpointer.record.source import Source
 
 UNSET = 2**32 - 1

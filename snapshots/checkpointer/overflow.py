@@ -19,8 +19,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import pidfd_files
-from holdfast.snapshots.checkpointer.proc import walk
 
 UNREAD = 1 << 30
 """The mark among the flags of an inotify; see guard_unread.c."""

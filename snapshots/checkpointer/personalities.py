@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer.record import Unreadable
 
 ALLOWED = frozenset({0x8, 0x20000, 0x20008})

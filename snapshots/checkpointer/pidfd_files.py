@@ -11,7 +11,7 @@ import struct
 import termios
 from collections.abc import Iterator
 
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import walk
 
 _SYS_PIDFD_GETFD = 438
 _SYS_KCMP = 312 if platform.machine() == "x86_64" else 272

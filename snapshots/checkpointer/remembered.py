@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import foreign_memory
 from holdfast.snapshots.checkpointer.file_numbers import Numbers
-from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.record.memory import Memory
 
 MOST = 10_000

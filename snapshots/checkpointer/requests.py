@@ -1,4 +1,4 @@
-"""What may be asked of the checkpointer, and what a request must look like.
+"""Requests to the checkpointer, and their form.
 
 Pure: a line of JSON in, a checked request out. Nothing here opens, reads or runs anything.
 """
@@ -17,7 +17,7 @@ PROTOCOL = 1
 MAX_LINE = 64 * 1024
 MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
 COPY_LIMIT = 300.0
-"""Seconds that a session may stand still while its files and its shared memory are copied."""
+"""Seconds that a session may be frozen while its files and its shared memory are copied."""
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")
@@ -25,7 +25,7 @@ _FOLDER = re.compile(r"[0-9a-f]{12}([.-][0-9a-z]{1,20}){0,3}")
 
 
 class BadRequest(Exception):
-    """The request is not one of ours."""
+    """The request is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Substitute:
 class Dump:
     """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`.
 
-    `limit`: seconds in which files and shared memory are to be copied while it stands still.
+    `limit`: seconds in which files and shared memory are to be copied while it is frozen.
     """
 
     target: Target
@@ -69,7 +69,7 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Tell what of the target's tree would survive a capture; of what does only if `everything`.
+    """Report what blocks a capture of the target's tree; with `everything`, also what would survive it.
 
     `mounts` are the places in the container where folders of the host are mounted.
     """
@@ -89,7 +89,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """Let connections in the container go on that a capture which was cut short left standing."""
+    """Resume connections in the container that an interrupted capture left suspended."""
 
     container: str
     init_pid: int
@@ -99,7 +99,7 @@ class Mend:
 class Confine:
     """See that rules hold for the network of the container, after setting them if `load`.
 
-    With `release` the container's first process, which waits for that, goes on.
+    With `release`, the container's first process, which waits for that, continues.
     """
 
     container: str
@@ -111,7 +111,7 @@ class Confine:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Tell what the rules of a container's network refused lately."""
+    """Report what the rules of a container's network refused lately."""
 
     container: str
     init_pid: int
@@ -143,7 +143,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Say what the images in staging folder `folder` tell of the processes in them.
+    """Describe the processes in the images of staging folder `folder`.
 
     `ours`: they were just captured here, and it is to be said what a restore would refuse of them. With
     `target`, the session they are of stands still, so that the names in them can be followed there.
@@ -159,7 +159,7 @@ class Files:
     """Copy the container's layer into staging folder `folder`, together with `flatten` layers below it.
 
     With `last` the second time: only what has changed since, in `limit` seconds; then the copy is complete.
-    The caller sees to it that the container stands still then.
+    The caller ensures that the container is frozen then.
     """
 
     container: str
@@ -187,7 +187,11 @@ Request = Dump | Restore | Hello | Check | End | Mend | Confine | Attempts | Des
 
 
 def parse(line: bytes) -> Request:
-    """Check one request. Raises BadRequest with a sentence for the caller."""
+    """Check one request.
+
+    Raises:
+        BadRequest: it is not valid; the message is a sentence for the caller.
+    """
     if len(line) > MAX_LINE:
         raise BadRequest("the request is too long")
     try:

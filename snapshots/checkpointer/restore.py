@@ -20,9 +20,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from holdfast.procfs import bounded
 from holdfast.snapshots.checkpointer import (
     births,
-    bounded,
     cgroups,
     criu,
     criu_images,

@@ -1,12 +1,12 @@
-"""Starts CRIU on a session that is frozen, whatever the session does against it.
+"""The start of CRIU on a frozen session, whatever the session does to prevent it.
 
 CRIU has to be in the session's PID namespace, where root may signal it until nothing of the session runs any
 more. So it is started up to the point before it enters anything of the session, then the session is frozen,
-and only then it goes on. One that was stopped meanwhile is continued; one that was killed is started again,
-this time with the session frozen first, which takes longer.
+and only then it continues. If CRIU was stopped meanwhile, it is continued; if it was killed, it is started
+again, this time with the session frozen first, which takes longer.
 
-A session that has seen CRIU can also have the kernel signal it later, when all stands still: of an access to
-a folder, say (fcntl(2), F_SETOWN, F_SETSIG and F_NOTIFY). So when all stands still, another process takes its
+A session that has seen CRIU can also have the kernel signal it later, when all is frozen: for an access to
+a folder, say (fcntl(2), F_SETOWN, F_SETSIG and F_NOTIFY). So when all is frozen, another process takes its
 place, which nothing in the session can have named.
 """
 
@@ -24,10 +24,10 @@ from holdfast.snapshots.checkpointer.child import Process
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 
 SOON = 1.0
-"""Seconds in which CRIU is ready, if nobody keeps it from that; it takes some 20 ms."""
+"""Seconds in which CRIU is ready, unless the session prevents it; it takes some 20 ms."""
 POLL = 0.02
 LIMIT = 20.0
-"""Seconds for the same when nobody can."""
+"""Seconds for the same when nothing can prevent it."""
 
 PAUSES = tuple(0.001 * 1.3**number for number in range(16)) * 3
 """Seconds for which a session runs on in which a child of vfork was being born, each time: 0.7 s in all.
@@ -35,13 +35,13 @@ PAUSES = tuple(0.001 * 1.3**number for number in range(16)) * 3
 Of no one length, so that they do not keep step with a program that has such children all the time.
 """
 ACCEPTING = 16
-"""How many of these pauses are made for connections that no server has accepted yet: 0.2 s.
+"""Number of these pauses made for connections that no server has accepted yet: 0.2 s.
 
 A server that accepts none is no reason to refuse a capture: then the session is frozen with them.
 """
 
 Start = Callable[[Mapping[str, str], tuple[int, ...]], criu.Running]
-"""Starts CRIU with these variables for the guard and these open descriptors."""
+"""A function that starts CRIU with these variables for the guard and these open descriptors."""
 
 
 class Outsiders(Exception):
@@ -49,23 +49,23 @@ class Outsiders(Exception):
 
 
 class Freezes(Protocol):
-    """What is needed of a freezer here."""
+    """The part of a freezer needed here."""
 
     def freeze(self) -> None:
         """Stop all tasks."""
 
     def thaw(self) -> None:
-        """Let them run."""
+        """Resume them."""
 
     def members(self) -> tuple[int, ...]:
-        """The processes."""
+        """Return the processes."""
 
 
 def freeze(freezer: Freezes, is_connecting: Callable[[], bool]) -> float:
-    """Freeze a session at a moment when nothing in it waits for a child of vfork, which CRIU could not seize.
+    """Freeze a session when nothing in it waits for a child of vfork, which CRIU could not seize.
 
-    Returns that moment (monotonic, seconds). `is_connecting` says whether a connection would be lost now that
-    its server accepts in a moment. That is waited for, but not for long.
+    Returns the instant of the freeze (monotonic, seconds). `is_connecting` says whether a connection would be
+    lost now that its server is about to accept. That is waited for, but not for long.
 
     Raises:
         NotFrozen: it cannot be frozen, or there is always such a child; then it runs.
@@ -84,7 +84,7 @@ def freeze(freezer: Freezes, is_connecting: Callable[[], bool]) -> float:
 def begin(
     freezer: Freezer, start: Start, check: Callable[[], None], is_connecting: Callable[[], bool]
 ) -> tuple[criu.Running, float]:
-    """Start CRIU, and freeze the session; returns the moment (monotonic, seconds) at which it was frozen.
+    """Start CRIU, and freeze the session; return the instant (monotonic, seconds) at which it was frozen.
 
     `check` is called when the session is frozen and before CRIU enters it, and may raise; `is_connecting`
     is that of `freeze`.
@@ -114,12 +114,12 @@ def begin(
 
 
 def is_stopped(process: Process) -> bool:
-    """Whether a signal has stopped CRIU."""
+    """Return whether a signal has stopped CRIU."""
     return tree.thread_states(process.pid) == ["T"]
 
 
 def keep_going(process: Process) -> None:
-    """Continue CRIU if somebody has stopped it."""
+    """Continue CRIU if it was stopped."""
     if is_stopped(process):
         process.send_signal(signal.SIGCONT)
 
@@ -143,7 +143,7 @@ def _start(freezer: Freezer, start: Start) -> criu.Running:
 
 
 def _is_ready(running: criu.Running, limit: float) -> bool:
-    """Wait for the guard's word that CRIU can begin."""
+    """Wait for the guard's notice that CRIU can begin."""
     deadline = time.monotonic() + limit
     while not select.select([running.control], [], [], POLL)[0]:
         if time.monotonic() > deadline:
@@ -153,7 +153,7 @@ def _is_ready(running: criu.Running, limit: float) -> bool:
 
 
 def _is_alive(running: criu.Running) -> bool:
-    """Whether CRIU, which is ready, has not been killed by what was sent to it until now."""
+    """Return whether CRIU, which is ready, has survived every signal sent to it so far."""
     running.ask_again()
     return _is_ready(running, LIMIT)
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from holdfast.snapshots.checkpointer import beneath, bounded, namespaces, rights, unpack
+from holdfast.procfs import bounded, mount_table, walk
+from holdfast.snapshots.checkpointer import beneath, namespaces, rights, unpack
 from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.proc import walk
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 _END_LIMIT = 5.0
@@ -27,19 +27,15 @@ _REASON = 500
 """Characters of an error that are passed on."""
 
 
-def mounts(mountinfo: str) -> list[str]:
+def mounts(mountinfo: bytes) -> list[str]:
     """Mount points of writable tmpfs that hold data of the session (proc_pid_mountinfo(5)).
 
     There is one that a session can have of its own. What else is in memory belongs to the engine, or is a
     folder of the host that was mounted.
     """
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, options = before.split(), after.split()
-        if len(fields) < 6 or not options or options[0] != "tmpfs" or "ro" in fields[5].split(","):
-            continue
+    for mount in mount_table.parse(mountinfo):
         # A part of one is the host's: a home or an engine's folder in memory, or mounted whole elsewhere.
-        if (fields[3], fields[4]) == ("/", SHARED_MEMORY):
+        if (mount.kind, mount.root, mount.point) == ("tmpfs", "/", SHARED_MEMORY) and mount.writable:
             return [SHARED_MEMORY]
     return []
 
@@ -52,7 +48,7 @@ def save(init_pid: int, folder: Path, deadline: Deadline) -> list[str]:
         OSError: one cannot be read.
     """
     kept: list[str] = []
-    for point in mounts(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT)):
+    for point in mounts(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT)):
         source = _opened(init_pid, point)
         try:
             if _has_entries(source):
@@ -69,7 +65,7 @@ def load(init_pid: int, folder: Path, points: list[str]) -> None:
     Raises:
         OSError: an archive cannot be unpacked, or is not one that a session can have made.
     """
-    present = mounts(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
+    present = mounts(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT))
     for number, point in enumerate(points):
         if point not in present:
             raise OSError(f"the new container has no tmpfs at {point[:200]!r}")

@@ -6,13 +6,14 @@ Reads the host's /proc (the checkpointer shares the host's PID namespace). Knows
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded
+from holdfast.procfs import bounded, process_stat, process_status, walk
 
-PROC = Path("/proc")
 MAX_TEXT = 1 << 20
-"""Bytes of one file: a status with all groups a task can have (65536) is the longest, and shorter."""
+"""Bytes of the list of a process's cgroups."""
+_IDS = (b"NSpid", b"NSpgid", b"NSsid")
 _SHOWN = 1 << (signal.SIGUSR2 - 1)
 _AWAITED = sum(1 << (one - 1) for one in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD))
 
@@ -27,7 +28,7 @@ def check_container(init_pid: int, container: str) -> None:
     The checkpointer is in the host's PID namespace, so whatever shares that is not a session.
     """
     try:
-        groups = bounded.text(PROC / str(init_pid) / "cgroup", MAX_TEXT)
+        groups = bounded.text(walk.PROC / str(init_pid) / "cgroup", MAX_TEXT)
         shared = [
             name for name in ("mnt", "pid") if _namespace(str(init_pid), name) == _namespace("self", name)
         ]
@@ -40,12 +41,12 @@ def check_container(init_pid: int, container: str) -> None:
 
 
 def _namespace(pid: str, name: str) -> Path:
-    return (PROC / pid / "ns" / name).readlink()
+    return (walk.PROC / pid / "ns" / name).readlink()
 
 
 def find_by_inner_pid(init_pid: int, inner_pid: int) -> int:
     """The host's pid of the child of `init_pid` that has `inner_pid` in its own namespace."""
-    for child in children(init_pid):
+    for child in walk.children(init_pid, walk.EVERY):
         if inner_pid_of(child) == inner_pid:
             return child
     raise TargetMismatch(f"no process {inner_pid} is a child of the container's first process")
@@ -53,23 +54,13 @@ def find_by_inner_pid(init_pid: int, inner_pid: int) -> int:
 
 def inner_pid_of(pid: int) -> int:
     """The pid in the innermost namespace; 0 when it is gone."""
-    return _inner_of(PROC / str(pid) / "status")
+    return max(_last_ids(_status(f"{pid}"), b"NSpid"), default=0)
 
 
 def name_of(pid: int) -> str:
     """What a process calls itself, fit to be shown; empty when it is gone."""
-    try:
-        name = bounded.read(PROC / str(pid) / "comm", MAX_TEXT)
-    except OSError:
-        return ""
-    return "".join(
-        letter if letter.isprintable() else "?" for letter in name.decode("utf-8", "replace").strip()
-    )
-
-
-def _inner_of(status: Path) -> int:
-    """The last number of the NSpid line (proc_pid_status(5))."""
-    return next((int(line.split()[-1]) for line in _lines(status) if line.startswith("NSpid:")), 0)
+    name = (walk.read(f"{pid}/comm") or b"").decode("utf-8", "replace").strip()
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 
 def waits_unconfined(init_pid: int) -> bool:
@@ -78,40 +69,24 @@ def waits_unconfined(init_pid: int) -> bool:
     `init.c` blocks SIGUSR2 until then, to show it. What it waits for the kernel shows as not blocked while it
     sleeps. A signal that is sent before would be lost (pid_namespaces(7)).
     """
-    lines = _lines(PROC / str(init_pid) / "status")
-    blocked = next((int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")), 0)
+    blocked = int(process_status.field(_status(f"{init_pid}"), b"SigBlk") or b"0", 16)
     return blocked in (_SHOWN, _SHOWN | _AWAITED)
 
 
-def children(pid: int) -> list[int]:
-    """Direct children of every thread of `pid`; empty when it is gone."""
-    found: list[int] = []
-    try:
-        for task in (PROC / str(pid) / "task").iterdir():
-            found.extend(int(word) for word in bounded.text(task / "children", MAX_TEXT).split())
-    except OSError:
-        return found
-    return found
-
-
-def tree(root: int) -> list[int]:
-    """`root` and all its descendants, host pids, parents first."""
-    found = [root]
-    for pid in found:
-        found.extend(children(pid))
-    return found
+def tree(root: int) -> tuple[int, ...]:
+    """`root` and all its descendants, host pids, parents first; empty when it is gone."""
+    return walk.tree(root, walk.EVERY).pids
 
 
 def thread_states(pid: int) -> list[str]:
-    """One letter per thread, as in /proc/PID/stat (proc(5)); empty when it is gone."""
-    try:
-        # The command may contain spaces and parentheses; the state follows the last one.
-        return [
-            bounded.text(task / "stat", MAX_TEXT).rpartition(")")[2].split()[0]
-            for task in (PROC / str(pid) / "task").iterdir()
-        ]
-    except OSError:
-        return []
+    """One letter per thread, as in /proc/PID/stat (proc(5)); empty when it, or one of them, is gone."""
+    states: list[str] = []
+    for thread in walk.threads(pid, walk.EVERY):
+        fields = process_stat.fields(walk.read(f"{pid}/task/{thread}/stat", small=walk.SMALL) or b"")
+        if not fields:
+            return []
+        states.append(fields[0].decode("ascii", "replace"))
+    return states
 
 
 def has_ended(pid: int) -> bool:
@@ -129,12 +104,12 @@ class FreezeWatch:
 
     def __init__(self, root: int) -> None:
         self._root = root
-        self._previous: list[int] | None = None
+        self._previous: tuple[int, ...] | None = None
 
     def all_stopped(self) -> bool:
         """Scan once; True when this scan and the one before agree that all are stopped."""
         pids = tree(self._root)
-        stopped = all(_stopped(pid) for pid in pids)
+        stopped = bool(pids) and all(_stopped(pid) for pid in pids)
         agree = stopped and pids == self._previous
         self._previous = pids if stopped else None
         return agree
@@ -146,31 +121,23 @@ def _stopped(pid: int) -> bool:
     return bool(states) and all(state in "tZX" for state in states)
 
 
-def highest_inner_pid(root: int) -> int:
-    """The highest process or thread id the tree uses in its own PID namespace.
+def highest_inner_pid(pids: Iterable[int]) -> int:
+    """The highest process or thread id that processes use in their own PID namespace.
 
     Groups and sessions count, too: they have the id of a process that may have ended, and whose stand-in gets
     it.
     """
-    return max((_highest_of(status) for pid in tree(root) for status in _statuses(pid)), default=0)
+    tasks = (f"{pid}/task/{thread}" for pid in pids for thread in walk.threads(pid, walk.EVERY))
+    return max((number for task in tasks for number in _last_ids(_status(task), *_IDS)), default=0)
 
 
-def _highest_of(status: Path) -> int:
-    """The highest id in the innermost namespace that a status tells of (proc_pid_status(5))."""
-    ids = [line.split()[-1] for line in _lines(status) if line.startswith(("NSpid:", "NSpgid:", "NSsid:"))]
-    return max((int(number) for number in ids if number.isdecimal()), default=0)
+def _last_ids(status: bytes, *names: bytes) -> Iterator[int]:
+    """The ids in the innermost namespace that a status tells of (proc_pid_status(5))."""
+    for name in names:
+        words = process_status.field(status, name).split()
+        if words and words[-1].isdigit():
+            yield int(words[-1])
 
 
-def _lines(status: Path) -> list[str]:
-    """The lines of a status; none when its process is gone."""
-    try:
-        return bounded.text(status, MAX_TEXT).splitlines()
-    except OSError:
-        return []
-
-
-def _statuses(pid: int) -> list[Path]:
-    try:
-        return [task / "status" for task in (PROC / str(pid) / "task").iterdir()]
-    except OSError:
-        return []
+def _status(task: str) -> bytes:
+    return walk.read(f"{task}/status", small=walk.SMALL) or b""

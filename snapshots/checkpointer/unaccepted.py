@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from holdfast.procfs.socket_tables import Socket
 from holdfast.snapshots.checkpointer.survey import diag
-from holdfast.snapshots.checkpointer.survey.seen import Socket
 
 # A closed socket has no descriptor either, but none of these states: it has said its end.
 _OPEN = ("established", "close_wait")
@@ -23,10 +23,10 @@ def are_there(process: int) -> bool:
 
 def among(sockets: Iterable[Socket]) -> list[Socket]:
     """Those whose client is among the sockets as well. Pure."""
-    connected = [one for one in sockets if one.remote and one.protocol.startswith("tcp")]
-    clients = {(one.local, one.remote) for one in connected if one.inode}
+    connected = [one for one in sockets if one.remote_end and one.protocol.startswith("tcp")]
+    clients = {(one.local_end, one.remote_end) for one in connected if one.inode}
     return [
         one
         for one in connected
-        if not one.inode and one.state in _OPEN and (one.remote, one.local) in clients
+        if not one.inode and one.state in _OPEN and (one.remote_end, one.local_end) in clients
     ]

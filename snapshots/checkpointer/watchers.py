@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from holdfast.procfs import mount_table, walk
 from holdfast.snapshots.checkpointer import detached, pidfd_files, tree
 from holdfast.snapshots.checkpointer.layers import where
-from holdfast.snapshots.checkpointer.proc import mounts, walk
 
 MOST = 4096
 """Descriptors; a user has at most 128 queues, unless the limit was raised (max_user_instances)."""
@@ -82,7 +82,7 @@ class Watchers:
                 pidfd_files.drain(one.descriptor)
 
     def _private(self) -> set[int]:
-        table = mounts.parse(walk.read(f"{self._init_pid}/mountinfo") or b"")
+        table = mount_table.parse(walk.read(f"{self._init_pid}/mountinfo") or b"")
         return {os.makedev(one.major, one.minor) for one in table if one.point in _PRIVATE}
 
 

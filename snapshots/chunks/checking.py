@@ -1,4 +1,4 @@
-"""Looks at every page of every pack, and says which are not what they were."""
+"""A check of every page of every pack that reports those that changed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from holdfast.snapshots.chunks.sweeping import thin_out
 
 @dataclass(slots=True)
 class Findings:
-    """What is wrong: packs that cannot be read at all, and pages of others, one byte for each."""
+    """The damage: packs that cannot be read at all, and pages of others, one byte for each."""
 
     lost: dict[str, str] = field(default_factory=dict)
     pages: dict[str, bytearray] = field(default_factory=dict)
     checked: int = 0
-    """Bytes of pages that were looked at."""
+    """Bytes of pages that were checked."""
 
     def damage(self, chunks: Chunks, found: Recipe) -> str | None:
-        """What a recipe needs and cannot have, as the end of a sentence."""
+        """Return what a recipe needs and cannot get, as the end of a sentence."""
         for name, file in found.files.items():
             for run in file.runs:
                 if run.pack == NOWHERE:
@@ -41,7 +41,7 @@ class Findings:
 
 
 def check(chunks: Chunks) -> Findings:
-    """Read all packs that are there. What was added or removed meanwhile may be left out."""
+    """Read all existing packs. Those added or removed meanwhile may be left out."""
     findings = Findings()
     for name in chunks.names():
         try:
@@ -76,9 +76,12 @@ def _check(pack: Pack, findings: Findings) -> None:
 
 
 def mend(chunks: Chunks, found: Findings) -> list[tuple[str, bool]]:
-    """Take damaged pages out of packs, so that nothing new relies on them, and renew the index if need be.
+    """Remove damaged pages from packs, so that nothing new relies on them; rebuild the index if necessary.
 
-    Returns what was wrong, and whether that is all right now. The caller holds the lock. Raises OSError.
+    Returns each fault found, and whether it is now repaired. The caller holds the lock.
+
+    Raises:
+        OSError: a pack or the index cannot be written.
     """
     told = [(f"pack {name} {why}", False) for name, why in found.lost.items()]
     for name, bad in found.pages.items():

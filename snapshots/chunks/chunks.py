@@ -1,11 +1,11 @@
-"""The folder of packs: which there are, the lock of whoever changes them, packs opened to read.
+"""The folder of packs: its listing, the lock for changing them, and packs opened for reading.
 
     chunks/packs/NAME.pack   pages; see `packs`
-    chunks/index             finds them again; see `index`
+    chunks/index             finds pages; see `index`
     chunks/lock              held while packs are written or swept
 
 One process at a time changes it. Reading takes no lock: packs never change, and one that was replaced or
-removed stays whole for whoever has it open.
+removed stays complete for readers that have it open.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from holdfast.snapshots.chunks.pack_writer import PART
 from holdfast.snapshots.chunks.packs import SUFFIX, Pack, PackDamaged
 
 PATIENCE = 600.0
-"""Seconds to wait for another one who packs; 100 GiB take about this long."""
+"""Seconds to wait for another process that packs; 100 GiB take about this long."""
 OPEN = 64
 """Packs open at once; each holds a directory of at most 1.2 MiB."""
 _POLL = 0.005
 
 
 class Busy(StoreError):
-    """Somebody else changes the packs."""
+    """Another process is changing the packs."""
 
     code = "store_busy"
 
@@ -53,19 +53,23 @@ class Chunks:
         self.close()
 
     def close(self) -> None:
-        """Let go of all packs."""
+        """Close all packs."""
         while self._opened:
             self._opened.popitem()[1].close()
         self._missing.clear()
 
     def forget(self, name: str) -> None:
-        """A pack was made, replaced or removed."""
+        """Forget the open packs and the listing: a pack was made, replaced or removed."""
         self._missing.discard(name)
         if (pack := self._opened.pop(name, None)) is not None:
             pack.close()
 
     def pack(self, name: str) -> Pack:
-        """A pack to read from. Raises PackDamaged."""
+        """Return a pack to read from.
+
+        Raises:
+            PackDamaged: it is missing or damaged.
+        """
         found = self._opened.get(name)
         if found is not None:
             self._opened.move_to_end(name)
@@ -83,17 +87,17 @@ class Chunks:
         return found
 
     def path(self, name: str) -> Path:
-        """Where a pack is."""
+        """Return the path of a pack."""
         return self.packs / f"{name}{SUFFIX}"
 
     def names(self) -> list[str]:
-        """The packs that are there."""
+        """Return the names of the existing packs."""
         with suppress(FileNotFoundError):
             return sorted(path.name.removesuffix(SUFFIX) for path in self.packs.glob(f"*{SUFFIX}"))
         return []
 
     def listing(self) -> Iterator[tuple[str, bytes, bytes]]:
-        """Name, digests and present pages of every pack that can be read."""
+        """Yield name, digests and present pages of every pack that can be read."""
         for name in self.names():
             with suppress(PackDamaged):
                 pack = Pack(self.path(name))
@@ -101,7 +105,7 @@ class Chunks:
                 yield name, pack.directory.digests, pack.directory.present
 
     def bytes(self) -> int:
-        """What all of it takes on the disk."""
+        """Return the space everything takes on the disk."""
         total = 0
         for path in (*self.packs.glob("*"), self.folder / "index"):
             with suppress(OSError):
@@ -110,10 +114,10 @@ class Chunks:
 
     @contextmanager
     def changing(self, patience: float = PATIENCE) -> Iterator[None]:
-        """Be the only one who writes or sweeps packs. What a killed one had begun is removed.
+        """Hold the lock for writing and sweeping packs. Leftovers of a killed process are removed.
 
         Raises:
-            Busy: somebody else did for all of `patience` seconds.
+            Busy: another process held it for all of `patience` seconds.
             StoreError: the folder cannot be used.
         """
         try:

@@ -1,7 +1,7 @@
-"""Finds pages that are kept already: a table of digests in a file, mapped into memory by the one who packs.
+"""The index of stored pages: a table of digests in a file, mapped into memory by the process that packs.
 
 It only suggests: every answer is compared with the pack it points to. A wrong or lost index costs space,
-never a page, so it is not synced, and it is made anew from the packs whenever something is odd about it.
+never a page, so it is not synced, and it is rebuilt from the packs whenever anything about it looks wrong.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from holdfast.snapshots.chunks.pages import DIGEST
 
 MAGIC = b"holdfast index 1"
 HEADER = struct.Struct("<16s QQQ")
-"""Magic, slots, slots in use, whether it was closed in order."""
+"""Magic, slots, slots in use, a flag for an orderly close."""
 START = 64
 SLOT = struct.Struct("<QQ")
 """The first 8 bytes of a digest; the name of the pack and the number of the page in it."""
 FEWEST = 1 << 14
 FULL = 0.6
 REACH = 256
-"""Slots looked at for one page; a table that is not damaged needs far fewer."""
+"""Most slots examined for one page; an undamaged table needs far fewer."""
 NUMBER_BITS = 24
 
 Listing = Callable[[], Iterable[tuple[str, bytes, bytes]]]
@@ -33,17 +33,21 @@ Listing = Callable[[], Iterable[tuple[str, bytes, bytes]]]
 
 
 class Index:
-    """One table, open for finding and adding. Its user holds the lock of the packs."""
+    """One table, open for lookups and additions. Its user holds the lock of the packs."""
 
     def __init__(self, path: Path, listing: Listing) -> None:
-        """Open the table of a file, made anew from the packs if it cannot be used. Raises OSError."""
+        """Open the table of a file; rebuild it from the packs if it cannot be used.
+
+        Raises:
+            OSError: it cannot be opened or written.
+        """
         self._path = path
         self._listing = listing
         if not self._open():
             self._renew()
 
     def find(self, name: bytes) -> Iterator[tuple[str, int]]:
-        """Where pages may be that have this digest."""
+        """Return where pages with this digest may be."""
         key = int.from_bytes(name[:8], "little")
         mask, table, unpack = self._mask, self._table, SLOT.unpack_from
         at = key & mask
@@ -62,13 +66,13 @@ class Index:
         self._put(int.from_bytes(name[:8], "little"), int(pack, 16) << NUMBER_BITS | page)
 
     def close(self) -> None:
-        """Write down that all is in order."""
+        """Mark the table as closed in order."""
         HEADER.pack_into(self._table, 0, MAGIC, self._slots, self._used, 1)
         self._table.close()
 
     @staticmethod
     def usable(path: Path) -> bool:
-        """Whether a file is a table that was closed in order."""
+        """Return whether a file is a table that was closed in order."""
         with suppress(OSError), path.open("rb") as file:
             return _described(file.read(HEADER.size), os.fstat(file.fileno()).st_size) is not None
         return False
@@ -96,7 +100,7 @@ class Index:
     def _map(self, file: int, slots: int, used: int) -> None:
         self._table = mmap.mmap(file, START + slots * 16)
         self._slots, self._mask, self._used = slots, slots - 1, used
-        # Whoever finds it so knows that this process did not end in order.
+        # If this mark is still there later, this process did not end in order.
         HEADER.pack_into(self._table, 0, MAGIC, slots, used, 0)
 
     def _empty(self, entries: int) -> None:
@@ -127,7 +131,7 @@ class Index:
 
 
 def _described(head: bytes, size: int) -> tuple[int, int] | None:
-    """Slots and how many are in use, if a file that begins so was closed in order."""
+    """Return the number of slots and of those in use, if a file with this head was closed in order."""
     if len(head) < HEADER.size:
         return None
     magic, slots, used, closed = HEADER.unpack(head)

@@ -1,6 +1,6 @@
-"""Writes packs: under a name of its own until all of it is on the disk, then in one step.
+"""The writer of packs: each has a temporary name until all of it is on the disk, then is renamed in one step.
 
-Blocks are compressed in threads, a few ahead of what is written, so memory stays bounded.
+Blocks are compressed in threads, a few ahead of the writer, so memory stays bounded.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ AHEAD = 8
 """Blocks that may wait to be compressed: 2 MiB."""
 PART = ".part"
 SAMPLE = 16 * PAGE
-"""What does not compress here is not tried as a whole: random data passes at the speed of the disk."""
+"""Bytes of a block tried first: if they do not compress, the rest is stored plain, at disk speed."""
 WORTH = 0.95
 
 
 class PackWriter:
-    """One pack while it is written. `close` makes it valid, `abandon` leaves nothing of it."""
+    """One pack while it is written. `close` makes it valid, `abandon` removes it."""
 
     def __init__(self, folder: Path, pool: ThreadPoolExecutor, name: str | None = None) -> None:
-        """Begin a pack; under a name that is taken it will replace the one that has it."""
+        """Begin a pack; under an existing name it will replace that pack."""
         self.name = name or secrets.token_hex(5)
         self._folder = folder
         self._part = folder / f".{self.name}{PART}"
@@ -49,12 +49,12 @@ class PackWriter:
 
     @property
     def pages(self) -> int:
-        """How many were added."""
+        """The number of pages added."""
         return len(self._present)
 
     @property
     def full(self) -> bool:
-        """Whether nothing more goes in."""
+        """True if the pack has no room for another page."""
         return self.pages >= PAGES
 
     def add(self, page: bytes, name: bytes) -> int:
@@ -68,18 +68,22 @@ class PackWriter:
         return number
 
     def digest(self, page: int) -> bytes:
-        """The digest of a page that was added."""
+        """Return the digest of a page that was added."""
         return bytes(self._digests[page * DIGEST : (page + 1) * DIGEST])
 
     def thin(self, block: bytes, present: bytes, digests: bytes, groups: bytes) -> None:
-        """Add a block of another pack of which only some pages are left; its digests stay as they are."""
+        """Add a block of another pack of which only some pages are left; its digests stay unchanged."""
         self._digests += digests
         self._present += present
         self._waiting.append((len(block), self._pool.submit(_packed, block, groups)))
         self._drain(AHEAD)
 
     def close(self) -> int:
-        """Make it durable and valid; returns its bytes. Raises OSError."""
+        """Make it durable and valid; return its size in bytes.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         if self._block:
             self._send()
         self._drain(0)
@@ -99,7 +103,7 @@ class PackWriter:
         return written
 
     def abandon(self) -> None:
-        """Leave nothing of it."""
+        """Remove the unfinished pack."""
         for _, work in self._waiting:
             work.cancel()
         self._file.close()
@@ -122,7 +126,7 @@ class PackWriter:
 
 
 def _packed(block: bytes, groups: bytes | None) -> tuple[bytes, bytes]:
-    """A block as it is written, and the digests of its groups."""
+    """Return a block as it is written, and the digests of its groups."""
     if groups is None:
         view = memoryview(block)
         starts: Sequence[int] = range(0, len(block), GROUP_BYTES)

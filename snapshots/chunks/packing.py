@@ -1,7 +1,7 @@
-"""Packs the files of a snapshot: what is kept already is found again, only the rest is written.
+"""Packing of a snapshot's files: pages already stored are found, only the rest is written.
 
 The order makes it safe to end anywhere: packs are on the disk before the recipe that needs them, and the
-recipe before anybody relies on it. What was written without a recipe is swept some time.
+recipe before anything relies on it. Pages written without a recipe are swept later.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What came of packing: bytes of the files, bytes written for them, recipe and packs together.
+    """The result of packing: bytes of the files, and bytes written for them, recipe and packs together.
 
-    `shared` are about those that pages take which were there before.
+    `shared` is about how many bytes are taken by pages that were stored before.
     """
 
     raw: int
@@ -42,8 +42,8 @@ def pack(chunks: Chunks, folder: Path, snapshot: str, names: list[str], patience
     """Pack files of a snapshot's folder and leave a recipe in it. The files stay.
 
     Raises:
-        Busy: somebody else changes the packs, for all of `patience` seconds.
-        OSError: it cannot be written; the packs are as they were.
+        Busy: another process changes the packs for all of `patience` seconds.
+        OSError: it cannot be written; the packs are unchanged.
     """
     with chunks.changing(patience):
         index = Index(chunks.folder / "index", chunks.listing)
@@ -77,11 +77,15 @@ class _Packing:
         self._writer: PackWriter | None = None
         self._written = 0
         self._runs = Runs()
-        # Where the next page is, if the file continues as when its pages were kept first.
+        # The place of the next page, if the file continues as it did when its pages were first stored.
         self._expected: tuple[str, int] | None = None
 
     def file(self, path: Path) -> File:
-        """Pack one file. Raises OSError."""
+        """Pack one file.
+
+        Raises:
+            OSError: it cannot be read, or the pack cannot be written.
+        """
         self._runs = Runs()
         size = 0
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -94,13 +98,17 @@ class _Packing:
         return File(size, tuple(self._runs))
 
     def finish(self) -> int:
-        """Make all that was written valid; returns its bytes. Raises OSError."""
+        """Make everything written valid; return its size in bytes.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         self._seal()
         private_files.sync_folder(self._chunks.packs)
         return self._written
 
     def abandon(self) -> None:
-        """Leave nothing that is not a whole pack."""
+        """Remove everything that is not a complete pack."""
         if self._writer is not None:
             self._writer.abandon()
 
@@ -131,7 +139,7 @@ class _Packing:
             self._runs.add(NOWHERE, 0, len(pages) - next_page)
 
     def _group(self, pages: list[bytes], filled: list[int], at: int) -> int:
-        """How many pages are kept as a group that is expected here: all of it, or 0."""
+        """Return how many pages are stored as the group expected here: all of it, or 0."""
         if self._expected is None or len(filled) < at + GROUP:
             return 0
         name, first = self._expected

@@ -1,12 +1,12 @@
-"""Packs: files of compressed pages, written once, replaced only by a pack of the same name that has fewer.
+"""Packs: files of compressed pages, written once, replaced only by a pack of the same name with fewer pages.
 
     head         16 bytes
-    blocks       up to 64 pages each, compressed, or as they are if that saves nothing
+    blocks       up to 64 pages each, compressed, or plain if that saves nothing
     directory    where each block is; which pages are there; digests of pages and of groups of 16 pages
     foot         size of the directory and its BLAKE3 digest
 
-A page is known by the pack's name and its number. Sweeping drops pages and leaves the numbers as they are, so
-that recipes never change. Whoever has a pack open may go on reading when it is replaced or removed.
+A page is identified by the pack's name and its number. Sweeping drops pages and leaves the numbers unchanged,
+so that recipes never change. A reader with a pack open may continue when it is replaced or removed.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP, PAGE
 HEAD = b"holdfast pack 1\n"
 FOOT = struct.Struct("<II Q 32s 16s")
 PLACE = struct.Struct("<QII")
-"""Of a block: where it begins, bytes it takes, bytes of the pages in it."""
+"""Entry of a block: its start, the bytes it takes, the bytes of the pages in it."""
 PAGES = 65536
-"""At most in one pack: 256 MiB."""
+"""Most pages in one pack: 256 MiB."""
 SUFFIX = ".pack"
 MAX_DIRECTORY = 4 << 20
 
 
 class PackDamaged(Exception):
-    """A pack is not there, or not as it was written. The message is the end of a sentence."""
+    """A pack is missing, or differs from what was written. The message is the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """What a pack says of itself."""
+    """The directory of a pack."""
 
     places: tuple[tuple[int, int, int], ...]
     present: bytes
@@ -47,11 +47,11 @@ class Directory:
 
     @property
     def pages(self) -> int:
-        """How many pages were ever in it."""
+        """The number of pages that were ever in the pack."""
         return len(self.present)
 
     def encode(self) -> bytes:
-        """As it is written."""
+        """Return the directory as it is written."""
         blocks = b"".join(PLACE.pack(*place) for place in self.places)
         return blocks + self.present + self.digests + self.groups
 
@@ -60,7 +60,11 @@ class Pack:
     """A pack to read from."""
 
     def __init__(self, path: Path) -> None:
-        """Open a pack and check its directory. Raises PackDamaged."""
+        """Open a pack and check its directory.
+
+        Raises:
+            PackDamaged: it is missing, unreadable or damaged.
+        """
         self.name = path.name.removesuffix(SUFFIX)
         try:
             self._file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -76,24 +80,28 @@ class Pack:
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
     def holds(self, first: int, count: int = 1) -> bool:
-        """Whether these pages are in it."""
+        """Return whether these pages are in it."""
         present = self.directory.present
         return first + count <= len(present) and present.find(0, first, first + count) < 0
 
     def digest(self, page: int) -> bytes:
-        """The digest of a page."""
+        """Return the digest of a page."""
         return self.directory.digests[page * DIGEST : (page + 1) * DIGEST]
 
     def group(self, number: int) -> bytes:
-        """The digest of a group of pages."""
+        """Return the digest of a group of pages."""
         return self.directory.groups[number * DIGEST : (number + 1) * DIGEST]
 
     def block(self, number: int) -> bytes:
-        """The pages of a block that are there, one after the other. Raises PackDamaged."""
+        """Return the present pages of a block, one after the other.
+
+        Raises:
+            PackDamaged: the block cannot be read or is damaged.
+        """
         start, stored, raw = self.directory.places[number]
         try:
             data = os.pread(self._file, stored, start)
@@ -108,7 +116,7 @@ class Pack:
         return block
 
     def before(self, page: int) -> int:
-        """How many pages of its block are there before a page."""
+        """Return how many present pages of its block come before a page."""
         return self.directory.present.count(1, page - page % BLOCK, page)
 
 

@@ -1,6 +1,6 @@
-"""Pages: the unit of what is kept once, its digest, and where one is kept.
+"""Pages: the unit of deduplication, its digest, and the place where one is stored.
 
-Pure. A page is what the kernel and CRIU count memory in; a file's last one is filled up with zeros.
+Pure. A page is the unit in which the kernel and CRIU count memory; a file's last one is padded with zeros.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from blake3 import blake3
 PAGE = 4096
 ZEROS = bytes(PAGE)
 GROUP = 16
-"""Pages that are compared by one digest: what did not change is then read at the speed of BLAKE3 itself."""
+"""Pages compared by one digest: unchanged data is then read at the speed of BLAKE3 itself."""
 GROUP_BYTES = GROUP * PAGE
 BLOCK = 64
-"""Pages compressed together. Fewer compress worse, more must be unpacked for the sake of one."""
+"""Pages compressed together. Fewer compress worse; with more, more must be unpacked to read one."""
 DIGEST = 16
-"""Bytes of a page's digest: BLAKE3 cut to 128 bits. Whole files are checked with all of it."""
+"""Bytes of a page's digest: BLAKE3 truncated to 128 bits. Whole files are checked with the full digest."""
 NOWHERE = ""
-"""Instead of a pack's name: pages of zeros, which are kept nowhere."""
+"""Stands in for a pack's name: pages of zeros, which are not stored."""
 
 
 def digest(data: bytes | memoryview) -> bytes:
-    """The name of a page or of a group of pages."""
+    """Return the name of a page or of a group of pages."""
     return blake3(data).digest(DIGEST)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Pages of a file that follow each other in one pack, too; or zeros, if the pack is `NOWHERE`."""
+    """Pages of a file that also follow each other in one pack; or zeros, if the pack is `NOWHERE`."""
 
     pack: str
     first: int
@@ -39,12 +39,12 @@ class Run:
 
 @dataclass(slots=True)
 class Runs:
-    """Collects where the pages of a file are, in order."""
+    """The places of a file's pages, collected in order."""
 
     found: list[Run] = field(default_factory=list)
 
     def add(self, pack: str, first: int, count: int = 1) -> None:
-        """The next `count` pages of the file are those of `pack` from number `first` on."""
+        """Add `count` pages of `pack`, starting at number `first`, as the file's next pages."""
         if self.found:
             last = self.found[-1]
             if last.pack == pack and (pack == NOWHERE or last.first + last.count == first):

@@ -1,7 +1,7 @@
-"""Recipes: where the pages of a snapshot's files are.
+"""Recipes: the places of the pages of a snapshot's files.
 
 One file beside the manifest, checked by a digest of itself. It names its snapshot, so that it cannot stand in
-for another one's.
+for that of another snapshot.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAX_BYTES = 1 << 30
 
 
 class RecipeDamaged(Exception):
-    """A recipe is not as it was written. The message is the end of a sentence."""
+    """A recipe differs from what was written. The message is the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file: its size, and where its pages are, in order."""
+    """One file: its size, and the places of its pages, in order."""
 
     bytes: int
     runs: tuple[Run, ...]
@@ -37,25 +37,33 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All files of a snapshot that are kept in packs, by their names below its folder."""
+    """All files of a snapshot that are stored in packs, by their names below its folder."""
 
     snapshot: str
     files: dict[str, File]
 
     def packs(self) -> set[str]:
-        """The packs it needs."""
+        """Return the packs it needs."""
         return {run.pack for file in self.files.values() for run in file.runs} - {NOWHERE}
 
 
 def write(folder: Path, recipe: Recipe) -> None:
-    """Put a recipe into a snapshot's folder, durably and in one step. Raises OSError."""
+    """Write a recipe into a snapshot's folder, durably and in one step.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     private_files.replace(folder / FILE, _packed(_told(recipe)))
 
 
 def pass_on(source: Path, snapshot: str, folder: Path, new: str) -> set[str] | None:
-    """Put the recipe of a snapshot into the folder of a new one that has all the same; it is not durable yet.
+    """Copy a snapshot's recipe into the folder of a new, identical one; it is not durable yet.
 
-    Returns the names of the files it tells of; None if there is none. Raises RecipeDamaged, OSError.
+    Returns the names of the files it covers; None if there is no recipe.
+
+    Raises:
+        RecipeDamaged: the recipe is damaged.
+        OSError: it cannot be written.
     """
     told = _kept(source, snapshot)
     if told is None:
@@ -85,7 +93,11 @@ def _packed(told: Mapping[str, object]) -> bytes:
 
 
 def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
-    """The recipe in a folder, None if there is none. Raises RecipeDamaged."""
+    """Read the recipe in a folder; return None if there is none.
+
+    Raises:
+        RecipeDamaged: it cannot be read or is not valid.
+    """
     told = _kept(folder, snapshot)
     try:
         return None if told is None else _recipe(told)
@@ -94,7 +106,7 @@ def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
 
 
 def _kept(folder: Path, snapshot: str | None) -> dict[str, object] | None:
-    """What a recipe says, read no closer than to see that it is whole and whose it is."""
+    """Return the content of a recipe, checked only for being intact and for belonging to this snapshot."""
     try:
         data = (folder / FILE).read_bytes()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Finds out which pages some recipe still needs, whom they count for, and takes the rest out of the packs.
+"""The sweep of packs: finds the pages some recipe still needs, accounts for them, and removes the rest.
 
-Nothing is taken out while a recipe cannot be read: what it needs is not known.
+Nothing is removed while a recipe cannot be read: what it needs is not known.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP, NOWHERE, PAGE
 from holdfast.snapshots.chunks.recipe import Recipe
 
 THIN = 0.5
-"""A pack of which less than this is needed is written anew without the rest."""
+"""A pack of which less than this is needed is rewritten without the rest."""
 
 
 @dataclass(slots=True)
 class Account:
-    """Bytes a snapshot's pages take in packs: `own` if no older one needs them, too, else `shared`."""
+    """Bytes a snapshot's pages take in packs: `shared` if an older snapshot also needs them, else `own`."""
 
     own: int = 0
     shared: int = 0
@@ -33,7 +33,7 @@ class Account:
 
 @dataclass(slots=True)
 class Marks:
-    """What is needed, one byte for each page of a pack, and what each snapshot accounts for."""
+    """The pages needed, one byte for each page of a pack, and each snapshot's account."""
 
     needed: dict[str, bytearray] = field(default_factory=dict)
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep came to: bytes that are free again, packs removed and packs made smaller."""
+    """The result of a sweep: bytes freed, packs removed and packs made smaller."""
 
     bytes: int = 0
     removed: int = 0
@@ -70,7 +70,11 @@ class Swept:
 
 
 def mark(chunks: Chunks, folders: Iterable[Path]) -> Marks:
-    """Read the recipes in folders. Raises RecipeDamaged."""
+    """Read the recipes in folders.
+
+    Raises:
+        RecipeDamaged: a recipe cannot be read.
+    """
     found: list[tuple[int, Recipe]] = []
     for folder in folders:
         # A folder may be renamed or removed meanwhile; then it is found under its new name, or not needed.
@@ -85,7 +89,11 @@ def mark(chunks: Chunks, folders: Iterable[Path]) -> Marks:
 
 
 def waste(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> int:
-    """Bytes that `sweep` would give back, about. Raises RecipeDamaged."""
+    """Return about how many bytes `sweep` would free.
+
+    Raises:
+        RecipeDamaged: a recipe cannot be read.
+    """
     marks, total = mark(chunks, folders), 0
     for name in chunks.names():
         with suppress(PackDamaged, OSError):
@@ -97,11 +105,11 @@ def waste(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> int:
 
 
 def sweep(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> tuple[Swept, Marks]:
-    """Remove packs nobody needs, make those smaller of which little is needed. The caller holds the lock.
+    """Remove packs no snapshot needs; shrink those of which little is needed. The caller holds the lock.
 
     Raises:
         RecipeDamaged: a recipe cannot be read; nothing was removed.
-        OSError: a pack cannot be written; everything that is needed is there.
+        OSError: a pack cannot be written; everything that is needed is still there.
     """
     marks = mark(chunks, folders)
     freed = removed = thinned = 0
@@ -126,7 +134,12 @@ def sweep(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> tuple[
 
 
 def thin_out(chunks: Chunks, pack: Pack, keep: bytearray) -> None:
-    """Write a pack anew with only some of its pages, under the same name. Raises PackDamaged, OSError."""
+    """Rewrite a pack with only some of its pages, under the same name.
+
+    Raises:
+        PackDamaged: the pack cannot be read.
+        OSError: it cannot be written.
+    """
     held = pack.directory
     with ThreadPoolExecutor(1, thread_name_prefix="compress") as pool:
         writer = PackWriter(chunks.packs, pool, pack.name)

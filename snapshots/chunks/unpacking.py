@@ -1,6 +1,6 @@
-"""Makes files again from packs, with holes where pages are zeros. Memory stays bounded.
+"""Reconstruction of files from packs, with holes where pages are zeros. Memory stays bounded.
 
-The whole is checked against the digest of the file by whoever asked; here only what cannot be read is found.
+The caller checks the whole file against its digest; only unreadable pages are detected here.
 """
 
 from __future__ import annotations
@@ -15,18 +15,23 @@ from holdfast.snapshots.chunks.pages import BLOCK, NOWHERE, PAGE, Run
 from holdfast.snapshots.chunks.recipe import File
 
 BLOCKS = 64
-"""Unpacked blocks that are kept for what comes back to them: 16 MiB."""
+"""Unpacked blocks kept for later reads: 16 MiB."""
 
 
 class Unpacking:
-    """Reads pages through a few blocks that were unpacked last."""
+    """A reader of pages that keeps the few most recently unpacked blocks."""
 
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
     def write(self, file: File, path: Path) -> None:
-        """Make a new file. Raises PackDamaged, OSError."""
+        """Make a new file.
+
+        Raises:
+            PackDamaged: a pack cannot be read.
+            OSError: the file cannot be written.
+        """
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             at = 0
@@ -39,7 +44,11 @@ class Unpacking:
             os.close(descriptor)
 
     def pages(self, pack_name: str, first: int, count: int) -> bytes:
-        """Some pages of one block. Raises PackDamaged."""
+        """Return some pages of one block.
+
+        Raises:
+            PackDamaged: the pack cannot be read or lacks the pages.
+        """
         pack = self._chunks.pack(pack_name)
         if not pack.holds(first, count):
             raise PackDamaged(f"pack {pack_name} lacks pages")

@@ -1,1 +1,1 @@
-"""Makes an image of the copy of a session's layer."""
+"""Creation of an image from the copy of a session's layer."""

@@ -1,7 +1,7 @@
-"""The copy of a layer as the engine reads it: a tar archive in which names stand for what was deleted.
+"""The copy of a layer as the engine reads it: a tar archive in which special names mark deletions.
 
-Pure but for reading the copy. The form is that of the image format: `.wh.NAME` hides a name of the layers
-below, `.wh..wh..opq` all that a directory has there.
+Pure except for reading the copy. The form is that of the image format: `.wh.NAME` hides a name of the layers
+below, `.wh..wh..opq` everything that a directory has there.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _TYPES = {
 
 
 class LayerArchive:
-    """An archive that is made while it is read, of known size. `digest` is known once all of it was read."""
+    """An archive generated while it is read, of known size. `digest` is known once all of it was read."""
 
     def __init__(self, folder: Path) -> None:
-        """Read what is in the layer's folder.
+        """List the layer's folder.
 
         Raises:
             OSError: it cannot be read.
@@ -52,7 +52,7 @@ class LayerArchive:
         return f"sha256:{self._digest.hexdigest()}"
 
     def read(self) -> Iterator[bytes]:
-        """The archive, piece by piece; once.
+        """Yield the archive, piece by piece; once.
 
         Raises:
             OSError: the copy cannot be read.
@@ -73,7 +73,7 @@ class LayerArchive:
 
 
 def _members(entries: list[Entry]) -> Iterator[tuple[bytes, int, int]]:
-    """Headers in the order of the archive, each with offset and size of what follows it."""
+    """Yield headers in the order of the archive, each with offset and size of the content that follows it."""
     first: dict[str, str] = {}
     for item in entries:
         if item.kind == file_entry.WHITEOUT:
@@ -101,7 +101,7 @@ def _described(item: Entry) -> tarfile.TarInfo:
     made.devmajor, made.devminor = os.major(item.device), os.minor(item.device)
     made.pax_headers = {"mtime": f"{item.mtime // 10**9}.{item.mtime % 10**9:09}"}
     for name, value in item.attributes.items():
-        # Bytes that are no text survive this only as escapes.
+        # Bytes that are not text survive this only as escapes.
         as_text = value.encode("latin-1").decode("utf-8", "surrogateescape")
         made.pax_headers[f"SCHILY.xattr.{name}"] = as_text
     return made

@@ -1,7 +1,7 @@
-"""Adds a layer to an image, by loading an image of which the engine lacks only that layer.
+"""Addition of a layer to an image, by loading an image of which the engine lacks only that layer.
 
-Layers the engine has already are named and not sent. This is how `docker load` has always worked with the
-engine's own image store; the store of containerd wants all of them, and is not used in this way.
+Layers the engine already has are named and not sent. This is how `docker load` has always worked with the
+engine's own image store; the containerd store needs all of them, and is not used in this way.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from holdfast.engine import engine_faults
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineError
 from holdfast.snapshots.layer.archive import LayerArchive
 
 BASE_LABEL = "holdfast.base-layers"
-"""How many layers the image has that are not of snapshots."""
+"""Number of the image's layers that do not come from snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +33,30 @@ class Parent:
 
     @property
     def base(self) -> int:
-        """How many of the layers a snapshot's layer may not replace."""
+        """Number of the layers that a snapshot's layer must not replace."""
         count = str((self.config.get("Labels") or {}).get(BASE_LABEL, ""))
         return int(count) if count.isdecimal() else len(self.layers)
 
     def without(self, count: int) -> Parent:
-        """The same without its topmost layers."""
+        """Return the parent without its topmost layers."""
         kept = self.layers[: len(self.layers) - count]
         return Parent(self.architecture, self.system, self.config, kept)
 
 
 def parent(engine: Engine, image_id: str) -> Parent:
-    """What is needed of an image.
+    """Return what is needed of an image.
 
     Raises:
-        EngineError: the engine has it no more.
+        EngineError: the engine no longer has it.
     """
-    with engine_faults.translated("inspect image"):
-        found = engine.client.images.get(image_id).attrs
+    found = engine.images.described(image_id)
     return Parent(
         str(found["Architecture"]), str(found["Os"]), found["Config"], tuple(found["RootFS"]["Layers"])
     )
 
 
 def usable(info: Mapping[str, Any]) -> bool:
-    """Whether an engine that says this of itself takes images of which it has most layers already."""
+    """Return whether an engine with this description accepts images of which it already has most layers."""
     status = dict(item for item in info.get("DriverStatus") or [] if len(item) == 2)
     return info.get("Driver") == "overlay2" and "containerd" not in str(status.get("driver-type", ""))
 
@@ -72,11 +69,7 @@ def add(engine: Engine, below: Parent, archive: LayerArchive, ref: str, labels: 
         OSError: the layer cannot be read.
     """
     made = _Making(below, archive, ref, {**labels, BASE_LABEL: str(below.base)})
-    with engine_faults.translated("keep the files of the session"):
-        api: Any = engine.client.api  # this part of the SDK has no types
-        for said in api.load_image(made.read(), quiet=True):
-            if "error" in said:
-                raise EngineError(f"cannot keep the files of the session: {said['error']}")
+    engine.images.load(made.read(), "keep the files of the session")
     return made.id
 
 
@@ -89,7 +82,7 @@ class _Making:
         self.id = ""
 
     def read(self) -> Iterator[bytes]:
-        """The image as a tar archive: the new layer first, because what names it comes of its digest."""
+        """Yield the image as a tar archive: the new layer first, because its name depends on its digest."""
         yield _member("new/layer.tar", self._archive.size)
         yield from self._archive.read()
         yield b"\0" * (-self._archive.size % tarfile.BLOCKSIZE)

@@ -1,7 +1,7 @@
-"""What is sent along so that a registry lets one in: nothing, a password, or a token it has to be asked for.
+"""Authorization of requests to a registry: none, a password, or a token requested from its token server.
 
-Owns the tokens: one for each set of scopes, asked for anew before it ends. How requests are sent is not its
-business (`fetch`). https://distribution.github.io/distribution/spec/auth/token/
+Owns the tokens: one for each set of scopes, renewed before it expires. Does not know how requests are sent
+(`fetch`). https://distribution.github.io/distribution/spec/auth/token/
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from holdfast.snapshots.registry.registry_login import PASSWORD, USER, Credentia
 
 CLIENT = "holdfast"
 SHORTEST = 60.0
-"""Seconds for which a token is good that does not say it, by the specification."""
+"""Lifetime in seconds of a token that does not state it, by the specification."""
 EARLY = 0.2
-"""Which part of its time before a token's end another is asked for: a request under way is not cut off."""
+"""Part of a token's lifetime left when another is requested: a request in progress is not cut off."""
 
 Scopes = frozenset[str]
 
@@ -36,22 +36,22 @@ class Fetch(Protocol):
         form: Mapping[str, str] | None,
         basic: str | None,
     ) -> Mapping[str, Any] | None:
-        """Ask it; `form` is posted if there is one. Returns what it answers, None if it refuses."""
+        """Ask it; post `form` if there is one. Return its answer, or None if it refuses."""
 
 
 def pull(repository: str) -> str:
-    """The scope of reading."""
+    """Return the scope of reading."""
     return f"repository:{repository}:pull"
 
 
 def push(repository: str) -> str:
-    """The scope of writing, which needs reading, too."""
+    """Return the scope of writing, which also needs reading."""
     return f"repository:{repository}:pull,push"
 
 
 @dataclass
 class Authorization:
-    """For one registry. May be used by several threads."""
+    """The authorization for one registry. May be used by several threads."""
 
     host: str
     credentials: Callable[[], Credentials | None]
@@ -65,7 +65,7 @@ class Authorization:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def header(self, scopes: Iterable[str]) -> str | None:
-        """What to send with a request for these scopes, as far as the registry has said what it wants.
+        """Return what to send with a request for these scopes, as far as the registry's demands are known.
 
         Raises:
             RegistryDenied: the token server refuses.
@@ -76,7 +76,7 @@ class Authorization:
             return self._token(frozenset(scopes)) if self._server else None
 
     def refused(self, challenges: Iterable[Challenge], scopes: Iterable[str], sent: str | None) -> bool:
-        """Take note of a refusal (401); whether it is worth trying again.
+        """Record a refusal (401); return whether it is worth trying again.
 
         Raises:
             RegistryDenied: there are no credentials, or they are wrong.
@@ -87,7 +87,7 @@ class Authorization:
                 if challenge.scheme == "bearer" and challenge.parameters.get("realm"):
                     self._server = challenge
                     current = self._tokens.get(wanted)
-                    if current and sent == f"Bearer {current[0]}":  # ended, or not what is wanted
+                    if current and sent == f"Bearer {current[0]}":  # expired, or not the kind demanded
                         del self._tokens[wanted]
                         return True
                     return sent is None or not sent.startswith("Bearer ") or current is not None
@@ -108,7 +108,7 @@ class Authorization:
 
     @property
     def user(self) -> str:
-        """Who it is for messages; empty for nobody."""
+        """The user name for messages; empty if anonymous."""
         known = self._who()
         return plain(known.user, 100) if known else ""
 
@@ -162,5 +162,5 @@ class Authorization:
 
     @property
     def hint(self) -> str:
-        """How credentials are given."""
+        """The advice on how to give credentials."""
         return f"`docker login {self.host}`, or set {USER} and {PASSWORD}"

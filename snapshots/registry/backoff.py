@@ -1,4 +1,4 @@
-"""What is tried again, how often, and how long is waited in between."""
+"""Retries: which failures are retried, how often, and the pauses in between."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import tenacity
 T = TypeVar("T")
 
 BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of what may be gone a moment later."""
+"""Statuses of failures that may pass shortly."""
 
 
 class Passing(Exception):
-    """What may be gone a moment later: a lost connection, a busy registry. `after` seconds were asked for."""
+    """A failure that may pass: a lost connection, a busy registry. `after`: the seconds it asked to wait."""
 
     def __init__(self, why: str, after: float = 0.0) -> None:
         super().__init__(why)
@@ -26,8 +26,8 @@ class Passing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often something is tried; seconds before the second time, which double up to `most`; and the
-    longest that a registry may ask for.
+    """The number of attempts; seconds before the second one, which double up to `most`; and the
+    longest pause that a registry may ask for.
     """
 
     attempts: int = 6
@@ -37,7 +37,11 @@ class Patience:
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     def again(self, attempt: Callable[[], T]) -> T:
-        """What `attempt` returns, tried again while it raises Passing. Raises the last one."""
+        """Return what `attempt` returns; retry while it raises Passing.
+
+        Raises:
+            Passing: the last attempt failed.
+        """
         trying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Passing),
             stop=tenacity.stop_after_attempt(self.attempts),
@@ -50,13 +54,13 @@ class Patience:
         return trying(attempt)
 
     def pause(self, failures: int, error: BaseException | None) -> float:
-        """Seconds to wait after so many failures, of which this was the last."""
+        """Return the seconds to wait after this many failures, of which this was the last."""
         asked = error.after if isinstance(error, Passing) else 0.0
         growing = min(self.most, self.first * 2.0 ** (min(failures, 30) - 1))
         return max(growing, min(asked, self.longest_asked))
 
 
 def asked_for(headers: httpx.Headers) -> float:
-    """The header Retry-After in seconds; dates are not read."""
+    """Return the header Retry-After in seconds; dates are ignored."""
     text = headers.get("retry-after", "")
     return float(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0.0

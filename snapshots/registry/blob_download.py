@@ -1,4 +1,4 @@
-"""The bytes of a blob as they come from a registry, over as many connections as it takes."""
+"""Download of a blob's bytes from a registry, over as many connections as it takes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from holdfast.snapshots.registry.backoff import Passing
 from holdfast.snapshots.registry.http_client import Wire
 
 MAX_RECONNECTS = 100
-"""For one blob, also if each brings it further."""
+"""Most reconnects for one blob, even if each makes progress."""
 _PART = re.compile(r"bytes ([0-9]{1,15})-[0-9]{1,15}/(?:[0-9]{1,15}|\*)")
 
 
 class BlobReader(io.RawIOBase):
-    """Reads a blob from `start` to its size, and never further. Goes on where a connection was lost.
+    """A reader of a blob from `start` to its size, and never further. Resumes where a connection was lost.
 
-    Nothing is compared here: who reads does that.
+    Nothing is compared here: the caller does that.
     """
 
     def __init__(self, wire: Wire, blob: Descriptor, start: int = 0) -> None:
-        """Nothing is asked for before it is read."""
+        """Prepare; nothing is requested before the first read."""
         self._wire, self._blob = wire, blob
         self._at = start
         self._failures = self._reconnects = 0
@@ -37,14 +37,14 @@ class BlobReader(io.RawIOBase):
         self._pieces: Iterator[bytes] = iter(())
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
         """Fill a part of a buffer; 0 at the end.
 
         Raises:
-            RegistryUnavailable, RegistryDenied, RegistryError: the rest cannot be had.
+            RegistryUnavailable, RegistryDenied, RegistryError: the rest cannot be obtained.
         """
         view = memoryview(buffer).cast("B")
         while not self._rest and self._at < self._blob.size and len(view):
@@ -56,14 +56,14 @@ class BlobReader(io.RawIOBase):
         return taken
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._response is not None:
             self._response.close()
             self._response = None
         super().close()
 
     def _next(self) -> bytes:
-        """Some of what comes next; nothing if the connection was lost, which may happen so often."""
+        """Return some of the next bytes; nothing if the connection was lost, up to a limit."""
         try:
             if self._response is None:
                 self._open()
@@ -96,7 +96,7 @@ class BlobReader(io.RawIOBase):
             if part is None or int(part[1]) != self._at:
                 raise RegistryError(f"cannot pull from {self._wire.reference.host}: it sends another part")
         elif response.status_code == 200:
-            skipped = self._at  # it does not know parts
+            skipped = self._at  # it does not support ranges
         else:
             answer = self._wire.read(response)
             self._response = None
@@ -106,12 +106,12 @@ class BlobReader(io.RawIOBase):
                     hint="push it again: something removed parts of it",
                 )
             raise RegistryError(f"cannot pull {self._wire.reference}: {error_text.said(answer)}")
-        # As it comes: pieces of a fixed size would be lost in part with their connection.
+        # As data arrives: pieces of a fixed size would be lost in part with their connection.
         self._pieces = _without(response.iter_raw(), skipped)
 
 
 def _without(pieces: Iterator[bytes], skipped: int) -> Iterator[bytes]:
-    """What comes after so many bytes."""
+    """Yield what comes after this many bytes."""
     for piece in pieces:
         if skipped < len(piece):
             yield piece[skipped:]

@@ -1,4 +1,4 @@
-"""What a registry wants to know when it refuses: the header WWW-Authenticate (RFC 9110, 11.6.1). Pure."""
+"""A registry's authentication challenge: the header WWW-Authenticate (RFC 9110, 11.6.1). Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Challenge:
 
 
 def parse(headers: Iterable[str]) -> list[Challenge]:
-    """Every challenge in the values of the header, in their order; what cannot be read ends it."""
+    """Return every challenge in the header's values, in order; stop at the first that cannot be parsed."""
     found: list[Challenge] = []
     for value in headers:
         text, at = value[:MAX_HEADER], 0

@@ -1,4 +1,4 @@
-"""What registries and connections say, in a few words that can be shown. Pure."""
+"""Errors of registries and connections, in a few words that are safe to show. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLAIN = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUES
 
 
 def said(answer: httpx.Response) -> str:
-    """A status, with what the registry says of it."""
+    """Return a status with the registry's own explanation."""
     text = ""
     with suppress(ValueError, KeyError, IndexError, TypeError, AttributeError):
         first = json.loads(answer.content)["errors"][0]
@@ -22,12 +22,12 @@ def said(answer: httpx.Response) -> str:
 
 
 def shown(text: str, limit: int = 200) -> str:
-    """Without what a terminal would obey."""
+    """Remove terminal control characters."""
     return "".join(c for c in text[: limit * 2] if c.isprintable())[:limit]
 
 
 def why(error: httpx.TransportError) -> str:
-    """Why there was no answer."""
+    """Return why there was no answer."""
     if isinstance(error, httpx.TimeoutException):
         return "it does not answer in time"
     if isinstance(error, httpx.ConnectError):
@@ -36,12 +36,12 @@ def why(error: httpx.TransportError) -> str:
 
 
 def speaks_plain(error: BaseException) -> bool:
-    """Whether what answered an attempt to speak TLS does not speak it."""
+    """Return whether the peer of a TLS handshake does not speak TLS."""
     return any(isinstance(each, ssl.SSLError) and each.reason in _PLAIN for each in _causes(error))
 
 
 def distrusts(error: BaseException) -> str:
-    """Why a certificate is not trusted; empty if that was not the reason."""
+    """Return why a certificate is not trusted; empty if that was not the reason."""
     for each in _causes(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return shown(each.verify_message)

@@ -1,8 +1,8 @@
-"""Sends requests to one registry: TLS, retries within bounds, authorization, redirects, sizes of answers.
+"""The HTTP client for one registry: TLS, bounded retries, authorization, redirects, limits on answers.
 
-Knows HTTP, and that a registry may be on a bad line or hostile: what it says is limited, and secrets go to
-nobody over a line that is not encrypted, this machine and `plain_http` apart. What requests mean is not its
-business. May be used by several threads.
+Knows HTTP, and that a registry may be hostile or on a bad connection: its answers are limited in size, and
+secrets never travel unencrypted, except to this machine and with `plain_http`. Does not know what requests
+mean. May be used by several threads.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 60.0
-"""How long a registry may say nothing: one that assembles a large upload takes its time."""
+"""How long a registry may stay silent: one that assembles a large upload takes its time."""
 MAX_REDIRECTS = 5
 MAX_REFUSALS = 2
-"""Of one request: without a token, and with one that has ended."""
+"""Most refusals of one request: without a token, and with an expired one."""
 MAX_ANSWER = 1 << 20
 
 
@@ -37,11 +37,11 @@ class Wire:
     """The way to the registry of a reference.
 
     Args:
-        reference: which registry.
-        plain_http: without TLS, also where it is not on this machine.
-        find: finds out who one is, when the registry wants to know.
-        patience: how often is tried what may pass.
-        transport: instead of the network, for tests.
+        reference: names the registry.
+        plain_http: do without TLS, even if the registry is not on this machine.
+        find: finds the credentials when the registry demands them.
+        patience: how often a passing failure is retried.
+        transport: replaces the network, for tests.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Wire:
 
     @property
     def base(self) -> httpx.URL:
-        """Where the API is. A registry on this machine may do without TLS, which is tried first.
+        """The API's address. A registry on this machine may do without TLS, which is tried first.
 
         Raises:
             RegistryUnavailable: it does not answer.
@@ -79,7 +79,7 @@ class Wire:
         return self._base
 
     def url(self, path: str) -> httpx.URL:
-        """An address in the repository: `blobs/…`, `manifests/…`."""
+        """Return an address in the repository: `blobs/…`, `manifests/…`."""
         return self.base.copy_with(raw_path=f"/v2/{self.reference.repository}/{path}".encode())
 
     def request(
@@ -92,10 +92,10 @@ class Wire:
         content: bytes = b"",
         limit: int = MAX_ANSWER,
     ) -> httpx.Response:
-        """Send what may be sent again; returns the answer, whatever its status, read up to `limit` bytes.
+        """Send a repeatable request; return the answer, whatever its status, read up to `limit` bytes.
 
         Raises:
-            RegistryUnavailable: it does not answer, or is out of order, each time.
+            RegistryUnavailable: every attempt found it silent or failing.
             RegistryDenied: it does not let us in.
         """
         scopes = tuple(scopes)
@@ -104,10 +104,10 @@ class Wire:
         )
 
     def again(self, attempt: Callable[[], T]) -> T:
-        """What `attempt` returns, tried again while that may help.
+        """Return what `attempt` returns; retry while that may help.
 
         Raises:
-            RegistryUnavailable: it did not.
+            RegistryUnavailable: no attempt succeeded.
         """
         try:
             return self.patience.again(attempt)
@@ -123,7 +123,7 @@ class Wire:
         headers: Mapping[str, str] | None = None,
         content: bytes | Iterable[bytes] = b"",
     ) -> httpx.Response:
-        """Send a request, with credentials as they are wanted; the body of the answer is still to be read.
+        """Send a request, with credentials as demanded; the body of the answer is still to be read.
 
         Raises:
             Passing: it may work the next time.
@@ -147,7 +147,7 @@ class Wire:
                 if answer.status_code == 403 or not self.authorization.refused(asked, scopes, sent):
                     raise _denied(self, answer)
                 refusals += 1
-                # What was a stream is read up; it is only sent when a token is there already.
+                # A stream is used up now; it is only sent once there is a token.
                 if refusals > MAX_REFUSALS or not isinstance(content, bytes):
                     raise _denied(self, answer)
             elif response.has_redirect_location and method in ("GET", "HEAD"):
@@ -160,7 +160,7 @@ class Wire:
                 return response
 
     def read(self, response: httpx.Response, limit: int = MAX_ANSWER) -> httpx.Response:
-        """The answer with its body.
+        """Return the answer with its body.
 
         Raises:
             Passing: the connection was lost.
@@ -183,10 +183,10 @@ class Wire:
         )
 
     def checked(self, location: str, base: httpx.URL | None = None) -> httpx.URL:
-        """An address the registry gave, if it may be used.
+        """Return an address the registry gave, if it may be used.
 
         Raises:
-            RegistryError: it is none, or not encrypted although the registry is.
+            RegistryError: it is not valid, or not encrypted although the registry is.
         """
         try:
             url = (base or self.base).join(location)
@@ -221,13 +221,13 @@ class Wire:
             raise Passing(error_text.why(error)) from error
 
     def unavailable(self, why: Passing) -> RegistryUnavailable:
-        """What is said when patience is at its end."""
+        """Return the error for when all attempts are used up."""
         return RegistryUnavailable(
             f"cannot reach {self.reference.host}: {why}", hint="is the name right, and does the registry run?"
         )
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     def __enter__(self) -> Self:
@@ -289,7 +289,7 @@ class Wire:
 
 
 def _denied(wire: Wire, answer: httpx.Response) -> RegistryDenied:
-    """What is said when the registry knows who it is, but does not do this for them."""
+    """Return the error for when the registry knows the user, but denies the request."""
     user = wire.authorization.user
     who = f"user '{user}'" if user else "who is not logged in"
     return RegistryDenied(

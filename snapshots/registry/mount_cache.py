@@ -1,6 +1,6 @@
-"""Which repositories of a registry were seen to have a blob, so that it can be taken over instead of sent.
+"""A cache of repositories in a registry that had a blob, so that it can be mounted instead of sent.
 
-A cache: what it says is asked for, and what it does not know is only sent once more.
+Only a cache: its answers are checked with the registry, and what it does not know is only sent once more.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 from holdfast.snapshots import private_files
 
 LEAST = 1 << 20
-"""What is smaller is sent as quickly as it is asked for."""
+"""Smallest blob remembered: a smaller one is sent as quickly as it is asked for."""
 MOST = 5000
-"""Blobs that are remembered for a registry, the last ones seen."""
+"""Blobs remembered for a registry, those seen last."""
 MAX_BYTES = 4 << 20
 
 
 class Places:
-    """Of one registry; with no folder, nothing is remembered."""
+    """The places of blobs in one registry; with no folder, nothing is remembered."""
 
     def __init__(self, folder: Path | None, host: str) -> None:
         self._path = None if folder is None else folder / f"places-{_name(host)}.json"
@@ -31,12 +31,12 @@ class Places:
                 self._seen = {str(digest): str(place) for digest, place in found.items()}
 
     def other(self, digest: str, repository: str) -> str | None:
-        """Another repository that had it."""
+        """Return another repository that had it."""
         found = self._seen.get(digest)
         return None if found == repository else found
 
     def add(self, digest: str, repository: str, size: int) -> None:
-        """It is in this one."""
+        """Record that this repository has it."""
         if size >= LEAST and self._seen.get(digest) != repository:
             self._seen.pop(digest, None)
             self._seen[digest] = repository

@@ -29,7 +29,7 @@ _HINT = "write it as host[:port]/name[:tag], such as registry.example.com/team/w
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Where something is: `host` as it is written, `repository` in it, and a tag or a digest or both."""
+    """The place of an artifact: `host` as written, `repository` in it, and a tag or a digest or both."""
 
     host: str
     repository: str
@@ -38,10 +38,10 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> Reference:
-        """Read one.
+        """Parse a reference.
 
         Raises:
-            InvalidArgument: it is none.
+            InvalidArgument: it is not valid.
         """
         host, rest = _split_host(text)
         rest, _, digest = rest.partition("@")
@@ -67,7 +67,7 @@ class Reference:
 
     @property
     def wanted(self) -> str:
-        """What a registry is asked for: the digest, else the tag."""
+        """The digest, else the tag: the name a registry is asked for."""
         return self.digest or self.tag or DEFAULT_TAG
 
     @property
@@ -77,15 +77,15 @@ class Reference:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the registry is on this machine."""
+        """True if the registry is on this machine."""
         return is_loopback(re.sub(r":[0-9]+$", "", self.host).strip("[]"))
 
     def tagged(self) -> Reference:
-        """With the tag that is meant when none is written."""
+        """Return the reference with the default tag if it has none."""
         return self if self.tag or self.digest else replace(self, tag=DEFAULT_TAG)
 
     def pinned(self, digest: str) -> Reference:
-        """The same with a digest."""
+        """Return the reference with a digest."""
         return replace(self, digest=digest)
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Reference:
 
 
 def is_loopback(hostname: str) -> bool:
-    """Whether a name or address without port is this machine's own."""
+    """Return whether a name or address without port is this machine's own."""
     if hostname == "localhost":
         return True
     try:
@@ -104,7 +104,7 @@ def is_loopback(hostname: str) -> bool:
 
 
 def _split_host(text: str) -> tuple[str, str]:
-    """The first part is a host if it looks like one: a dot, a port, or `localhost`."""
+    """Split off the first part if it looks like a host: a dot, a port, or `localhost`."""
     first, slash, rest = text.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
         return (HUB if first in ("index.docker.io", HUB_API) else first), rest

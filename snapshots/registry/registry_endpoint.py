@@ -1,7 +1,7 @@
-"""A registry as the end of a bundle's way: what is pushed to and pulled from (`bundle/endpoints.py`).
+"""A registry as destination and origin of bundles, for push and pull (`bundle/endpoints.py`).
 
-Layers go up a few at a time; manifests when all of what they name is there; the tag last, so that nobody
-finds what is not complete.
+Layers go up a few at a time; manifests when everything they name is there; the tag last, so that an
+incomplete bundle is never found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from holdfast.snapshots.registry.upload import CHUNK, Upload
 from holdfast.snapshots.registry.upload_state import Notes
 
 AT_ONCE = 3
-"""Uploads at a time. What is being uploaded besides the caller's own is in memory, up to CHUNK each."""
+"""Uploads at a time. Blobs uploaded besides the caller's own are in memory, up to CHUNK each."""
 MAX_MANIFEST = 4 << 20
 _ACCEPTED = ", ".join(
     (
@@ -44,16 +44,16 @@ _ACCEPTED = ", ".join(
 
 
 class RegistryDestination:
-    """Takes one bundle to a reference.
+    """The destination of one bundle, by reference.
 
     Args:
         wire: the way to its registry.
-        notes: a folder where uploads that were cut off are remembered, and what is where.
-        sent: is given the bytes of each blob that is not there yet when it has arrived.
+        notes: a folder that remembers interrupted uploads, and the places of blobs.
+        sent: called with the bytes of each blob that was missing, once it has arrived.
         chunk: bytes sent in one request.
 
     Raises:
-        InvalidArgument: the reference has a digest, which only what is there can have.
+        InvalidArgument: the reference has a digest, which only existing content can have.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RegistryDestination:
         self.reference = wire.reference.tagged()
         if self.reference.digest:
             raise InvalidArgument(
-                f"cannot push to {self.reference}: its digest comes out of what is pushed",
+                f"cannot push to {self.reference}: its digest results from what is pushed",
                 hint="leave the digest away, and give a tag",
             )
         self._notes = Notes(notes, self.reference)
@@ -81,7 +81,7 @@ class RegistryDestination:
         self._pending: list[Future[None]] = []
 
     def has(self, blob: Descriptor) -> bool:
-        """Whether the registry has it in this repository, or has now taken it over from another."""
+        """Return whether the registry has it in this repository, or has now mounted it from another."""
         kind = "manifests" if media.is_manifest(blob.media_type) else "blobs"
         url = self._wire.url(f"{kind}/{blob.digest}")
         accept = {"Accept": blob.media_type} if kind == "manifests" else {}
@@ -93,10 +93,10 @@ class RegistryDestination:
         return True
 
     def put(self, blob: Descriptor, data: BinaryIO) -> None:
-        """Send it; what is small, while the caller goes on. A failure may be told by a later call.
+        """Send it; a small one in the background. A later call may report its failure.
 
         Raises:
-            RegistryError: it, or one before it, could not be sent.
+            RegistryError: it, or an earlier one, could not be sent.
         """
         self._check()
         if media.is_manifest(blob.media_type):
@@ -117,7 +117,7 @@ class RegistryDestination:
                 self._upload(blob, cast("BinaryIO", spooled))
 
     def finish(self, index: bytes) -> str:
-        """Send the index under the tag; returns the reference with the digest."""
+        """Send the index under the tag; return the reference with the digest."""
         self._settle()
         digest = f"sha256:{sha256(index).hexdigest()}"
         self._put_manifest(self.reference.wanted, media.INDEX, index)
@@ -131,7 +131,7 @@ class RegistryDestination:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._wire.close()  # nobody waits for what is not wanted any more
+            self._wire.close()  # do not wait for what is no longer needed
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._wire.close()
 
@@ -141,12 +141,12 @@ class RegistryDestination:
         self._sent(blob.size)
 
     def _mount(self, blob: Descriptor, other: str) -> bool:
-        """Have it taken over from a repository that had it; it may be gone there, or not for us to see."""
+        """Mount it from a repository that had it; it may be gone there, or not visible to us."""
         url = self._wire.url("blobs/uploads/").copy_merge_params({"mount": blob.digest, "from": other})
         try:
             answer = self._wire.request("POST", url, [*self._scopes, pull(other)])
             if answer.status_code == 202 and (location := answer.headers.get("location")):
-                # It began an upload instead, which nobody will send.
+                # It began an upload instead, which will never be sent.
                 self._wire.request("DELETE", self._wire.checked(location, url), self._scopes)
         except RegistryDenied:
             return False
@@ -165,19 +165,19 @@ class RegistryDestination:
             )
 
     def _check(self) -> None:
-        """Raise what went wrong meanwhile."""
+        """Raise an error that occurred in the background."""
         for upload in [each for each in self._pending if each.done()]:
             self._pending.remove(upload)
             upload.result()
 
     def _settle(self) -> None:
-        """Wait for everything that is under way."""
+        """Wait for everything in progress."""
         while self._pending:
             self._pending.pop(0).result()
 
 
 class RegistryOrigin:
-    """Gives the bundle of a reference. Several threads may read from it."""
+    """The origin of a bundle, by reference. Several threads may read from it."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -190,11 +190,11 @@ class RegistryOrigin:
         return str(self._reference)
 
     def index(self) -> bytes:
-        """The index the reference leads to, and if it has a digest, no other.
+        """Return the index the reference leads to; with a digest, only that one.
 
         Raises:
-            ReferenceNotFound: there is nothing.
-            RegistryError: it is something else, or has another digest.
+            ReferenceNotFound: there is no such reference.
+            RegistryError: it is not a bundle, or has another digest.
         """
         answer = self._get(self._reference.wanted, _ACCEPTED)
         digest = f"sha256:{sha256(answer.content).hexdigest()}"
@@ -210,7 +210,7 @@ class RegistryOrigin:
         return answer.content
 
     def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
-        """The bytes of a part; what is lost on the way is asked for again."""
+        """Open the bytes of a part; those lost in transit are requested again."""
         if not DIGEST.fullmatch(blob.digest):
             raise RegistryError(f"cannot pull {self.name}: it names something by no digest")
         if media.is_manifest(blob.media_type):

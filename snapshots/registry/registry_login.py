@@ -1,6 +1,6 @@
-"""Who somebody is to a registry: from the environment, or from where `docker login` keeps it.
+"""Credentials for a registry: from the environment, or from where `docker login` keeps them.
 
-Asks programs (`docker-credential-…`) by the protocol they have; how credentials are used is not decided here.
+Asks credential helpers (`docker-credential-…`) by their protocol; does not decide how credentials are used.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class Credentials:
 
     @property
     def basic(self) -> str:
-        """The value of the header Authorization."""
+        """The value of the Authorization header."""
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
 
 Helper = Callable[[str, str], str | None]
-"""Asks the helper of a name for a registry; JSON, or None if it knows none."""
+"""A function that asks the named helper for a registry; JSON, or None if it knows no credentials."""
 
 
 def find(
     host: str, environ: Mapping[str, str] = os.environ, helper: Helper | None = None
 ) -> Credentials | None:
-    """The credentials for a registry; None if there are none.
+    """Return the credentials for a registry; None if there are none.
 
     Args:
-        host: as it stands in references.
+        host: as written in references.
         environ: HOLDFAST_REGISTRY_USER and _PASSWORD come first (if HOLDFAST_REGISTRY is set, for that host
             only), then Docker's config.json: DOCKER_CONFIG, else ~/.docker.
         helper: asks credential helpers; by default, runs them.
@@ -104,7 +104,7 @@ def _unreadable(path: Path, error: Exception) -> RegistryError:
 
 
 def _host_of(key: str) -> str:
-    """Entries have been written as addresses, too: `https://host/v1/`."""
+    """Return the host of an entry; some are written as addresses: `https://host/v1/`."""
     return key.partition("://")[2].partition("/")[0] if "://" in key else key.partition("/")[0]
 
 
@@ -139,7 +139,7 @@ def _of_helper(answer: str | None) -> Credentials | None:
 
 
 def _run(name: str, server: str) -> str | None:
-    """The protocol of https://github.com/docker/docker-credential-helpers: fails where it knows nothing."""
+    """Run a helper (https://github.com/docker/docker-credential-helpers); it fails if it knows nothing."""
     if not _HELPER.fullmatch(name):
         return None
     program = f"docker-credential-{name}"

@@ -1,7 +1,7 @@
-"""Brings one blob into a repository, in pieces if it is large, and goes on where a connection was lost.
+"""Upload of one blob into a repository, in pieces if it is large, resumed where a connection was lost.
 
-https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pushing-blobs. How far a registry has
-come is asked, not assumed; one that cannot tell, or has lost the upload, gets the blob from its beginning.
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pushing-blobs. The registry
+is asked how far it has come; one that cannot tell, or has lost the upload, gets the blob from its beginning.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from holdfast.snapshots.registry.upload_state import Notes
 CHUNK = 16 << 20
 """Bytes sent in one request; held in memory meanwhile."""
 MAX_CHUNK = 256 << 20
-"""What a registry may want to have in one request at least."""
+"""The largest minimum per request that a registry may demand."""
 MAX_LOST = 3
-"""How often one blob is begun anew."""
+"""How often one blob is restarted."""
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,15})")
 _HINTS = {
     404: "does the repository exist? Some registries want it to be made first",
@@ -36,12 +36,12 @@ _BINARY = {"Content-Type": "application/octet-stream"}
 
 
 class _Lost(Exception):
-    """The registry knows nothing of the upload (any more)."""
+    """The registry does not know the upload, or no longer does."""
 
 
 @dataclass
 class _Place:
-    """Where an upload stands: where to send to, how much has arrived, how much a request must have."""
+    """The state of an upload: where to send to, how much has arrived, the least bytes per request."""
 
     url: httpx.URL
     offset: int = 0
@@ -49,9 +49,9 @@ class _Place:
 
 
 class Upload:
-    """One blob on its way.
+    """The upload of one blob.
 
-    `data` is at its first byte and can be read again from any place (it is seekable).
+    `data` is at its first byte and can be read again from any position (it is seekable).
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Upload:
         self._accepted = 0
 
     def run(self) -> None:
-        """Send it.
+        """Send the blob.
 
         Raises:
-            RegistryUnavailable, RegistryDenied, RegistryError: it is not there.
+            RegistryUnavailable, RegistryDenied, RegistryError: it did not arrive.
         """
         patience, failures, lost = self._wire.patience, 0, 0
         place = self._left()
@@ -102,7 +102,7 @@ class Upload:
                 place = self._ask(place) if place else None
 
     def _left(self) -> _Place | None:
-        """Where another process left it, if the registry still knows."""
+        """Return where another process left it, if the registry still knows."""
         location = self._notes.location(self._blob.digest)
         if location is None:
             return None
@@ -113,13 +113,13 @@ class Upload:
             return None
 
     def _ask(self, place: _Place) -> _Place | None:
-        """How far it has come; None if the registry does not know it."""
+        """Return how far it has come; None if the registry does not know it."""
         answer = self._wire.request("GET", place.url, self._scopes)
         come = _RANGE.fullmatch(answer.headers.get("range", ""))
         if answer.status_code not in (202, 204) or come is None:
             return None
         last = int(come[1])
-        # One byte and none look alike; as pieces are larger, it is none.
+        # One byte and zero bytes look alike; as pieces are larger, it is zero.
         offset = last + 1 if last else 0
         if offset > self._blob.size:
             return None
@@ -135,7 +135,7 @@ class Upload:
         return _Place(self._location(answer, url), 0, min(wanted, MAX_CHUNK))
 
     def _go_on(self, place: _Place) -> bool:
-        """Send what is missing; True when all of it is there."""
+        """Send the missing bytes; return True when all of it is there."""
         size, chunk = self._blob.size, max(self._chunk, place.least)
         if size <= chunk or not self._in_pieces:
             if place.offset:
@@ -146,7 +146,7 @@ class Upload:
             part = {"Content-Range": f"{place.offset}-{place.offset + len(piece) - 1}"}
             answer = self._send("PATCH", place.url, piece, len(piece), part)
             if answer.status_code != 202:
-                # One that takes no pieces says so at the first; later, it has forgotten what it had.
+                # A registry that takes no pieces says so at the first; later, it has forgotten its data.
                 self._in_pieces = place.offset > 0
                 raise _Lost(error_text.said(answer))
             come = _RANGE.fullmatch(answer.headers.get("range", ""))
@@ -182,7 +182,7 @@ class Upload:
         return answer
 
     def _is_there(self) -> bool:
-        """Whether only the answer was lost."""
+        """Return whether the blob arrived and only the answer was lost."""
         url = self._wire.url(f"blobs/{self._blob.digest}")
         return self._wire.request("HEAD", url, self._scopes).status_code == 200
 

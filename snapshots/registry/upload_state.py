@@ -1,4 +1,4 @@
-"""What is remembered of uploads that are under way, so that the next process can go on with them.
+"""State of uploads in progress, so that the next process can resume them.
 
 A file for each, named by a digest of where it goes; it is gone when the upload is done. Holds no credentials.
 """
@@ -20,7 +20,7 @@ MAX_NOTE = 1 << 16
 
 
 class Notes:
-    """The uploads to one repository; with no folder, nothing is remembered."""
+    """The uploads in progress to one repository; with no folder, nothing is remembered."""
 
     def __init__(self, folder: Path | None, reference: Reference) -> None:
         self.folder = folder
@@ -30,7 +30,7 @@ class Notes:
             self._forget_old(folder)
 
     def location(self, digest: str) -> str | None:
-        """Where the upload of a blob was left."""
+        """Return where the upload of a blob was left."""
         path = self._path(digest)
         if path is None:
             return None
@@ -41,7 +41,7 @@ class Notes:
         return None
 
     def keep(self, digest: str, location: str) -> None:
-        """Remember where an upload goes on. It is only an aid: what cannot be written is not."""
+        """Remember where an upload continues. It is only an aid: write failures are ignored."""
         path = self._path(digest)
         if path is not None:
             with suppress(OSError):

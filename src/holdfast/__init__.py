@@ -60,8 +60,6 @@ from holdfast.errors import (
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
-    from holdfast.runtime.api.bundle_files import Exported
-    from holdfast.runtime.api.bundle_registries import Pushed
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.api.rewind_result import Rewound
@@ -98,6 +96,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.storage.verify_storage import Verified
     from holdfast.runtime.store.entry import Entry
     from holdfast.runtime.store.policy import Policy
+    from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
     from holdfast.runtime.verification.verification_result import Verification
     from holdfast.snapshots.failure import Debugger, Failure
     from holdfast.snapshots.fitness import Ladder
@@ -214,7 +213,7 @@ _LATE = {
     "Entry": "runtime.store.entry",
     "Event": "runtime.guest_rpc.event",
     "ExecResult": "runtime.guest_rpc.results",
-    "Exported": "runtime.api.bundle_files",
+    "Exported": "runtime.transfer.bundle_transfer",
     "Failure": "snapshots.failure",
     "Holdfast": "runtime.api.controller",
     "Home": "base.home",
@@ -227,7 +226,7 @@ _LATE = {
     "Port": "runtime.pulse.pulse",
     "Process": "runtime.pulse.facts",
     "Pulse": "runtime.pulse.pulse",
-    "Pushed": "runtime.api.bundle_registries",
+    "Pushed": "runtime.transfer.bundle_transfer",
     "Reach": "runtime.egress.network_changes",
     "Recorded": "runtime.restore.compat.command_history",
     "Recording": "runtime.history.recording.recording",

@@ -14,7 +14,7 @@ from holdfast.runtime.cli.thaw_verbs import how
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc.wait_state import advice
 from holdfast.runtime.pytest_plugin import holdfast_pytest
-from holdfast.runtime.restore.compat.choose_rung import refusal
+from holdfast.runtime.restore.compat.choose_rung import instead
 from holdfast.snapshots.failure import Debugger
 from holdfast.snapshots.fitness import Ladder, Name, Rung
 
@@ -104,7 +104,7 @@ def test_siblings_are_quoted() -> None:
 
     names: tuple[Name, ...] = ("live", "commands", "files")
     found = Ladder(rungs=[Rung(name=name, possible=name == "files") for name in names])
-    assert "`holdfast restore 'a;b' --as files`" in refusal("a;b", found, "live").hint
+    assert "`holdfast restore 'a;b' --as files`" in instead(found, "live", "restore", "a;b")
 
     thaw = holdfast_pytest._thaw("captured/a test;touch CANARY.holdfast")
     assert shlex.split(thaw) == ["holdfast", "thaw", "captured/a test;touch CANARY.holdfast"]

@@ -21,8 +21,8 @@ def test_waiting_is_judged_before_its_kind() -> None:
     assert [each.right for each in FOUND] == [True, False, True, True, False, False]
     told = summary(FOUND)
     assert "6 programs, 3 of which wait" in told
-    assert "not noticed: 1" in told
-    assert "though it was not: 1" in told
+    assert "missed: 1" in told
+    assert "False reports of waiting: 1" in told
     assert "as expected: 1 of 3" in told
     assert "greatest 40 ms" in told
 
@@ -33,7 +33,7 @@ def test_the_table_has_truth_by_rows() -> None:
 
     assert lines[0] == "| truth | line | key | io | sleep |"
     assert "| line | 1 |  |  |  |" in lines
-    assert "| not waiting, in whatever way |  |  | 1 |  |" in lines
+    assert "| not waiting, in any way |  |  | 1 |  |" in lines
 
 
 def test_the_page_is_made_of_cells() -> None:

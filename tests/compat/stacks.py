@@ -87,12 +87,12 @@ def image(controller: Holdfast, name: str) -> str | None:
     """
     if not name:
         return None
-    client, say = controller.engine.client, controller.context.progress
+    images, say = controller.engine.images, controller.context.progress
     return build.once(
-        client,
+        images,
         context(name),
         reference(name),
-        lambda: build.ensure(client, "session", say),
+        lambda: build.ensure(images, "session", say),
         say,
         None,
         turn=f"{KIND}-{name}",

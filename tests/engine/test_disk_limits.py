@@ -38,4 +38,4 @@ def _info(driver: str, below: str, folder: str) -> dict[str, Any]:
 )
 def test_disk_limits_depend_on_the_engines_storage(info: dict[str, Any], why: str) -> None:
     """For overlay2 the options of the file system that holds its folder decide."""
-    assert disk_limits.fault(info, MOUNTS) == why
+    assert disk_limits.fault(info, MOUNTS.encode()) == why

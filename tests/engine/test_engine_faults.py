@@ -10,13 +10,13 @@ import requests.exceptions
 import urllib3.exceptions
 
 from holdfast.engine.engine import Engine
-from holdfast.engine.engine_faults import TABLE, translate, translated
+from holdfast.engine.engine_faults import table, translate, translated
 from holdfast.errors import EngineError, EngineUnavailable, ImageError
 
 
 def test_every_error_of_the_sdk_is_in_the_table() -> None:
     """Nothing the SDK or the libraries below can raise passes the seam, except misuse."""
-    known = (*(theirs for theirs, _ in TABLE), Warning, AssertionError, ValueError)
+    known = (*(theirs for theirs, _ in table()), Warning, AssertionError, ValueError)
     for module in (docker.errors, requests.exceptions, urllib3.exceptions):
         for name, kind in inspect.getmembers(module, inspect.isclass):
             if issubclass(kind, Exception) and kind.__module__ == module.__name__:
@@ -25,8 +25,8 @@ def test_every_error_of_the_sdk_is_in_the_table() -> None:
 
 def test_specific_errors_precede_general_ones() -> None:
     """No entry of the table hides a later one."""
-    for place, (theirs, _) in enumerate(TABLE):
-        assert not any(issubclass(later, theirs) for later, _ in TABLE[place + 1 :])
+    for place, (theirs, _) in enumerate(table()):
+        assert not any(issubclass(later, theirs) for later, _ in table()[place + 1 :])
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,14 @@ def test_no_engine_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
     with pytest.raises(EngineUnavailable, match="no Docker engine answers"):
         Engine.connect()
+
+
+def test_an_answer_is_not_a_refused_connection_whatever_was_handled_before() -> None:
+    """Its context may be an error of another connection."""
+    with pytest.raises(EngineError, match="cannot start it: no capability") as raised:  # noqa: PT012, SIM117
+        with translated("start it"):
+            try:
+                raise FileNotFoundError("another socket")
+            except FileNotFoundError:
+                raise docker.errors.APIError("500", explanation="no capability")  # noqa: B904
+    assert not isinstance(raised.value, EngineUnavailable)

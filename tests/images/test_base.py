@@ -5,43 +5,38 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any, cast
 
-import docker
-import docker.errors
 import pytest
 
-from holdfast.errors import ImageError
+from holdfast.engine.engine_images import Images
+from holdfast.errors import EngineError, ImageError
 from holdfast.images import base
 from holdfast.images.apt_sources import Mirror
 
 REGISTRY = "debian:trixie-slim"
 
 
-class FakeEngine:
+class FakeImages:
     """An engine that has some images and whose registry answers in a given way."""
 
     def __init__(self, has: tuple[str, ...] = (), registry: Any = ()) -> None:
         self.has = has
         self.registry = registry
         self.pulls = 0
-        self.api = SimpleNamespace(pull=self.pull)
-        self.images = SimpleNamespace(get=self.get)
 
-    def get(self, reference: str) -> None:
-        if reference not in self.has:
-            raise docker.errors.ImageNotFound(reference)
+    def exists(self, reference: str) -> bool:
+        return reference in self.has
 
-    def pull(self, _repository: str, **_options: Any) -> Iterator[dict[str, Any]]:
+    def pull(self, _repository: str, _tag: str) -> Iterator[dict[str, Any]]:
         self.pulls += 1
         if isinstance(self.registry, Exception):
             raise self.registry
         return iter(self.registry)
 
 
-def obtain(engine: FakeEngine, said: list[str] | None = None) -> str:
-    return base.obtain(cast(docker.DockerClient, engine), (said if said is not None else []).append)
+def obtain(engine: FakeImages, said: list[str] | None = None) -> str:
+    return base.obtain(cast(Images, engine), (said if said is not None else []).append)
 
 
 @pytest.fixture
@@ -55,7 +50,7 @@ def bootstrapped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_base_the_engine_has_is_used_without_asking(bootstrapped: list[str]) -> None:
     """No network is needed for the second image."""
-    engine = FakeEngine(has=(REGISTRY,))
+    engine = FakeImages(has=(REGISTRY,))
 
     assert obtain(engine) == REGISTRY
     assert engine.pulls == 0
@@ -70,7 +65,7 @@ def test_a_registry_that_answers_gives_the_base(bootstrapped: list[str]) -> None
         {"status": "Status: Downloaded"},
     ]
 
-    assert obtain(FakeEngine(registry=events), said) == REGISTRY
+    assert obtain(FakeImages(registry=events), said) == REGISTRY
     assert said[-1] == "base: Status: Downloaded"
     assert bootstrapped == []
 
@@ -78,7 +73,7 @@ def test_a_registry_that_answers_gives_the_base(bootstrapped: list[str]) -> None
 @pytest.mark.parametrize(
     "registry",
     [
-        docker.errors.APIError("500", explanation='Get "https://r/v2/": dial tcp: lookup r: no such host'),
+        EngineError('cannot pull image: Get "https://r/v2/": dial tcp: lookup r: no such host'),
         [{"status": "Pulling"}, {"error": "unexpected: no such host"}],
     ],
     ids=["at once", "in the stream"],
@@ -87,7 +82,7 @@ def test_no_registry_means_a_bootstrap(bootstrapped: list[str], registry: Any) -
     """The reason is reported in a few words."""
     said: list[str] = []
 
-    made = obtain(FakeEngine(registry=registry), said)
+    made = obtain(FakeImages(registry=registry), said)
 
     assert bootstrapped == [made]
     assert made.startswith("holdfast/rootfs:")
@@ -105,7 +100,7 @@ def test_a_silent_registry_means_a_bootstrap(
         never.wait()
         yield {}
 
-    made = obtain(FakeEngine(registry=silence()))
+    made = obtain(FakeImages(registry=silence()))
     never.set()
 
     assert bootstrapped == [made]
@@ -116,7 +111,7 @@ def test_without_registry_root_or_tool_the_hint_names_both_ways(monkeypatch: pyt
     monkeypatch.setattr(shutil, "which", lambda _name: None)
 
     with pytest.raises(ImageError, match="mmdebstrap is not installed") as caught:
-        obtain(FakeEngine(registry=docker.errors.APIError("no such host")))
+        obtain(FakeImages(registry=EngineError("cannot pull image: no such host")))
 
     assert "docker pull debian:trixie-slim" in caught.value.hint
 
@@ -135,7 +130,7 @@ def test_a_failed_bootstrap_shows_the_end_of_its_output(monkeypatch: pytest.Monk
     monkeypatch.setattr(base, "host_mirror", lambda: Mirror("http://mirror.example/debian"))
 
     with pytest.raises(ImageError) as caught:
-        obtain(FakeEngine(registry=docker.errors.APIError("no such host")))
+        obtain(FakeImages(registry=EngineError("cannot pull image: no such host")))
 
     assert caught.value.hint == "E: no such mirror"
     assert ["mirror.example" in " ".join(command) for command in tried] == [True, False]

@@ -81,7 +81,7 @@ def left_behind(home: Home) -> list[str]:
     engine = Engine.connect()
     try:
         found = [f"container {item}" for item in engine.containers(holdfast_home=home.digest)]
-        found += [f"image {item}" for item in engine.images.having(holdfast_home=home.digest)]
+        found += [f"image {item.id}" for item in engine.images.listed(holdfast_home=home.digest)]
     finally:
         engine.close()
     for folder in (home.run, home.staging, home.snapshots, home.root / "chunks" / "packs"):

@@ -24,8 +24,9 @@ from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, Inval
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.transfer import file_transfer, send
+from holdfast.runtime.transfer import bundle_transfer, send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
+from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots import manifest, snapshot_policy
 from holdfast.snapshots.bundle import form, image_layers, media
 from holdfast.snapshots.bundle.endpoints import Descriptor
@@ -97,7 +98,7 @@ def moment(shared: Session, shared_hf: Holdfast, tmp_path_factory: pytest.TempPa
     file = tmp_path_factory.mktemp("bundles") / "moment.tar"
     remember_layers(shared_hf, taken)
     with Thin(file) as destination:
-        done = send.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
+        done = send.send(shared_hf.context, taken.row, destination, SendOptions(sign=key, compression="zstd"))
     assert done.signed_by == key.public
     return Moment(shared_hf, taken.id, file, key, pid)
 
@@ -133,7 +134,7 @@ def kept(hf: Holdfast) -> list[str]:
     found += [row.id for row in hf.store.sessions(removed=True)]
     for folder in (hf.home.staging, hf.home.snapshots):
         found += [path.name for path in folder.iterdir()]
-    return sorted(found + list(hf.engine.images.having(holdfast_home=hf.home.digest)))
+    return sorted(found + [each.id for each in hf.engine.images.listed(holdfast_home=hf.home.digest)])
 
 
 def test_nothing_is_imported_from_untrusted_signers(
@@ -187,7 +188,7 @@ def test_an_export_is_imported_again_into_its_home(
     trusting: Holdfast, moment: Moment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The first export makes the key, which counts as trusted in the home that made it."""
-    monkeypatch.setattr(file_transfer, "FileDestination", Thin)
+    monkeypatch.setattr(bundle_transfer, "FileDestination", Thin)
     came = trusting.import_(moment.file)
     remember_layers(trusting, came)
 
@@ -334,7 +335,7 @@ def test_the_same_snapshot_has_the_same_digests(moment: Moment) -> None:
     registry = Registry(moment.file)
     row = moment.hf.snapshot(moment.id).row
 
-    sent = send.send(moment.hf.context, row, registry, sign=moment.key, compression="zstd")
+    sent = send.send(moment.hf.context, row, registry, SendOptions(sign=moment.key, compression="zstd"))
 
     assert registry.given == []
     assert sent.where in registry.there

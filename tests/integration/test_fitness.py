@@ -17,7 +17,6 @@ from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.snapshots import manifest
 from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.oci_layout import FileDestination
-from holdfast.snapshots.fitness import Needs
 
 
 class Foreign:
@@ -59,7 +58,7 @@ def foreign(shared_hf: Holdfast, taken: Snapshot) -> Iterator[Snapshot]:
 
 def test_a_snapshot_knows_the_machine_it_was_taken_on(shared_hf: Holdfast, taken: Snapshot) -> None:
     """Everything that is compared was recorded, and it fits where it was taken."""
-    machine = Needs.of_manifest(manifest.read(shared_hf.home.snapshots / taken.id)).machine
+    machine = manifest.read(shared_hf.home.snapshots / taken.id).all_needs().machine
     assert machine.cpu
     assert machine.vdso
     assert machine.vdso.symbols
@@ -96,6 +95,19 @@ def test_an_incompatible_snapshot_is_refused_before_anything_starts(
     assert (told.code, told.json["best"]) == (0, "commands")
     assert shared_cli("fits", foreign.name, "--require", "live").code == 3
     assert "yes  files" in shared_cli("fits", foreign.name).out
+
+
+def test_restore_takes_the_best_that_is_possible_but_at_least_what_is_required(
+    shared_hf: Holdfast, shared_cli: Any, foreign: Snapshot
+) -> None:
+    """As `thaw` does."""
+    restored = shared_cli("restore", foreign.name, "--require", "files", "--name", "lower", "--json")
+    assert restored.code == 0, restored.err
+    session = shared_hf.session("lower")
+    try:
+        assert session.exec("test -e /var/lib/holdfast/recorded-commands.sh").exit_code == 0
+    finally:
+        session.remove()
 
 
 def described(kept: manifest.Manifest, path: Path) -> Path:

@@ -31,7 +31,7 @@ CMD ["/bin/false"]
 def images(hf: Holdfast) -> Iterator[dict[str, str]]:
     """Build images with and without a volume, like an attacker's."""
     client = hf.engine.client
-    base = build.ensure(client, "session")
+    base = build.ensure(hf.engine.images, "session")
     made = {}
     for name, more in (("hostile", ""), ("volume", "VOLUME /data\n")):
         text = (HOSTILE.format(base=base) + more).encode()

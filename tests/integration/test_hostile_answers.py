@@ -72,11 +72,8 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
     ]
 
     def hooks(frame: Frame) -> object:
-        told = Frame({"event": "hooks", **wire_fields.body(frame)})
-        return [
-            identity_messages._outcome(Frame({"event": "hook", **one}))
-            for one in wire_fields.rows(told, "outcomes")
-        ]
+        told = wire_fields.body(frame)
+        return [identity_messages._outcome(one) for one in wire_fields.rows(told, "outcomes")]
 
     def look(frame: Frame) -> object:
         whole = [wire_fields.integer(frame, key) for key in ("start", "offset", "erased")]
@@ -100,9 +97,7 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
         "lease": (client.request("lease", shell="main", action="show"), leasing.lease),
         "task_list": (
             client.request("task_list"),
-            lambda one: [
-                task._info(Frame({"event": "task", **row})) for row in wire_fields.rows(one, "tasks")
-            ],
+            lambda one: [task._info(row) for row in wire_fields.rows(one, "tasks")],
         ),
         "events": (journal[-1], lambda one: event.parse(wire_fields.body(one))),
         "journal": (journal[-1], lambda one: entry.told(one.payload)),

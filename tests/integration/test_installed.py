@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import docker
 import pytest
 from tests.machines import installed, wheel
 
 from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
 from holdfast.images import build
 
 _MADE_OF = """
@@ -25,9 +25,9 @@ print(json.dumps({"package": holdfast.__file__, "images": images}))
 @pytest.fixture
 def images() -> Iterator[Callable[[], set[str]]]:
     """Return the tags of our images in the engine."""
-    client = docker.from_env()
-    yield lambda: {image.tag for image in build.list_images(client)}
-    client.close()
+    engine = Engine.connect()
+    yield lambda: {image.tag for image in build.list_images(engine.images)}
+    engine.close()
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
+from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.runtime.verification.gate import ALLOWED
 from holdfast.snapshots import files, manifest, snapshot_policy
 from holdfast.snapshots.bundle import image_layers, media
@@ -232,7 +233,7 @@ def corpus(
         )
     file = tmp_path_factory.mktemp("bundles") / "corpus.tar"
     with Thin(file) as destination:
-        send.send(shared_hf.context, taken.row, destination, sign=key, compression="zstd")
+        send.send(shared_hf.context, taken.row, destination, SendOptions(sign=key, compression="zstd"))
     hollow = Forgery(file)
     hollow.empty()
     shared.remove()

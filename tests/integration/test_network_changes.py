@@ -153,7 +153,7 @@ def test_impossible_changes_are_refused_in_one_line(hf: Holdfast, cli: Any) -> N
     refused: dict[tuple[str, str], dict[str, Any]] = {
         ("alone", "it was made without one"): {"allow": ["10.0.0.1:80"]},
         ("alone", "made without one"): {"network": "internet"},
-        ("work", "its interface stays"): {"network": "none"},
+        ("work", "it keeps its interface"): {"network": "none"},
         ("work", "network"): {"network": "host"},
         ("work", "it is not an exception of this session"): {"disallow": ["10.0.0.2:80"]},
         ("work", "at once"): {"allow": ["10.0.0.1:80"], "disallow": ["10.0.0.1:80"]},

@@ -48,7 +48,7 @@ def found(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
         SessionOptions(),
         name="holdfast-test-posture",
         hostname="posture",
-        image=build.ensure(client, "session"),
+        image=build.ensure(engine.images, "session"),
         command=["start"],
         labels={"holdfast.role": "test"},
         run_dir=tmp_path_factory.mktemp("run"),

@@ -19,10 +19,10 @@ from tests.machines.second import Machine
 from tests.machines.seed import know_layers
 from tests.runtime.scrubbing.samples import SECRETS
 
-from holdfast.runtime.api.bundle_registries import Pushed
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.transfer.bundle_transfer import Pushed
 from holdfast.snapshots.bundle.keys import Keys
 
 DATA = 24 << 20

@@ -25,6 +25,7 @@ from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
 from holdfast.runtime.transfer.send import Sent
+from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots.bundle import image_layers, media
 from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
@@ -70,7 +71,9 @@ def moment(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Mom
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     file = tmp_path_factory.mktemp("scrubbed") / "one.tar"
     with Thin(file) as destination:
-        sent = send.send(shared_hf.context, taken.row, destination, sign=keys.signer(), compression="zstd")
+        sent = send.send(
+            shared_hf.context, taken.row, destination, SendOptions(sign=keys.signer(), compression="zstd")
+        )
     return Moment(shared_hf, taken, file, sent, pid)
 
 
@@ -153,7 +156,7 @@ def test_a_refused_export_leaves_nothing(
 ) -> None:
     """Exit code 1, the places for people and programs, no file of any name, and no value."""
     cli = make_cli(moment.hf.home)
-    done = cli("export", "holder-one", str(tmp_path / "one.tar"), "--refuse-secrets", "--json")
+    done = cli("export", "holder-one", str(tmp_path / "one.tar"), "--secrets", "refuse", "--json")
 
     assert done.code == 1
     assert done.error["code"] == "secrets_found"
@@ -178,7 +181,7 @@ def test_rules_of_the_home_count(moment: Moment, tmp_path: Path) -> None:
     """Named files are found, allowed text is not a secret, omitted rules find nothing."""
     told = {"files": ["/srv/sparse"], "allow": [TOKEN], "without": ["npm token", "gitlab token"]}
     with _rules(moment, json.dumps(told)), Thin(tmp_path / "one.tar") as destination:
-        sent = send.send(moment.hf.context, moment.taken.row, destination, compression="zstd")
+        sent = send.send(moment.hf.context, moment.taken.row, destination, SendOptions(compression="zstd"))
 
     found = {(one.rule, one.where) for one in sent.findings}
     assert ("credential file", "/srv/sparse") in found

@@ -23,6 +23,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
+from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots.bundle import image_layers, media
 from holdfast.snapshots.bundle.endpoints import Descriptor
 from holdfast.snapshots.bundle.keys import Keys
@@ -138,7 +139,7 @@ def exported(hf: Holdfast, row: SnapshotRow, folder: Path) -> Path:
         packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     with Thin(folder / "bundle.tar") as destination:
-        send.send(hf.context, row, destination, sign=keys.signer(), compression="zstd")
+        send.send(hf.context, row, destination, SendOptions(sign=keys.signer(), compression="zstd"))
     with tarfile.open(folder / "bundle.tar") as archive:
         archive.extractall(folder / "bundle", filter="data")
     return folder / "bundle"

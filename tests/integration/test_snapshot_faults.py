@@ -453,4 +453,4 @@ def test_a_restored_session_outlives_its_snapshot(hf: Holdfast) -> None:
 
     assert alive(restored)
     restored.remove()
-    assert Engine.connect().images.having(holdfast_home=hf.home.digest) == {}
+    assert Engine.connect().images.listed(holdfast_home=hf.home.digest) == []

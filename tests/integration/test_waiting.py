@@ -105,7 +105,7 @@ def test_the_command_line_answers(shared_cli: Callable[..., Any]) -> None:
     assert "holdfast send" in asked.err
     again = shared_cli("wait", "shared", "--json")
     assert (again.code, again.json["waiting"]["detail"]) == (75, "password")
-    patience = shared_cli("wait", "shared", "--wait", "--timeout", "0.2")
+    patience = shared_cli("wait", "shared", "--wait", "--patience", "0.2")
     assert patience.code == 124
     done = shared_cli("send", "shared", "--wait", "-e", "x1")
     assert (done.code, done.out) == (0, "\ngot x1\n")

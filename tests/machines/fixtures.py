@@ -83,7 +83,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     root = Path(tmp_path_factory.mktemp("m2"))
     engine = Engine.connect()
     try:
-        images = [build.ensure(engine.client, kind) for kind in build.ALWAYS]
+        images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
         with Machine(root, images, of=engine) as machine:
             yield machine
     finally:

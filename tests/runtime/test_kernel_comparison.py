@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.runtime.history.drift.holdings import Holdings, Kernel
+from holdfast.runtime.history.drift.holdings import HeldKernel, Holdings
 from holdfast.runtime.verification import kernel_check
 from holdfast.snapshots.record import Record, Tree
 from holdfast.snapshots.verification import Verification
 
 NAMES = {"data": ("list of 10", ""), "n": ("int", "aa"), "f": ("function", "")}
-BEFORE = kernel_check.told(Holdings(seq=7, kernels={"main": Kernel(1, NAMES)}))
+BEFORE = kernel_check.told(Holdings(seq=7, kernels={"main": HeldKernel(epoch=1, names=NAMES)}))
 
 
-def after(kernel: Kernel | None) -> Verification:
+def after(kernel: HeldKernel | None) -> Verification:
     return kernel_check.judge(BEFORE, {} if kernel is None else {"main": kernel}, Verification())
 
 
 def test_values_that_change_on_their_own_do_not_deviate() -> None:
     """A thread appends to a list and counts; a cell has made another name."""
     moved = {**NAMES, "data": ("list of 11", ""), "n": ("int", "bb"), "new": ("int", "c")}
-    found = after(Kernel(1, moved))
+    found = after(HeldKernel(epoch=1, names=moved))
     assert found.exact
     assert found.compared == {"names": 3}
 
 
 def test_names_removed_or_of_another_type_are_reported() -> None:
     """A restarted kernel has nothing; one with another epoch is a different one."""
-    assert [one.text for one in after(Kernel(1, {"n": ("str", "")})).deviations] == [
+    assert [one.text for one in after(HeldKernel(epoch=1, names={"n": ("str", "")})).deviations] == [
         "main: names are gone: data, f",
-        "main: names are of another type: n",
+        "main: names have another type: n",
     ]
-    for other in (Kernel(2, NAMES), None):
+    for other in (HeldKernel(epoch=2, names=NAMES), None):
         assert [one.text for one in after(other).deviations] == ["main is not the one that was captured"]
 
 
 def test_a_busy_kernel_is_not_compared() -> None:
     """It is left alone, and the report says so."""
-    for busy in (Kernel(1, None), Kernel(1, {}, stale=True)):
+    for busy in (HeldKernel(epoch=1, names=None), HeldKernel(epoch=1, names={}, stale=True)):
         assert after(busy).skipped == ["kernel main: it is busy"]
         assert after(busy).exact
 

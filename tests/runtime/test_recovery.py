@@ -7,11 +7,11 @@ import sys
 from typing import Any
 
 import pytest
+from tests.engine.fake_engine import FakeEngine
 
 from holdfast.base import locks
 from holdfast.base.home import Home
 from holdfast.base.interrupts import held
-from holdfast.engine.engine import ContainerState
 from holdfast.errors import (
     EngineUnavailable,
     ImageError,
@@ -30,72 +30,6 @@ from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.rows import OperationKind
 
 
-class FakeImages:
-    """Images as sets of labels."""
-
-    def __init__(self, tags: dict[str, dict[str, str]]) -> None:
-        self._tags = tags
-
-    def having(self, **labels: str) -> dict[str, list[str]]:
-        return {key: [] for key, value in self._tags.items() if _fits(value, labels)}
-
-    def remove(self, ref: str) -> bool:
-        return self._tags.pop(ref, None) is not None
-
-
-class FakeEngine:
-    """Containers and images as sets of labels."""
-
-    def __init__(self) -> None:
-        self.made: dict[str, dict[str, str]] = {}
-        self.tags: dict[str, dict[str, str]] = {}
-        self.images = FakeImages(self.tags)
-        self.states: dict[str, ContainerState] = {}
-        self.unpaused: list[str] = []
-        self.coming: dict[str, dict[str, str]] = {}
-        self.refused = 0
-        self.socket = ""
-
-    def container(self, identity: str, *, running: bool = True, paused: bool = False, **labels: str) -> None:
-        self.made[identity] = {key.replace("_", "."): value for key, value in labels.items()}
-        self.states[identity] = ContainerState(
-            identity, running, paused, 1, 137, self.made[identity], "i", False
-        )
-
-    def reserve(self, name: str, _image: str, labels: dict[str, str]) -> str | None:
-        """Return a container being made, which is there after three requests for it."""
-        if name not in self.coming:
-            self.made[name] = labels
-            return name
-        self.refused += 1
-        if self.refused == 3:
-            self.made["c-late"] = self.coming.pop(name)
-        return None
-
-    def containers(self, **labels: str) -> dict[str, dict[str, str]]:
-        return {key: value for key, value in self.made.items() if _fits(value, labels)}
-
-    def running(self, **labels: str) -> set[str]:
-        return {key for key in self.containers(**labels) if self.states[key].running}
-
-    def inspect(self, identity: str) -> ContainerState | None:
-        return self.states.get(identity)
-
-    def kill_remove(self, identity: str) -> bool:
-        self.states.pop(identity, None)
-        return self.made.pop(identity, None) is not None
-
-    def unpause(self, identity: str) -> None:
-        self.unpaused.append(identity)
-
-    def close(self) -> None:
-        pass
-
-
-def _fits(labels: dict[str, str], wanted: dict[str, str]) -> bool:
-    return all(labels.get(key.replace("_", ".")) == value for key, value in wanted.items())
-
-
 @pytest.fixture(autouse=True)
 def _every_operation_can_be_undone() -> None:
     controllers._fill_undo_table()
@@ -107,10 +41,9 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def controller(home: Home, engine: FakeEngine) -> Holdfast:
-    made = Holdfast(home)
-    made.context.__dict__["engine"] = engine
-    return made
+def controller(home: Home, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Holdfast:
+    monkeypatch.setattr("holdfast.engine.engine.Engine.connect", lambda: engine)
+    return Holdfast(home)
 
 
 def _session(controller: Holdfast, engine: FakeEngine, name: str = "work", **state: Any) -> Any:
@@ -132,12 +65,12 @@ def test_failed_or_interrupted_operations_are_undone(
         controller.home.run_dir(row.id).mkdir(parents=True)
         (controller.home.staging / operation.id).mkdir()
         engine.container("c-half", holdfast_operation=operation.id)
-        engine.tags["i-half"] = {"holdfast.operation": operation.id}
+        engine.images.add("i-half", holdfast_operation=operation.id)
         raise error
 
     assert [bystander] == controller.store.sessions()
-    assert {"c-work"} == set(engine.made)
-    assert engine.tags == {}
+    assert {"c-work"} == set(engine.states)
+    assert engine.images.tags == {}
     assert list(controller.home.staging.iterdir()) == []
     assert [bystander.id] == [folder.name for folder in controller.home.run.iterdir()]
     assert controller.store.operations.open() == []
@@ -168,14 +101,14 @@ def test_completed_operations_are_not_undone(controller: Holdfast, engine: FakeE
         row = controller.store.add_session("whole", "image", {})
         controller.store.operations.update(operation.id, session_id=row.id)
         engine.container("c-whole", holdfast_operation=operation.id)
-        engine.tags["i-whole"] = {"holdfast.operation": operation.id}
+        engine.images.add("i-whole", holdfast_operation=operation.id)
         changes = {"state": "running", "container_id": "c-whole"}
         controller.store.operations.complete(operation.id, sessions={row.id: changes})
         raise KeyboardInterrupt
 
     assert controller.session("whole").state == "running"
-    assert {"c-whole"} == set(engine.made)
-    assert {"i-whole"} == set(engine.tags)
+    assert {"c-whole"} == set(engine.states)
+    assert {"i-whole"} == set(engine.images.tags)
     assert controller.store.operations.open() == []
 
 
@@ -212,7 +145,7 @@ def test_the_next_controller_undoes_the_work_of_a_dead_process(
     again = Holdfast(home)
 
     assert again.store.sessions() == []
-    assert engine.made == {}
+    assert engine.states == {}
     assert again.store.operations.open() == []
 
 
@@ -226,7 +159,7 @@ def test_containers_made_after_a_death_are_undone(engine: FakeEngine, home: Home
 
     assert engine.refused == 3
     assert again.store.sessions() == []
-    assert engine.made == {}
+    assert engine.states == {}
     assert again.store.operations.open() == []
 
 
@@ -261,7 +194,7 @@ def test_containers_that_the_engine_does_not_end_are_left_for_later(
     monkeypatch.undo()
     monkeypatch.setattr("holdfast.engine.engine.Engine.connect", lambda: engine)
     assert Holdfast(home).store.operations.open() == []
-    assert engine.made == {}
+    assert engine.states == {}
 
 
 def test_without_an_engine_recovery_waits(
@@ -309,12 +242,12 @@ def test_a_pending_snapshot_is_undone(
         taken = controller.store.add_snapshot(row.id, "live")
         controller.store.operations.update(operation.id, snapshot_id=taken.id)
         (controller.home.snapshots / taken.id).mkdir()
-        engine.tags[f"holdfast/snapshot:{taken.id}"] = {}
+        engine.images.add("i-pending", f"holdfast/snapshot:{taken.id}")
         raise RuntimeError
 
     assert controller.store.snapshots(pending=True) == []
     assert list(controller.home.snapshots.iterdir()) == []
-    assert engine.tags == {}
+    assert engine.images.tags == {}
     assert [row.container_id] == engine.unpaused
     assert [row] == controller.store.sessions()
 
@@ -326,7 +259,7 @@ def test_removing_is_finished_not_undone(controller: Holdfast, engine: FakeEngin
         raise RuntimeError
 
     assert controller.store.sessions() == []
-    assert engine.made == {}
+    assert engine.states == {}
 
 
 def test_removing_twice_reports_not_found(controller: Holdfast, engine: FakeEngine) -> None:
@@ -336,7 +269,7 @@ def test_removing_twice_reports_not_found(controller: Holdfast, engine: FakeEngi
 
     with pytest.raises(SessionNotFound):
         controller.remove_session("work")
-    assert engine.made == {}
+    assert engine.states == {}
     assert list(controller.home.run.iterdir()) == []
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import select
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
 from holdfast.runtime.store import owner, parents, peek, schema
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store
 
@@ -92,7 +93,7 @@ def test_a_label_is_taken_once(store: Store) -> None:
 
 def test_operations_are_open_until_they_end(store: Store) -> None:
     """An operation is listed from its intent to its end."""
-    operation = store.operations.begin(OperationKind.NEW, details={"a": 1})
+    operation = store.operations.begin(OperationKind.NEW, details=OperationDetails(a=1))
     changed = store.operations.update(operation.id, session_id="x")
 
     assert [changed] == store.operations.open()
@@ -291,11 +292,11 @@ def test_a_database_of_an_older_version_becomes_one_of_today(home: Home, version
 def test_details_are_kept_one_by_one(store: Store) -> None:
     """Parts that keep something about a session leave others' details; None removes one."""
     session = store.add_session("work", "image", {})
-    store.keep_details(session.id, one={"a": 1}, other=2)
-    store.keep_details(session.id, other=None, third=[3])
-    store.keep_details("gone", one=1)
+    store.keep_details(session.id, refused={"a": 1}, capture_failed="2")
+    store.keep_details(session.id, capture_failed=None, hooks=["3"])
+    store.keep_details("gone", refused={})
 
-    assert store.session("work").details == {"one": {"a": 1}, "third": [3]}
+    assert store.session("work").details == {"refused": {"a": 1}, "hooks": ["3"]}
 
 
 def test_a_snapshot_in_the_middle_leaves_no_gap(store: Store) -> None:

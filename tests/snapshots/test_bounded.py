@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests import peak_memory
 
-from holdfast.snapshots.checkpointer import bounded
+from holdfast.procfs import bounded
 from holdfast.snapshots.checkpointer.layers import mapped
 from holdfast.snapshots.checkpointer.record.mappings import Mappings
 
@@ -35,7 +35,7 @@ LOOK = """
 import sys
 from pathlib import Path
 from holdfast.snapshots.checkpointer.layers import mapped
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer.record.mappings import Mappings
 pid = int(sys.argv[1])
 print(len(mapped.mapped([pid])), len(Mappings(lambda _: True).foreign(pid)), len(walk.command_of(pid)))
@@ -123,6 +123,6 @@ def test_what_is_mapped_for_writing_is_known_as_a_whole_or_not_at_all(
 
 def test_mappings_that_cannot_all_be_judged_are_not_the_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list that is longer than what is read of it is a reason to refuse, not to stop looking."""
-    monkeypatch.setattr("holdfast.snapshots.checkpointer.proc.walk.MAX_MAPS", 200)
+    monkeypatch.setattr("holdfast.procfs.walk.MAX_MAPS", 200)
 
     assert Mappings(lambda _: True).foreign(os.getpid()) == ["memory (of more files than can be judged)"]

@@ -211,7 +211,7 @@ def test_a_recipe_is_passed_on_to_a_snapshot_of_the_same(home: Home, rng: random
     assert home.back("b") == data
 
 
-def test_sweeping_takes_what_nobody_needs(home: Home, rng: random.Random) -> None:
+def test_sweeping_removes_unneeded_pages(home: Home, rng: random.Random) -> None:
     """A removed snapshot's pages go; those that others need stay."""
     data = rng.randbytes(4 * MIB)
     home.keep("a", data)

@@ -134,7 +134,7 @@ def test_a_long_chain_of_filters_is_counted_and_told_in_part() -> None:
     ],
     ids=["a process twice", "a thread twice", "a thread of two", "too many threads"],
 )
-def test_a_tree_that_says_something_twice_is_no_tree(pstree: list[tuple[int, list[int]]]) -> None:
+def test_a_tree_with_duplicate_entries_is_refused(pstree: list[tuple[int, list[int]]]) -> None:
     """A list of ten million times the same thread is small in an image, and takes days to describe."""
     told = [Message(pid=pid, ppid=0, pgid=301, sid=301, threads=threads) for pid, threads in pstree]
     with pytest.raises(Unreadable):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import ending
-from holdfast.snapshots.checkpointer.proc import walk
 
 
 @pytest.fixture

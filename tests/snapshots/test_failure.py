@@ -51,7 +51,7 @@ def test_what_a_guest_tells_is_cut_and_not_refused() -> None:
     assert len(told.where) == failure.LINE
 
 
-def test_what_is_no_record_is_none() -> None:
+def test_an_invalid_failure_record_is_ignored() -> None:
     """A record without a known reason, or with a number where none can be, is not taken."""
     assert Failure.told({"reason": "magic"}) is None
     assert Failure.told({"reason": "failed", "exit_code": "many"}) is None

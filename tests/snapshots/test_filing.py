@@ -39,8 +39,8 @@ def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) 
         "Config": config,
         "RootFS": {"Layers": ["a", "b", "c"]},
     }
-    images = SimpleNamespace(get=lambda _id: SimpleNamespace(attrs=attributes))
-    engine: Any = SimpleNamespace(info=lambda: {"Driver": "overlay2"}, client=SimpleNamespace(images=images))
+    images = SimpleNamespace(described=lambda _id: attributes)
+    engine: Any = SimpleNamespace(info=lambda: {"Driver": "overlay2"}, images=images)
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1")
     filing = Filing(engine, asked, container, tmp_path / "0123456789ab", "ref", {})
 

@@ -165,7 +165,7 @@ def test_an_older_manifest_is_compared_in_what_it_has() -> None:
         processes=processes,
         files=[],
     )
-    needs = Needs.of_manifest(kept)
+    needs = kept.all_needs()
     assert (needs.live, needs.memory_bytes, needs.machine.criu) == (True, 5, "4.2")
     live = compare(needs, HERE).rung("live")
     assert live.possible

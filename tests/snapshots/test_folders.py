@@ -22,7 +22,7 @@ def test_what_a_killed_restore_left_is_removed_later(tmp_path: Path, monkeypatch
     assert [folder.name for folder in (tmp_path / "scratch").iterdir()] == ["aaaaaaaaaaaa"]
 
 
-def test_nothing_to_remove_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removing_nothing_is_not_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new state directory has no such folder."""
     monkeypatch.setattr(folders, "STATE", tmp_path)
 

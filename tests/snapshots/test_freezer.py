@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.procfs import process_stat
 from holdfast.snapshots.checkpointer import freezer
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 
@@ -75,7 +76,7 @@ class Program:
 
     @property
     def state(self) -> str:
-        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return process_stat.fields(Path(f"/proc/{self.process.pid}/stat").read_bytes())[0].decode()
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_what_is_frozen_does_not_run_until_it_is_thawed(program: Program, frozen
     program.runs()
 
 
-def test_what_somebody_else_has_frozen_is_left_to_them(program: Program, frozen: Freezer) -> None:
+def test_a_container_frozen_by_another_process_is_left_alone(program: Program, frozen: Freezer) -> None:
     """A paused container is refused, and stays paused."""
     frozen.freeze()
     other = Freezer(0)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import profiles
-from holdfast.snapshots.checkpointer.proc import walk
 from holdfast.snapshots.checkpointer.record import labels
 
 

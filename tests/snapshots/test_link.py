@@ -37,7 +37,7 @@ def test_an_end_with_something_unread_is_a_lost_link(
         call(link)
 
 
-def test_who_gives_up_waits_until_all_is_undone(ends: tuple[Link, socket.socket]) -> None:
+def test_abandoning_waits_until_all_is_undone(ends: tuple[Link, socket.socket]) -> None:
     """The checkpointer hears of it at once, and has hung up when the call returns."""
     link, other = ends
     with ThreadPoolExecutor(1) as pool, link:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer.record import kernel_record as looking
 from holdfast.snapshots.checkpointer.record.kernel_record import look
 

@@ -72,7 +72,7 @@ def ready(home: Home, kept: Manifest) -> bool:
     ],
     ids=["all gone", "one gone", "short", "changed"],
 )
-def test_what_is_not_as_it_was_is_made_again(
+def test_missing_or_changed_files_are_rebuilt(
     home: Home, make: Make, damage: Callable[[Path], object]
 ) -> None:
     """From the packs, and compared with the manifest."""

@@ -145,7 +145,7 @@ def test_anything_else_is_refused(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"\xff", b"[]", b"[" * 60_000, b" " * 70_000, b"null"])
-def test_what_is_not_a_request_is_refused(line: bytes) -> None:
+def test_invalid_requests_are_refused(line: bytes) -> None:
     """Bytes that are no JSON object end in an answer, not in a crash."""
     with pytest.raises(BadRequest):
         requests.parse(line)

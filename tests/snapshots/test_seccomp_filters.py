@@ -100,7 +100,7 @@ def test_clone_is_fine_as_long_as_it_makes_no_namespaces() -> None:
         b"x" * 8 * 5000,
     ],
 )
-def test_what_is_no_filter_is_not_taken_for_one(bad: bytes) -> None:
+def test_invalid_filters_are_not_accepted(bad: bytes) -> None:
     """The kernel would refuse it; here it is not followed."""
     with pytest.raises(Unreadable):
         lets_through(bad, "x86_64")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer.proc import fdinfo, links, maps, status
-from holdfast.snapshots.checkpointer.proc.mounts import Mount
+from holdfast.procfs import descriptor_info, descriptor_links, memory_maps, process_status
+from holdfast.procfs.mount_table import Mount
+from holdfast.procfs.socket_tables import Socket
 from holdfast.snapshots.checkpointer.record import judged_limits
 from holdfast.snapshots.checkpointer.survey import judge
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
@@ -21,7 +22,6 @@ from holdfast.snapshots.checkpointer.survey.seen import (
     Network,
     Places,
     Process,
-    Socket,
     World,
 )
 
@@ -42,14 +42,14 @@ PLACES = Places(
 LARGE = 300 << 20
 
 
-def told(text: str = "") -> status.Status:
+def told(text: str = "") -> process_status.Status:
     """A status with the lines of `text` in place of the ordinary ones."""
     given = dict(line.split(":", 1) for line in text.splitlines())
     lines = {
         "Name": "program", "State": "S (sleeping)", "Pid": "4100", "PPid": "4000", "TracerPid": "0",
         "Uid": "0 0 0 0", "Gid": "0 0 0 0", "Threads": "1", "NSpid": "4100 41", **given,
     }  # fmt: skip
-    found = status.parse("".join(f"{name}:\t{value}\n" for name, value in lines.items()).encode())
+    found = process_status.parse("".join(f"{name}:\t{value}\n" for name, value in lines.items()).encode())
     assert found is not None
     return found
 
@@ -86,7 +86,7 @@ def of(descriptor: Descriptor, network: Network | None = None) -> str:
 
 
 def opened(target: str, info: str = "mnt_id:\t10\n", file: File | None = None, **more: Any) -> Descriptor:
-    return Descriptor(3, links.parse(target), fdinfo.parse(info.encode()), file, **more)
+    return Descriptor(3, descriptor_links.parse(target), descriptor_info.parse(info.encode()), file, **more)
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,11 @@ def test_descriptors(descriptor: Descriptor, kind: str) -> None:
     assert of(descriptor) == kind
 
 
-def connected(local: str, remote: str, inode: int, state: str = "established") -> Socket:
-    return Socket("tcp", state, local, remote, inode)
+End = tuple[str, int]
+
+
+def connected(local: End, remote: End, inode: int, state: str = "established") -> Socket:
+    return Socket("tcp", state, *local, *remote, inode=inode)
 
 
 def network(*sockets: Socket, **more: Any) -> Network:
@@ -257,14 +260,16 @@ def network(*sockets: Socket, **more: Any) -> Network:
     given: dict[str, Any] = {
         "sockets": {one.inode: one for one in sockets if one.inode},
         "held": frozenset(one.inode for one in sockets),
-        "ends": frozenset((one.local, one.remote) for one in sockets if one.remote),
-        "unaccepted": frozenset((one.local, one.remote) for one in sockets if one.remote and not one.inode),
+        "ends": frozenset((one.local_end, one.remote_end) for one in sockets if one.remote),
+        "unaccepted": frozenset(
+            (one.local_end, one.remote_end) for one in sockets if one.remote and not one.inode
+        ),
         "listeners": tuple(one for one in sockets if one.waiting),
     }
     return Network(**given | more)
 
 
-A, B = "127.0.0.1:80", "127.0.0.1:4000"
+A, B = ("127.0.0.1", 80), ("127.0.0.1", 4000)
 STREAM = Socket("unix stream", "established", "", inode=5, peer=6)
 OTHER = Socket("unix stream", "established", inode=6)
 ONE = frozenset({5})
@@ -273,13 +278,13 @@ ONE = frozenset({5})
 @pytest.mark.parametrize(
     ("family", "seen", "kind"),
     [
-        ("TCP", network(Socket("tcp", "listening", A, inode=5)), "listener"),
+        ("TCP", network(Socket("tcp", "listening", *A, inode=5)), "listener"),
         ("TCP", network(connected(A, B, 5), connected(B, A, 6)), "loopback"),
         ("TCP", network(connected(A, B, 5), connected(B, A, 0)), "connection_waiting"),
-        ("TCP", network(connected("10.0.0.2:4000", "10.9.9.9:80", 5)), "connection_outside"),
+        ("TCP", network(connected(("10.0.0.2", 4000), ("10.9.9.9", 80), 5)), "connection_outside"),
         ("TCP", network(), "connectionless"),
-        ("UDP", network(Socket("udp", "bound", A, inode=5)), "connectionless"),
-        ("MPTCP", network(Socket("tcp", "listening", A, inode=5)), "socket_foreign"),
+        ("UDP", network(Socket("udp", "bound", *A, inode=5)), "connectionless"),
+        ("MPTCP", network(Socket("tcp", "listening", *A, inode=5)), "socket_foreign"),
         ("AF_VSOCK", network(), "socket_foreign"),
         ("", network(), "connectionless"),
         ("NETLINK", network(), "netlink"),
@@ -311,7 +316,7 @@ ONE = frozenset({5})
         (
             "UNIX",
             network(
-                Socket("unix stream", "established", inode=5, sent=3),
+                Socket("unix stream", "established", inode=5, send_queue=3),
                 Socket("unix stream", "listening", "/s", inode=6, waiting=(5,)),
             ),
             "unix_waiting",
@@ -319,7 +324,7 @@ ONE = frozenset({5})
         ("UNIX", network(Socket("unix stream", "established", inode=5)), "unix_outside"),
         ("UNIX", network(Socket("unix stream", "established", inode=5, closed=True)), "unix"),
         ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5)), "unix"),
-        ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5, received=768)), "unix_unread"),
+        ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5, receive_queue=768)), "unix_unread"),
     ],
 )
 def test_sockets(family: str, seen: Network, kind: str) -> None:
@@ -341,7 +346,7 @@ def test_sockets(family: str, seen: Network, kind: str) -> None:
 )
 def test_memory(line: bytes, size: int, kinds: set[str]) -> None:
     """Of devices and rings, shared, and of deleted files."""
-    (mapping,) = maps.parse(line)
+    (mapping,) = memory_maps.parse(line)
     found = verdicts(process(memory=(Mapped(mapping, size),)))
 
     assert {one.kind for one in found} - {"process"} == kinds
@@ -351,12 +356,14 @@ def polled(*numbers: int) -> Descriptor:
     lines = "".join(
         f"tfd:        {number} events:       19 data: 5  pos:0 ino:{number:x} sdev:8\n" for number in numbers
     )
-    return Descriptor(9, links.parse("anon_inode:[eventpoll]"), fdinfo.parse(lines.encode()))
+    return Descriptor(
+        9, descriptor_links.parse("anon_inode:[eventpoll]"), descriptor_info.parse(lines.encode())
+    )
 
 
 def test_polling_what_is_closed_is_found_in_the_first_process() -> None:
     """CRIU looks for a descriptor with the first process that has the instance, and only there."""
-    kept = Descriptor(4, links.parse("pipe:[4]"))
+    kept = Descriptor(4, descriptor_links.parse("pipe:[4]"))
     first = process(descriptors=(polled(4),))
     second = process("Pid:4200", pid=4200, inner=42, descriptors=(kept, polled(4)))
 

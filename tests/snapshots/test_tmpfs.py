@@ -33,18 +33,18 @@ MOUNTINFO = """\
 
 def test_shared_memory_is_carried() -> None:
     """What else is in memory is the engine's, or a folder of the host that was mounted."""
-    assert mounts(MOUNTINFO) == ["/dev/shm"]
+    assert mounts(MOUNTINFO.encode()) == ["/dev/shm"]
 
 
 def test_shared_memory_of_somebody_else_is_not_carried() -> None:
     """A read-only mount cannot have changed; a part of a tmpfs is the host's."""
     for line in ("504 502 0:54 / /dev/shm ro - tmpfs shm rw", "504 502 0:54 /x /dev/shm rw - tmpfs shm rw"):
-        assert mounts(line) == []
+        assert mounts(line.encode()) == []
 
 
 def test_odd_lines_are_passed_over() -> None:
     """A line that is not of the documented form names no mount."""
-    assert mounts("nonsense\n\n1 2 - tmpfs\n") == []
+    assert mounts(b"nonsense\n\n1 2 - tmpfs\n") == []
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import tree
 
 
@@ -26,7 +27,7 @@ class Proc:
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proc:
-    monkeypatch.setattr(tree, "PROC", tmp_path)
+    monkeypatch.setattr(walk, "PROC", tmp_path)
     return Proc(tmp_path)
 
 
@@ -50,7 +51,7 @@ def test_one_running_task_is_enough_to_wait(proc: Proc) -> None:
     assert [first, watch.all_stopped(), watch.all_stopped()] == [False, False, True]
 
 
-def test_a_new_child_starts_the_count_anew(proc: Proc) -> None:
+def test_a_new_child_restarts_the_count(proc: Proc) -> None:
     """The two scans must have seen the same tasks."""
     proc.add(10, "t")
     watch = tree.FreezeWatch(10)
@@ -78,7 +79,7 @@ def test_threads_count_for_the_highest_id(proc: Proc) -> None:
     (thread / "children").write_text("")
     (thread / "status").write_text("NSpid:\t17\t308\n")
 
-    assert tree.highest_inner_pid(10) == 308
+    assert tree.highest_inner_pid([10]) == 308
 
 
 def test_groups_and_sessions_count_for_the_highest_id(proc: Proc) -> None:
@@ -88,7 +89,7 @@ def test_groups_and_sessions_count_for_the_highest_id(proc: Proc) -> None:
         "NSpid:\t10\t301\nNSpgid:\t9\t305\nNSsid:\t8\t304\n"
     )
 
-    assert tree.highest_inner_pid(10) == 305
+    assert tree.highest_inner_pid([10]) == 305
 
 
 def test_a_root_is_found_by_its_inner_pid(proc: Proc) -> None:

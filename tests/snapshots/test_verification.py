@@ -89,7 +89,7 @@ def test_what_differs_is_said(found: Tree, said: str) -> None:
     assert said in texts(found)
 
 
-def test_what_every_restore_changes_is_no_deviation() -> None:
+def test_changes_made_by_every_restore_are_not_deviations() -> None:
     """A deleted file has another name, a closed socket is in no table, an accepted connection has no path."""
     gone = with_file(deleted=True)
     assert texts(with_file(deleted=True, what="/srv/a.cr.1.ghost"), gone) == []
@@ -132,7 +132,7 @@ def test_names_of_a_kernel() -> None:
     )
     assert [one.text for one in found] == [
         "main: names are gone: a",
-        "main: names are of another type: b",
+        "main: names have another type: b",
     ]
 
 

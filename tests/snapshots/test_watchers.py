@@ -137,7 +137,7 @@ def test_who_is_not_there_cannot_be_told(queue: Queue) -> None:
         overflow.begin((os.getpid(),), [Holder(1 << 22, queue.fd, lost=True, watches=1)])
 
 
-def test_what_is_no_queue_is_not_read(tmp_path: Path) -> None:
+def test_malformed_queues_are_not_read(tmp_path: Path) -> None:
     """A number may stand for another file by the time it is borrowed."""
     with (tmp_path / "file").open("w") as file, pytest.raises(OSError, match="not an inotify"):
         pidfd_files.queue(os.getpid(), file.fileno())

@@ -1,6 +1,6 @@
-"""Reads what the kernel tells of other processes, with no more rights than the supervisor has.
+"""Readers of other processes' files in `/proc`, with no more rights than the supervisor has.
 
-It owns how files of `/proc` are opened, and the form of `stat`; it knows nothing of what the facts mean.
+Owns how files of `/proc` are opened; knows nothing of what the facts mean.
 
 The supervisor is root in its container but has no CAP_SYS_PTRACE. The kernel lets one process look into
 another if the file system ids are those of the other, see ptrace(2), PTRACE_MODE_FSCREDS; so for a process of
@@ -14,82 +14,20 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from holdfast.procfs import bounded, process_stat
+from holdfast.procfs.process_stat import Stat
 
 SMALL = 4096
-TICKS: float = os.sysconf("SC_CLK_TCK")
-
-_PF_EXITING = 0x4
-
+LARGE = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """`/proc/PID/stat`, see proc_pid_stat(5). `start` is in seconds of the boot clock, `cpu` in seconds."""
-
-    pid: int
-    name: str
-    state: str
-    parent: int
-    group: int
-    session: int
-    terminal: int
-    """Number of the controlling terminal's device; 0 if there is none."""
-    foreground: int
-    """Foreground process group of that terminal, or -1."""
-    cpu: float
-    threads: int
-    start: float
-    virtual: int
-    """Bytes."""
-    resident: int
-    """Bytes."""
-    flags: int = 0
-    """The kernel's PF_ flags."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended, or is about to and heeds no signal any more."""
-        return self.state in ("Z", "X") or bool(self.flags & _PF_EXITING)
-
-
-def parse_stat(data: bytes) -> Stat | None:
-    """Return what a `stat` file says, or None if it is none."""
-    # The name in parentheses may contain anything.
-    begin, end = data.find(b"("), data.rfind(b")")
-    fields = data[end + 2 :].split()
-    if begin < 0 or end < 0 or len(fields) < 22:
-        return None
-    try:
-        return Stat(
-            pid=int(data[:begin]),
-            name=data[begin + 1 : end].decode("utf-8", "replace"),
-            state=fields[0].decode("ascii", "replace"),
-            parent=int(fields[1]),
-            group=int(fields[2]),
-            session=int(fields[3]),
-            terminal=int(fields[4]),
-            foreground=int(fields[5]),
-            cpu=(int(fields[11]) + int(fields[12])) / TICKS,
-            threads=int(fields[17]),
-            start=int(fields[19]) / TICKS,
-            virtual=int(fields[20]),
-            resident=int(fields[21]) * _PAGE,
-            flags=int(fields[6]),
-        )
-    except ValueError:
-        return None
-
-
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
 def reading_as(uid: int, gid: int) -> Iterator[None]:
     """Open files as that user, in this thread and until the end of the block.
 
-    The block must not wait for anything: what else the loop does would run as that user, too.
+    The block must not wait for anything: anything else the loop does would also run as that user.
     """
     own = os.geteuid()
     if own != 0 or uid == 0:
@@ -129,6 +67,20 @@ def read(path: str, size: int = SMALL) -> bytes | None:
         os.close(fd)
 
 
+def whole(path: str) -> bytes | None:
+    """Return a file that the kernel gives a page at a time, up to LARGE bytes, or None as `read` does."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return b"".join(bounded.pieces(fd, LARGE))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
 def read_at(path: str, offset: int, size: int) -> bytes | None:
     """Return bytes from the middle of a file, as of `/proc/PID/mem`, or None."""
     try:
@@ -144,7 +96,7 @@ def read_at(path: str, offset: int, size: int) -> bytes | None:
 
 
 def link(path: str) -> str | None:
-    """Return where a link of `/proc` points, or None if that cannot be seen."""
+    """Return the target of a link of `/proc`, or None if it cannot be seen."""
     try:
         return os.readlink(path)  # noqa: PTH115
     except OSError:
@@ -152,7 +104,7 @@ def link(path: str) -> str | None:
 
 
 def links(pid: int) -> dict[int, str]:
-    """Return what the descriptors of a process are, by number; empty if that cannot be seen."""
+    """Return the targets of a process's descriptors, by number; empty if they cannot be seen."""
     folder = f"/proc/{pid}/fd"
     found = {}
     for number in numbers(folder):
@@ -170,13 +122,13 @@ def numbers(folder: str) -> list[int]:
 
 
 def stat(pid: int) -> Stat | None:
-    """Return what the kernel says about a process, or None if it is gone."""
+    """Return the stat of a process, or None if it is gone."""
     data = read(f"/proc/{pid}/stat")
-    return None if data is None else parse_stat(data)
+    return None if data is None else process_stat.parse(data)
 
 
 def command(pid: int, limit: int = 200) -> str:
-    """Return what a process runs, for people to read: one line, no control characters; maybe empty."""
+    """Return the command of a process, for people to read: one line, no control characters; maybe empty."""
     data = read(f"/proc/{pid}/cmdline") or b""
     words = data[: limit * 4].rstrip(b"\0").decode("utf-8", "replace").replace("\0", " ")
     text = "".join(c if c.isprintable() else " " for c in words)

@@ -1,4 +1,4 @@
-"""Looks at the open descriptors of one process, with bounds. Thin: `open_files` says what they mean."""
+"""A bounded scan of the open descriptors of one process. Thin: `open_files` knows what they mean."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.procfs import descriptor_info, descriptor_links
 from holdfast.runtime.guest.pulse import access, open_files
 
 BATCH = 200
-"""Descriptors looked at in one go: about a millisecond."""
+"""Descriptors read in one go: about a millisecond."""
 
 
 @dataclass(slots=True)
 class Table:
-    """What was found. `count` is None where the table could not be seen."""
+    """The result of a scan. `count` is None where the table could not be seen."""
 
     count: int | None = None
     left_out: int = 0
@@ -27,18 +28,18 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How much of a process is looked at: `links` descriptors, of which `files` files, or none; and what."""
+    """The bounds of a scan: `links` descriptors, of which `files` files, or none; and its subject."""
 
     links: int
     files: int
     others: bool = False
     same: tuple[int, int] | None = None
-    """Device and number of the one file that is wanted, besides its path."""
+    """Device and inode of the only file wanted, besides its path."""
     path: str | None = None
 
 
 def look(pid: int, uid: int, gid: int, wanted: Wanted) -> Iterator[Table]:
-    """Yield the table as it grows; the last one is whole. Nothing but this may run between two steps."""
+    """Yield the table as it grows; the last one is complete. Nothing but this may run between two steps."""
     table = Table()
     with access.reading_as(uid, gid):
         try:
@@ -63,10 +64,10 @@ def _one(pid: int, name: str, wanted: Wanted, table: Table) -> None:
     target = access.link(path)
     if target is None or not name.isdecimal():
         return
-    number = open_files.socket_inode(target)
-    if number is not None:
-        table.sockets[number] = int(name)
-    kind = open_files.kind_of_link(target)
+    found = descriptor_links.parse(target)
+    if found.kind == "socket":
+        table.sockets[found.inode] = int(name)
+    kind = open_files.kind_of_link(found)
     if kind not in ("path", "memory"):
         if wanted.others:
             table.others.append({"pid": pid, "fd": int(name), "path": target, "kind": kind})
@@ -79,12 +80,12 @@ def _one(pid: int, name: str, wanted: Wanted, table: Table) -> None:
     if len(table.files) >= wanted.files:
         table.left_out += 1
         return
-    info = open_files.parse_fdinfo(access.read(f"/proc/{pid}/fdinfo/{name}") or b"")
+    info = descriptor_info.parse(access.read(f"/proc/{pid}/fdinfo/{name}") or b"")
     table.files.append(open_files.row(pid, int(name), target, status, info))
 
 
 def _is_it(target: str, status: os.stat_result | None, wanted: Wanted) -> bool:
-    if wanted.path in (target, target.removesuffix(open_files.DELETED)):
+    if wanted.path in (target, target.removesuffix(descriptor_links.DELETED)):
         return True
     return status is not None and (status.st_dev, status.st_ino) == wanted.same
 

@@ -1,4 +1,4 @@
-"""Everything about one process that is too slow, or too much, to be told of all of them."""
+"""Facts about one process that are too slow, or too many, to report of every process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WANTED_LIMITS = {"Max open files": "open_files", "Max processes": "processes", 
 
 
 def look(pid: int) -> dict[str, Any] | None:
-    """Return it, or None if there is no such process. What is closed to us is None."""
+    """Return the facts, or None if there is no such process. A fact that is closed to us is None."""
     who = access.owner(pid)
     if who is None:
         return None

@@ -10,6 +10,7 @@ import fcntl
 import os
 import struct
 
+from holdfast.procfs import process_stat
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.deaths import End
 
@@ -49,7 +50,7 @@ def end_of(pid: int, fd: int | None) -> End | None:
 
 
 def memory_kills() -> int | None:
-    """Return how many processes were killed here for lack of memory, or None if nobody counts."""
+    """Return how many processes were killed here for lack of memory, or None if they are not counted."""
     for path in _OOM_COUNTS:
         for line in (access.read(path) or b"").splitlines():
             name, _, count = line.partition(b" ")
@@ -64,7 +65,7 @@ def _end_of_zombie(pid: int) -> End | None:
         return None
     with access.reading_as(*user):
         data = access.read(f"/proc/{pid}/stat") or b""
-    fields = data[data.rfind(b")") + 2 :].split()
+    fields = process_stat.fields(data)
     if len(fields) < 50 or fields[0] != b"Z":
         return None
     status = int(fields[49])

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from holdfast.procfs import descriptor_links, process_status, socket_tables
+from holdfast.procfs.process_stat import Stat
 from holdfast.runtime.guest.pulse import access, system_calls
-from holdfast.runtime.guest.pulse.access import Stat
 from holdfast.runtime.guest.pulse.input_kind import Modes
 from holdfast.runtime.guest.pulse.prompts import Prompt
 from holdfast.runtime.guest.pulse.system_calls import Call, Doing
@@ -102,7 +103,8 @@ class Foreground:
     def turns(self, verdict: Verdict) -> int:
         """Return how often a thread was put to sleep: it stays the same as long as it is blocked."""
         data = access.read(f"/proc/{verdict.pid}/task/{verdict.tid}/status") or b""
-        return sum(int(line.split()[1]) for line in data.splitlines() if b"ctxt_switches:" in line)
+        names = (b"voluntary_ctxt_switches", b"nonvoluntary_ctxt_switches")
+        return sum(int(process_status.field(data, name) or 0) for name in names)
 
     def _judge(self, modes: Modes, index: int, prompt: Callable[[], Prompt]) -> Sight:
         names = (f"/dev/pts/{index}", "/dev/tty")
@@ -286,13 +288,10 @@ def _thing(pid: int, fd: int, names: tuple[str, str]) -> Thing:
 
 
 def _named(pid: int, target: str) -> bool:
-    """Whether others can connect to a unix socket, or have: it has a path, see proc_net(5)."""
-    inode = target[8:-1].encode()
-    for line in (access.read(f"/proc/{pid}/net/unix", 1 << 20) or b"").splitlines():
-        words = line.split()
-        if len(words) > 6 and words[6] == inode:
-            return len(words) > 7
-    return False
+    """Check whether others can connect to a unix socket, or have: it has a path, see proc_net(5)."""
+    inode = descriptor_links.parse(target).inode
+    table = socket_tables.unix(access.whole(f"/proc/{pid}/net/unix") or b"")
+    return any(one.inode == inode and one.local for one in table)
 
 
 def _descriptors(pid: int, call: Call) -> list[int]:

@@ -1,7 +1,7 @@
 """Gathers the pulse of a session in one pass over `/proc`, a few milliseconds long.
 
-Thin: what the texts mean is said by the parsers beside it. The loop gets its turn in between, so that no
-command waits for a look, however many processes there are.
+Thin: the parsers know what the texts mean. The loop gets a turn in between, so that no command waits for a
+pulse, however many processes there are.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from holdfast.procfs import socket_tables
+from holdfast.procfs.process_stat import Stat
+from holdfast.procfs.socket_tables import Socket
 from holdfast.runtime.guest.pulse import (
     access,
     cgroup_limits,
     descriptors,
     processes,
-    sock_diag,
     sockets,
     terminals,
 )
-from holdfast.runtime.guest.pulse.access import Stat
 from holdfast.runtime.guest.pulse.descriptors import Table, Wanted
 
 if TYPE_CHECKING:
@@ -34,18 +35,17 @@ PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "var
 TURN = 0.002
 """Seconds without a turn for the loop."""
 MAX_PROCESSES = 4096
-"""As many as a session may have if nobody says otherwise."""
+"""As many as a session may have by default."""
 MAX_SOCKETS = 2000
 BRIEF = Wanted(links=1024, files=64)
 WHOLE = Wanted(links=16384, files=2000, others=True)
 MAX_FILES = 8000
 KERNEL_PATIENCE = 0.25
 """Seconds an idle kernel has to tell its names. It takes 5 ms."""
-_MAX_TABLE = 1 << 20
 
 
 class Gatherer:
-    """Remembers from one pulse to the next what processors were used for."""
+    """A gatherer of pulses, which remembers the processor times of the last one."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
@@ -142,25 +142,18 @@ class Gatherer:
     async def _sockets(self, owners: dict[int, list[tuple[int, int]]]) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
         left_out = 0
-        known = sock_diag.tcp()
-        tables = (
-            [sock_diag.rows(known)] if known is not None else [read_table(name) for name in ("tcp", "tcp6")]
-        )
-        for table in (*tables, read_table("udp"), read_table("udp6")):
-            for row in table:
+        tcp = sockets.tcp()
+        tables = [tcp] if tcp is not None else [read_table("tcp"), read_table("tcp6")]
+        # Unix sockets without a name say nothing; their number is in the descriptors.
+        text = access.whole("/proc/net/unix") or b""
+        unix = (one for one in socket_tables.unix(text) if one.local or one.state == "listening")
+        for table in (*tables, read_table("udp"), read_table("udp6"), unix):
+            for one in table:
                 if len(rows) < MAX_SOCKETS:
-                    rows.append({**row, **_owned(row["inode"], owners)})
+                    rows.append({**sockets.row(one), **_owned(one.inode, owners)})
                 else:
                     left_out += 1
             await self._breathe()
-        for row in sockets.unix(_table("unix")):
-            # Pairs without a name say nothing; their number is in the descriptors.
-            if row["path"] is None and row["state"] != "listening":
-                continue
-            if len(rows) < MAX_SOCKETS:
-                rows.append({**row, **_owned(row["inode"], owners)})
-            else:
-                left_out += 1
         return {"rows": rows, "left_out": left_out}
 
     def _user(self, uid: int) -> str:
@@ -172,7 +165,7 @@ class Gatherer:
         return self._users[uid]
 
     async def _breathe(self) -> None:
-        """Let the loop have a turn if it had none for a while."""
+        """Give the loop a turn if it had none for a while."""
         if time.perf_counter() - self._turn > TURN:
             await asyncio.sleep(0)
             self._turn = time.perf_counter()
@@ -193,27 +186,9 @@ async def _kernel(kernel: Kernel, *, variables: bool) -> dict[str, Any]:
     return found
 
 
-def read_table(name: str) -> Iterator[dict[str, Any]]:
+def read_table(name: str) -> Iterator[Socket]:
     """Yield the sockets of one of the tables of /proc/net."""
-    return sockets.internet(_table(name), name)
-
-
-def _table(name: str) -> bytes:
-    """Return a table of sockets. The kernel gives it in pieces of a page."""
-    parts, left = [], _MAX_TABLE
-    try:
-        fd = os.open(f"/proc/net/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        while left > 0 and (data := os.read(fd, 1 << 16)):
-            parts.append(data)
-            left -= len(data)
-    except OSError:
-        return b"".join(parts)
-    finally:
-        os.close(fd)
-    return b"".join(parts)
+    return socket_tables.internet(access.whole(f"/proc/net/{name}") or b"", name)
 
 
 def _owned(inode: int, owners: dict[int, list[tuple[int, int]]]) -> dict[str, Any]:
@@ -232,7 +207,7 @@ def _boot_time() -> float:
 
 
 def file_status(path: str) -> dict[str, Any] | None:
-    """Return what stat(2) says of a file, or None if there is none."""
+    """Return the state of a file (stat(2)), or None if there is no such file."""
     from holdfast.runtime.guest.pulse.open_files import kind_of_mode
 
     try:

@@ -1,4 +1,4 @@
-"""Open files as the pulse tells of them. Pure: links and texts of `/proc/PID/fd`, `fdinfo` in, rows out."""
+"""Open files as the pulse reports them. Pure: links and information of descriptors in, rows out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import stat
 from typing import Any
 
-DELETED = " (deleted)"
-_ACCESS = {os.O_RDONLY: "r", os.O_WRONLY: "w", os.O_RDWR: "rw"}
+from holdfast.procfs import descriptor_links
+from holdfast.procfs.descriptor_info import FdInfo, Lock
+from holdfast.procfs.descriptor_links import DELETED, Link
+
 _FLAGS = {
     os.O_APPEND: "append",
     os.O_NONBLOCK: "nonblock",
@@ -25,68 +27,48 @@ _MODES = (
 )
 
 
-def kind_of_link(target: str) -> str:
-    """Return what a descriptor is by where its link points; `path` if only stat(2) can tell."""
-    if target.startswith("/"):
-        if target.startswith("/dev/") and not target.startswith("/dev/shm/"):  # noqa: S108
-            return "terminal" if target.startswith(("/dev/pts/", "/dev/tty", "/dev/ptmx")) else "device"
-        return "memory" if target.startswith("/memfd:") else "path"
-    name, _, _ = target.partition(":")
-    return name if name in ("socket", "pipe") else "other"
+def kind_of_link(link: Link) -> str:
+    """Return the kind of a descriptor by its target; `path` if only stat(2) can tell."""
+    if link.kind == "path":
+        name = link.name
+        if name.startswith("/dev/") and not name.startswith("/dev/shm/"):  # noqa: S108
+            return "terminal" if name.startswith(("/dev/pts/", "/dev/tty", "/dev/ptmx")) else "device"
+        return "path"
+    if link.kind == "memfd":
+        return "memory"
+    return link.kind if link.kind in ("socket", "pipe") else "other"
 
 
 def kind_of_mode(mode: int) -> str:
-    """Return what a file is by its mode."""
+    """Return the kind of a file by its mode."""
     return next((name for test, name in _MODES if test(mode)), "other")
 
 
-def socket_inode(target: str) -> int | None:
-    """Return the number of the socket a link points to."""
-    number = target[8:-1] if target.startswith("socket:[") else ""
-    return int(number) if number.isdigit() else None
-
-
-def parse_fdinfo(data: bytes) -> dict[str, Any]:
-    """Return offset, access, flags and locks from an `fdinfo`, see proc_pid_fdinfo(5)."""
-    offset, access, flags, locks = 0, "r", [], []
-    for line in data.splitlines():
-        name, _, rest = line.partition(b":")
-        if name == b"pos":
-            offset = int(rest)
-        elif name == b"flags":
-            number = int(rest, 8)
-            access = _ACCESS.get(number & os.O_ACCMODE, "?")
-            # O_SYNC holds the bit of O_DSYNC too: all bits must be there.
-            flags = [word for bits, word in _FLAGS.items() if bits and number & bits == bits]
-        elif name == b"lock" and (lock := parse_lock(rest)):
-            locks.append(lock)
-    return {"offset": offset, "access": access, "flags": flags, "locks": locks}
-
-
-def parse_lock(line: bytes) -> dict[str, Any] | None:
-    """Return a lock from a line of /proc/locks, see proc_locks(5); None if it is not a held one.
-
-    `end` is the last byte, or None for all that follows.
-    """
-    words = line.decode("ascii", "replace").split()
-    if len(words) != 8 or "->" in words:  # an arrow marks one that is waited for
-        return None
-    _, kind, enforced, mode, pid, _, start, end = words
+def described(info: FdInfo) -> dict[str, Any]:
+    """Return what is reported of an `fdinfo`: offset, access, flags and the locks that it holds."""
     return {
-        "kind": {"OFDLCK": "ofd"}.get(kind, kind.lower()),
-        "mode": mode.lower(),
-        "mandatory": enforced == "MANDATORY",
-        "pid": _number(pid),
-        "start": _number(start) or 0,
-        "end": _number(end),
+        "offset": info.pos,
+        "access": info.mode,
+        # O_SYNC holds the bit of O_DSYNC as well: all bits must be there.
+        "flags": [word for bits, word in _FLAGS.items() if bits and info.flags & bits == bits],
+        "locks": [_lock(one) for one in info.locks if not one.waits],
     }
 
 
-def row(
-    pid: int, fd: int, target: str, status: os.stat_result | None, info: dict[str, Any]
-) -> dict[str, Any]:
-    """Return what is told of an open file."""
-    kind = kind_of_link(target)
+def _lock(one: Lock) -> dict[str, Any]:
+    return {
+        "kind": one.kind,
+        "mode": one.mode,
+        "mandatory": one.mandatory,
+        "pid": one.pid if one.pid >= 0 else None,
+        "start": one.start,
+        "end": one.end,
+    }
+
+
+def row(pid: int, fd: int, target: str, status: os.stat_result | None, info: FdInfo) -> dict[str, Any]:
+    """Return the report of an open file."""
+    kind = kind_of_link(descriptor_links.parse(target))
     deleted = target.endswith(DELETED)
     if kind == "path":
         kind = kind_of_mode(status.st_mode) if status else "file"
@@ -98,9 +80,5 @@ def row(
         "kind": kind,
         "size": status.st_size if status else None,
         "deleted": deleted,
-        **info,
+        **described(info),
     }
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() and len(text) < 20 else None

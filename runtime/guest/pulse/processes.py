@@ -1,11 +1,12 @@
-"""Processes as the pulse tells of them. Pure: what `/proc` says comes in, rows go out."""
+"""Processes as the pulse reports them. Pure: texts of `/proc` in, rows out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.runtime.guest.pulse.access import Stat
+from holdfast.procfs import process_stat, process_status
+from holdfast.procfs.process_stat import Stat
 
 STATES = {
     "R": "running",
@@ -18,14 +19,12 @@ STATES = {
     "X": "dead",
 }
 RECENT = 60.0
-"""Seconds for which an earlier look says something about what a process does now."""
+"""Seconds for which an earlier sample says something about what a process does now."""
 MAX_COMMAND = 4096
-_PTS = 136
-"""First of eight major numbers of pseudo-terminals, see devices.txt of Linux."""
 
 
 class Usage:
-    """Processor time of each process at the last look."""
+    """Processor times of processes at the last sample."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, float], tuple[float, float]] = {}
@@ -33,7 +32,7 @@ class Usage:
     def percent(self, stat: Stat, at: float) -> tuple[float, float]:
         """Return the percentage of one processor and the seconds it was measured over.
 
-        `at` is now on the boot clock. It is measured since the last look if that was a short while ago, else
+        `at` is now on the boot clock. It is measured since the last sample if that is recent, else
         over the life of the process, as ps(1) does.
         """
         cpu, before = self._seen.get((stat.pid, stat.start), (0.0, stat.start))
@@ -43,7 +42,7 @@ class Usage:
         return (round(100 * (stat.cpu - cpu) / span, 1) if span > 0 else 0.0, round(max(span, 0.0), 3))
 
     def looked(self, stats: list[Stat], at: float) -> None:
-        """Remember a look."""
+        """Remember a sample."""
         self._seen = {(stat.pid, stat.start): (stat.cpu, at) for stat in stats}
 
 
@@ -57,7 +56,7 @@ def row(
     at: float,
     origin: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return what is told of a process."""
+    """Return the report of a process."""
     return {
         "pid": stat.pid,
         "ppid": stat.parent,
@@ -84,9 +83,9 @@ def terminal_name(device: int) -> str | None:
     """Return the name of a terminal below /dev from its number, see proc_pid_stat(5), tty_nr."""
     if device == 0:
         return None
-    major, minor = device >> 8 & 0xFFF, device & 0xFF | device >> 12 & 0xFFF00
-    if _PTS <= major < _PTS + 8:
-        return f"pts/{(major - _PTS) * 256 + minor}"
+    major, minor = process_stat.device(device)
+    if (number := process_stat.pseudo_terminal(major, minor)) is not None:
+        return f"pts/{number}"
     return f"tty{minor}" if major == 4 else f"{major}:{minor}"
 
 
@@ -112,17 +111,10 @@ def parse_rollup(data: bytes) -> dict[str, int]:
 
 def parse_status(data: bytes) -> dict[str, int]:
     """Return the real user id and the context switches from `status`."""
-    found = {}
-    for line in data.splitlines():
-        name, _, rest = line.partition(b":")
-        words = rest.split()
-        if not words or not words[0].isdigit():
-            continue
-        match name:
-            case b"Uid":
-                found["real_uid"] = int(words[0])
-            case b"voluntary_ctxt_switches":
-                found["switches"] = int(words[0])
-            case b"nonvoluntary_ctxt_switches":
-                found["forced_switches"] = int(words[0])
-    return found
+    wanted = {
+        "real_uid": b"Uid",
+        "switches": b"voluntary_ctxt_switches",
+        "forced_switches": b"nonvoluntary_ctxt_switches",
+    }
+    found = {name: process_status.field(data, field).split() for name, field in wanted.items()}
+    return {name: int(words[0]) for name, words in found.items() if words and words[0].isdigit()}

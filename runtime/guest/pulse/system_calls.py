@@ -1,4 +1,4 @@
-"""What a thread is doing in the kernel, from the line in `/proc/PID/task/TID/syscall`.
+"""A parser of `/proc/PID/task/TID/syscall`: the system call that a thread is in.
 
 Pure: it owns the numbers of system calls and the forms of their arguments, for the machines that sessions run
 on; it reads nothing. See proc_pid_syscall(5), poll(2), select(2), epoll_wait(2).
@@ -11,12 +11,14 @@ import struct
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.procfs import descriptor_info
+
 MAX_WATCHED = 1024
-"""Descriptors of one call that are looked at."""
+"""Descriptors of one call that are considered."""
 
 
 class Doing(StrEnum):
-    """Kinds of what a thread does, as far as they differ for us."""
+    """Kinds of activity of a thread, as far as they differ for us."""
 
     RUNS = "runs"
     READS = "reads"
@@ -27,7 +29,7 @@ class Doing(StrEnum):
     SLEEPS = "sleeps"
     WAITS_FOR_CHILD = "waits for a child"
     CLOSED = "closed"
-    """It sleeps, and what in may not be seen."""
+    """It sleeps in a call that may not be seen."""
     STOPPED = "stopped"
 
 
@@ -53,7 +55,7 @@ _RESTART = {"x86_64": 219, "aarch64": 128}.get(platform.machine())
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a thread does, and the arguments of the call it is in."""
+    """The activity of a thread, and the arguments of the call it is in."""
 
     doing: Doing
     args: tuple[int, ...] = ()
@@ -69,7 +71,7 @@ _TABLE = table(platform.machine())
 
 
 def parse(line: bytes, numbers: dict[int, Doing] = _TABLE) -> Call:
-    """Return what the line says. A thread that is in no call, or in one that is done, runs."""
+    """Return the call in a line. A thread that is in no call, or in one that is done, runs."""
     words = line.split()
     if len(words) < 9:  # "running", or "-1 SP PC" for one that was stopped outside of a call
         return Call(Doing.RUNS)
@@ -81,7 +83,7 @@ def parse(line: bytes, numbers: dict[int, Doing] = _TABLE) -> Call:
 
 
 def restarted(line: bytes) -> bool:
-    """Whether a call goes on under another number after a stop or a restore; its arguments are lost."""
+    """Check whether a call continues under another number after a stop or restore: its arguments are lost."""
     return _RESTART is not None and line.startswith(b"%d " % _RESTART)
 
 
@@ -98,9 +100,4 @@ def selected(data: bytes, count: int) -> list[int]:
 
 def watched(fdinfo: bytes) -> list[int]:
     """Return the descriptors an epoll instance asks to read from, see proc_pid_fdinfo(5)."""
-    found = []
-    for line in fdinfo.splitlines():
-        words = line.split()
-        if len(words) >= 4 and words[0] == b"tfd:" and int(words[3], 16) & 0x43:
-            found.append(int(words[1]))
-    return found
+    return [one.fd for one in descriptor_info.parse(fdinfo).watched if one.events & 0x43]

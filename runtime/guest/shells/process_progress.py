@@ -9,11 +9,11 @@ import signal
 from collections.abc import Iterable
 from enum import StrEnum
 
+from holdfast.procfs import process_status
 from holdfast.runtime.guest.layout import MARKS_LIBRARY
 from holdfast.runtime.guest.pulse import access
 
 _WORKING = ("R", "D")
-_MAPS = 1 << 20
 
 
 def at_work(session: int) -> bool:
@@ -56,7 +56,7 @@ def group_state(group: int, shell: int) -> Group:
 
 def interrupt_waits(group: int) -> bool:
     """Return whether the leader of a process group was sent a SIGINT that it has not taken yet."""
-    return _has_interrupt(group, "SigPnd", "ShdPnd")
+    return _has_interrupt(group, b"SigPnd", b"ShdPnd")
 
 
 def _candidates(group: int, shell: int) -> Iterable[int]:
@@ -69,7 +69,7 @@ def _candidates(group: int, shell: int) -> Iterable[int]:
         return access.numbers("/proc")
     found = [group]
     for parent in {shell} if group == shell else {shell, leader.parent}:
-        children = _whole(f"/proc/{parent}/task/{parent}/children")
+        children = access.whole(f"/proc/{parent}/task/{parent}/children")
         if children is None:  # a kernel without CONFIG_PROC_CHILDREN
             return access.numbers("/proc")
         found += map(int, children.split())
@@ -78,16 +78,13 @@ def _candidates(group: int, shell: int) -> Iterable[int]:
 
 def _catches_interrupt(pid: int) -> bool:
     """Return whether a process has a handler for SIGINT: a copy has its shell's until it is set up."""
-    return _has_interrupt(pid, "SigCgt")
+    return _has_interrupt(pid, b"SigCgt")
 
 
-def _has_interrupt(pid: int, *sets: str) -> bool:
+def _has_interrupt(pid: int, *sets: bytes) -> bool:
     """Return whether SIGINT is in one of the signal sets of a process, see proc_pid_status(5)."""
-    for line in (access.read(f"/proc/{pid}/status") or b"").decode("ascii", "replace").splitlines():
-        name, _, value = line.partition(":")
-        if name in sets and int(value, 16) >> (signal.SIGINT - 1) & 1:
-            return True
-    return False
+    data = access.read(f"/proc/{pid}/status") or b""
+    return any(int(process_status.field(data, one) or b"0", 16) >> (signal.SIGINT - 1) & 1 for one in sets)
 
 
 def replaced_by(pid: int) -> str:
@@ -97,20 +94,8 @@ def replaced_by(pid: int) -> str:
         return ""
     with access.reading_as(*who):
         program = access.link(f"/proc/{pid}/exe")
-        maps = _whole(f"/proc/{pid}/maps")
+        maps = access.whole(f"/proc/{pid}/maps")
     if program is None or maps is None or MARKS_LIBRARY.name.encode() in maps:
         return ""
     name = program.removesuffix(" (deleted)").rpartition("/")[2]
     return "a bash that was started without its settings" if name == "bash" else name
-
-
-def _whole(path: str) -> bytes | None:
-    """Return all of a file of /proc, which yields a page at a time."""
-    try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (as in access.py: a Path costs)
-            parts: list[bytes] = []
-            while (part := file.read(_MAPS)) and len(parts) < _MAPS // 4096:
-                parts.append(part)
-            return b"".join(parts)
-    except OSError:
-        return None

@@ -16,7 +16,7 @@ from holdfast.runtime.history.diff.flatten import Flat
 from holdfast.runtime.history.drift import baseline, changed_paths, changes, packages
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.drift.drift_result import Drift
-from holdfast.runtime.history.drift.holdings import Holdings, Process
+from holdfast.runtime.history.drift.holdings import HeldProcess, Holdings
 from holdfast.runtime.history.drift.since import Moment
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.snapshots import record
@@ -120,7 +120,7 @@ class Comparing:
         while identity is not None and identity in self._rows and identity not in line:
             line.append(identity)
             row = self._rows[identity]
-            identity = self._baseline(row).base if "base" in row.details else row.parent_snapshot_id
+            identity = self._baseline(row).base if row.details.has_base else row.parent_snapshot_id
         return [*line, identity]
 
     def _flat(self, line: list[str | None], until: str | None) -> Flat:
@@ -154,7 +154,7 @@ class Comparing:
     def _container(self, row: SnapshotRow) -> tuple[str, str | None]:
         return row.session_id, self._baseline(row).base
 
-    def _processes(self, row: SnapshotRow, held: Holdings) -> dict[int, Process]:
+    def _processes(self, row: SnapshotRow, held: Holdings) -> dict[int, HeldProcess]:
         """Return the processes of the freeze itself, if they are known; the rest is as of just before it."""
         try:
             kept = record.read(self._context.home.snapshots / row.id)
@@ -164,7 +164,10 @@ class Comparing:
         if kept is None:
             return dict(held.processes)
         alive = [one for one in kept.tree.processes if one.state != "zombie"]
-        return {one.pid: held.processes.get(one.pid) or Process(one.pid, one.command) for one in alive}
+        return {
+            one.pid: held.processes.get(one.pid) or HeldProcess(pid=one.pid, command=one.command)
+            for one in alive
+        }
 
     # # What could not be compared.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.runtime.history.drift.changed_paths import Change
-from holdfast.runtime.history.drift.holdings import Holdings, Kernel, Process, Shell, Value
+from holdfast.runtime.history.drift.holdings import HeldKernel, HeldProcess, HeldShell, Holdings, Value
 
 _DAILY = frozenset({"PWD", "SHLVL"})
 """Variables that follow from other things that are told."""
@@ -69,16 +69,18 @@ def processes(before: Holdings, now: Holdings) -> list[ProcessChange]:
     return sorted(found, key=lambda one: (one.change == "deleted", one.pid))
 
 
-def shells(before: Mapping[str, Shell], now: Mapping[str, Shell]) -> list[Changed]:
+def shells(before: Mapping[str, HeldShell], now: Mapping[str, HeldShell]) -> list[Changed]:
     """Return what changed in the shells that are there now and were there before."""
-    return [item for name, shell in now.items() for item in _shell(name, before.get(name, Shell()), shell)]
+    return [
+        item for name, shell in now.items() for item in _shell(name, before.get(name, HeldShell()), shell)
+    ]
 
 
-def kernels(before: Mapping[str, Kernel], now: Mapping[str, Kernel]) -> list[Changed]:
+def kernels(before: Mapping[str, HeldKernel], now: Mapping[str, HeldKernel]) -> list[Changed]:
     """Return what changed in the kernels; names only where they are known of both moments."""
     found: list[Changed] = []
     for name, kernel in now.items():
-        old = before.get(name, Kernel())
+        old = before.get(name, HeldKernel())
         if old.epoch and kernel.epoch != old.epoch:
             times = kernel.epoch - old.epoch
             found.append(
@@ -95,13 +97,13 @@ def kernels(before: Mapping[str, Kernel], now: Mapping[str, Kernel]) -> list[Cha
     return found
 
 
-def _same(old: Process, one: Process, *, clock: bool) -> bool:
+def _same(old: HeldProcess, one: HeldProcess, *, clock: bool) -> bool:
     if clock and old.started and one.started and abs(old.started - one.started) > 1.0:
         return False
     return old.command == one.command or (clock and bool(old.started) and bool(one.started))
 
 
-def _shell(name: str, old: Shell, now: Shell) -> Iterator[Changed]:
+def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[Changed]:
     if not now.cwd and not now.variables:
         return  # nothing is known of it: a shell of another kind, or one that has just begun
     if old.cwd != now.cwd and old.cwd:

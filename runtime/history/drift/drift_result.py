@@ -1,18 +1,32 @@
-"""What changed in a session since a moment, as a value.  Pure."""
+"""What changed in a session since a moment, as a value and in few words.  Pure.
+
+Every token of an agent's context counts. `+` new, `~` changed, `-` gone; `#n` is the journal entry that did
+it, and the last line explains these.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any
 
+from holdfast.base.quantities import size_text
+from holdfast.base.text import plain
 from holdfast.runtime.history.drift.authors import Author
-from holdfast.runtime.history.drift.changed_paths import FileChange
+from holdfast.runtime.history.drift.changed_paths import Change, FileChange
 from holdfast.runtime.history.drift.changes import Changed, ProcessChange
+from holdfast.runtime.history.drift.collapse import Line, collapse, single
 from holdfast.runtime.history.drift.packages import Package
 from holdfast.runtime.history.drift.since import Moment
+
+SIGNS: dict[Change, str] = {"new": "+", "changed": "~", "deleted": "-"}
+MOST_NAMES = 12
+MOST_PROCESSES = 12
+_COMMAND = 48
+_VALUE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +62,7 @@ class Drift:
             limit: about how many lines each list has; files are folded into folders for it.
             every_file: name every file.
         """
-        from holdfast.runtime.history.drift.drift_text import render
-
-        return render(self, limit, every_file=every_file)
+        return _render(self, limit, every_file=every_file)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it for programs."""
@@ -130,3 +142,126 @@ def _changed(item: Changed, owner: str) -> dict[str, Any]:
 
 def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat()
+
+
+def _render(drift: Drift, limit: int, *, every_file: bool = False) -> str:
+    """Return the text. Lines for files are folded into folders above `limit`; other lists are cut there."""
+    lines: list[str] = []
+    shown: set[int] = set()
+
+    def by(numbers: Sequence[int]) -> str:
+        shown.update(numbers)
+        return f" {','.join(f'#{number}' for number in numbers)}" if numbers else ""
+
+    files = [single(one) for one in drift.files] if every_file else collapse(drift.files, limit)
+    lines += [f"{_file(line)}{by(line.by[:4])}" for line in files]
+    for (manager, place), some in groupby(drift.packages, key=lambda one: (one.manager, one.place)):
+        packages = list(some)
+        where = f" {_place(place)}" if place and not place.startswith("/opt/python/") else ""
+        numbers = sorted({number for one in packages for number in one.by})
+        names = _cut([_package(one) for one in packages], max(limit, MOST_NAMES))
+        lines.append(f"{manager}{where}: {', '.join(names)}{by(numbers[:4])}")
+    processes = drift.processes[: max(limit, MOST_PROCESSES)]
+    lines += [f"{_process(one)}{by(one.by)}" for one in processes]
+    if len(drift.processes) > len(processes):
+        lines.append(f"… {len(drift.processes) - len(processes)} more processes")
+    for title, items in (("shell", drift.shell), ("kernel", drift.kernel)):
+        for where, some_items in groupby(items, key=lambda one: one.where):
+            mine = list(some_items)
+            name = title if where == "main" else f"{title} {plain(where, 40)}"
+            kept = mine[: max(limit, MOST_NAMES)]
+            more = [f"… {len(mine) - len(kept)} more"] if len(mine) > len(kept) else []
+            lines.append(f"{name}: {'; '.join([*_grouped(kept, by), *more])}")
+    head = f"since {plain(drift.since.label, 80)}: "
+    if drift.since.until is not None:
+        head = f"from {plain(drift.since.label, 80)} to {plain(drift.since.until, 80)}: "
+    head += "" if lines else "nothing changed"
+    notes = [f"note: {plain(note, 200)}" for note in drift.notes]
+    authors = [
+        f"#{seq} {plain(one.actor, 40)} `{plain(one.text, _COMMAND)}`"
+        if one.text
+        else f"#{seq} {plain(one.actor, 40)}"
+        for seq, one in sorted(drift.authors.items())
+        if seq in shown
+    ]
+    return "\n".join([head.rstrip(), *lines, *([f"by {'; '.join(authors)}"] if authors else []), *notes])
+
+
+def _file(line: Line) -> str:
+    path = plain(line.path, 300)
+    if line.files == 1:
+        sign = "+" if line.new else "~" if line.changed else "-"
+        return f"{sign} {path}" + ("" if line.deleted or path.endswith("/") else f" {size_text(line.size)}")
+    kinds = [(line.new, "+"), (line.changed, "~"), (line.deleted, "-")]
+    present = [(count, sign) for count, sign in kinds if count]
+    if len(present) == 1:
+        count, sign = present[0]
+        return f"{sign} {path} {count} files" + ("" if sign == "-" else f", {size_text(line.size)}")
+    return f"~ {path} {' '.join(f'{sign}{count}' for count, sign in present)} files, {size_text(line.size)}"
+
+
+def _package(one: Package) -> str:
+    name = plain(one.name, 80)
+    new, old = plain(one.new or "", 40), plain(one.old or "", 40)
+    if one.new is None:
+        return f"-{name} {old}".rstrip()
+    if one.old:
+        return f"{name} {old} -> {new}"
+    return f"{'~' if one.replaced else '+'}{name} {new}".rstrip()
+
+
+def _process(one: ProcessChange) -> str:
+    ports = " ".join(f":{port}" for port in one.ports)
+    closed = " ".join(f"-:{port}" for port in one.closed)
+    words = [
+        f"{SIGNS[one.change]}{one.pid}",
+        plain(one.command, _COMMAND),
+        ports,
+        closed,
+        plain(one.ended, 60),
+    ]
+    return " ".join(word for word in words if word)
+
+
+def _grouped(items: Iterable[Changed], by: object) -> list[str]:
+    """Items, those of one author together so that he is named once."""
+    assert callable(by)
+    return [
+        ", ".join(_item(item) for item in some) + by(numbers)
+        for numbers, some in groupby(items, key=lambda item: item.by)
+    ]
+
+
+def _item(item: Changed) -> str:
+    name, old, new = plain(item.name, 80), _value(item.old), _value(item.new)
+    if item.kind == "kernel":
+        return new
+    if item.kind in ("directory", "umask"):
+        return f"{name} {old} -> {new}"
+    if item.kind == "name":
+        told = {"new": new, "changed": new if old == new else f"{old} -> {new}", "deleted": ""}
+        return f"{SIGNS[item.change]}{name} {told[item.change]}".rstrip()
+    if item.kind == "function":
+        return f"{SIGNS[item.change]}{name}()"
+    prefix = "alias " if item.kind == "alias" else "export " if item.exported else ""
+    if item.change == "deleted":
+        return f"-{prefix}{name}"
+    if item.change == "changed" and old != new:
+        return f"~{prefix}{name} {old} -> {new}"
+    return f"{SIGNS[item.change]}{prefix}{name}={new}"
+
+
+def _value(value: str | None) -> str:
+    shown = plain(value or "", _VALUE)
+    return shown if shown or value is None else repr(value)[:_VALUE]
+
+
+def _place(place: str) -> str:
+    """The folder of an environment or a project rather than the one the package manager uses in it."""
+    for inner in ("/lib/python", "/lib64/python", "/node_modules"):
+        place = place.partition(inner)[0]
+    return plain(place, 120)
+
+
+def _cut(names: list[str], most: int) -> list[str]:
+    return names if len(names) <= most else [*names[: most - 1], f"… {len(names) - most + 1} more"]

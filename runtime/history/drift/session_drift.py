@@ -191,9 +191,9 @@ class Asking:
         return trail.points_by_id([self._point(row) for row in self._context.store.snapshots()])
 
     def _point(self, row: SnapshotRow) -> Point:
-        told = "base" in row.details
-        at = row.details.get("moment", {}).get("at", row.created_at.timestamp())
-        return Point(row.id, row.name, row.session_id, at, row.details.get("base") or None, told)
+        kept, at = row.details, row.details.moment.at
+        at = row.created_at.timestamp() if at is None else at
+        return Point(row.id, row.name, row.session_id, at, kept.base, kept.has_base)
 
     # All of it.
 

@@ -9,10 +9,10 @@ from typing import Any
 from holdfast.errors import ProtocolError
 from holdfast.runtime.history.drift.authors import Authors, Entry
 from holdfast.runtime.history.drift.holdings import (
+    HeldKernel,
+    HeldProcess,
+    HeldShell,
     Holdings,
-    Kernel,
-    Process,
-    Shell,
     Value,
     name_of,
     value_of,
@@ -61,7 +61,7 @@ def _restores(entries: Sequence[Entry], seq: int) -> list[float]:
     return found
 
 
-def _began_after(one: Process, seq: int, at: float, known: Authors) -> bool:
+def _began_after(one: HeldProcess, seq: int, at: float, known: Authors) -> bool:
     if one.role:
         return False
     if found := known.of(one.origin):
@@ -70,35 +70,37 @@ def _began_after(one: Process, seq: int, at: float, known: Authors) -> bool:
     return not one.origin and bool(one.started) and one.started > at
 
 
-def _exited(entry: Entry) -> Process | None:
+def _exited(entry: Entry) -> HeldProcess | None:
     pid, command, origin = entry.get("pid"), entry.get("command"), entry.get("origin")
     if not isinstance(pid, int) or not isinstance(command, str):
         return None
     ports = entry.get("ports")
     started = entry.get("started")
     id_ = origin.get("id") if isinstance(origin, dict) else entry.get("id")
-    return Process(
-        pid,
-        command,
-        float(started) if isinstance(started, int | float) else 0.0,
-        tuple(port for port in ports if isinstance(port, int)) if isinstance(ports, list) else (),
-        origin=id_ if isinstance(id_, str) else "",
+    return HeldProcess.of(
+        {
+            "pid": pid,
+            "command": command,
+            "started": started if isinstance(started, int | float) else 0.0,
+            "ports": [port for port in ports if isinstance(port, int)] if isinstance(ports, list) else [],
+            "origin": id_ if isinstance(id_, str) else "",
+        }
     )
 
 
-def _take_back(entry: Entry, shells: dict[str, Shell], kernels: dict[str, Kernel]) -> None:
+def _take_back(entry: Entry, shells: dict[str, HeldShell], kernels: dict[str, HeldKernel]) -> None:
     shell, kernel = entry.get("shell"), entry.get("kernel")
     if isinstance(shell, str) and shell in shells:
         held = shells[shell]
         cwd, umask = _old(entry, "cwd"), _old(entry, "umask")
-        shells[shell] = replace(
-            held,
-            cwd=cwd if isinstance(cwd, str) else held.cwd,
-            umask=umask if isinstance(umask, int) else held.umask,
-            variables=_before(held.variables, entry.get("variables")),
-            functions=_before(held.functions, entry.get("functions")),
-            aliases=_before(held.aliases, entry.get("aliases")),
-        )
+        before = {
+            "cwd": cwd if isinstance(cwd, str) else held.cwd,
+            "umask": umask if isinstance(umask, int) else held.umask,
+            "variables": _before(held.variables, entry.get("variables")),
+            "functions": _before(held.functions, entry.get("functions")),
+            "aliases": _before(held.aliases, entry.get("aliases")),
+        }
+        shells[shell] = held.model_copy(update=before)
     if isinstance(kernel, str) and kernel in kernels:
         mine = kernels[kernel]
         epoch = _old(entry, "epoch")
@@ -111,20 +113,22 @@ def _take_back(entry: Entry, shells: dict[str, Shell], kernels: dict[str, Kernel
                     names.pop(key, None)
                 else:
                     names[key] = name_of(old)
-        kernels[kernel] = replace(mine, names=names, epoch=epoch if isinstance(epoch, int) else mine.epoch)
+        epoch = epoch if isinstance(epoch, int) else mine.epoch
+        kernels[kernel] = mine.model_copy(update={"names": names, "epoch": epoch})
 
 
-def _take_back_ports(entry: Entry, processes: dict[int, Process]) -> None:
+def _take_back_ports(entry: Entry, processes: dict[int, HeldProcess]) -> None:
     if "ports" not in entry:
         return
     closed, opened = _pair(entry["ports"])
-    for ports, sign in ((opened, False), (closed, True)):
-        for port, pid in map(_pair, ports if isinstance(ports, list) else ()):
+    for told, sign in ((opened, False), (closed, True)):
+        for port, pid in map(_pair, told if isinstance(told, list) else ()):
             one = processes.get(pid) if isinstance(pid, int) else None
             if one is None or not isinstance(port, int):
                 continue
             rest = tuple(each for each in one.ports if each != port)
-            processes[one.pid] = replace(one, ports=tuple(sorted((*rest, port))) if sign else rest)
+            ports = tuple(sorted((*rest, port))) if sign else rest
+            processes[one.pid] = one.model_copy(update={"ports": ports})
 
 
 def _before(held: Mapping[str, Value], told: Any) -> dict[str, Value]:

@@ -127,7 +127,7 @@ class _Drawing:
         if isinstance(node, SessionRow):
             return f"{_STATES.get(node.state, '?')} {node.name}  {node.state}"
         form = self._form
-        mark = "✗" if node.state == "damaged" else "○" if isinstance(node.details.get("auto"), dict) else "●"
+        mark = "✗" if node.state == "damaged" else "○" if node.details.auto is not None else "●"
         facts = [node.kind, form.size(node.bytes), form.ago(node.created_at, form.now)]
         facts += ["pinned"] * node.pinned + [node.state] * (node.state != "ready")
         before = self._there.get(above or "")

@@ -83,17 +83,15 @@ def overview(context: Context) -> Lineage:
 
 def why(row: SnapshotRow) -> str:
     """Say why a snapshot was taken: the caller's reason, or that of the policy that took it. Pure."""
-    auto = row.details.get("auto")
-    if not isinstance(auto, dict):
+    auto = row.details.auto
+    if auto is None:
         return row.reason or ""
     what = str(auto.get("what", ""))
     return row.reason or _TRIGGERS.get(str(auto.get("trigger")), "automatic: {}").format(what)
 
 
 def _place(row: SnapshotRow) -> int | None:
-    moment = row.details.get("moment")
-    found = moment.get("journal_seq") if isinstance(moment, dict) else None
-    return found if isinstance(found, int) else None
+    return row.details.moment.journal_seq
 
 
 _TRIGGERS = {

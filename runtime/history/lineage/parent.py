@@ -20,5 +20,5 @@ def before(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str | None:
 
 def continues(session: SessionRow, snapshot: SnapshotRow) -> bool:
     """Check whether a session continues from one of its own: the state it went back from is not its past."""
-    same = int(snapshot.details.get("generation", 0)) == session.generation
+    same = snapshot.details.generation == session.generation
     return same and snapshot.session_id == session.id

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.engine import engine_faults
 from holdfast.engine.engine import Engine
 from holdfast.runtime.guest.layout import Layout
 from holdfast.runtime.guest.records.streamlog import SEGMENT_SIZE
@@ -95,12 +94,5 @@ class KeptRecording:
 
     def _copied(self, engine: Engine, container_id: str, source: Path, wanted: re.Pattern[str]) -> list[Path]:
         return sorted(
-            unpack_recording.files(_archive(engine, container_id, source), self._folder, wanted, MOST)
+            unpack_recording.files(engine.read_folder(container_id, str(source)), self._folder, wanted, MOST)
         )
-
-
-def _archive(engine: Engine, container_id: str, path: Path) -> Iterator[bytes]:
-    """Return a folder of a container, running or not, as a tar archive in pieces."""
-    with engine_faults.translated("read files of a container"):
-        stream, _ = engine.client.api.get_archive(container_id, str(path))
-        yield from stream

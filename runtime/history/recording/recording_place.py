@@ -75,8 +75,7 @@ def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> Place
             f"it is not in the history of session {row.name}",
             hint="`holdfast snapshots` shows the tree",
         )
-    moment = wanted.details.get("moment") or {}
-    offset = moment.get("offsets", {}).get(shell)
+    offset = wanted.details.moment.offsets.get(shell)
     if not isinstance(offset, int):
         raise InvalidArgument(
             f"cannot replay from snapshot {plain(wanted.label or wanted.id, 63)}: "

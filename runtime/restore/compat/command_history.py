@@ -58,8 +58,7 @@ def recorded(context: Context, snapshot: SnapshotRow) -> list[Recorded]:
     if kept.is_file() and not kept.is_symlink():
         with kept.open("rb") as stream:
             return parse(stream.read(MAX_FILE + 1))
-    moment = snapshot.details.get("moment")
-    last = int(moment["journal_seq"]) if isinstance(moment, dict) and "journal_seq" in moment else None
+    last = snapshot.details.moment.journal_seq
     entries = journal_query.read(context, journal_of(snapshot), journal_query.Filter())
     until = snapshot.created_at.timestamp()
     return of_entries(

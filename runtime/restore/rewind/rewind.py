@@ -8,10 +8,10 @@ of the old one (`switch_over`). If anything fails before, the old one continues 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from holdfast.base.interrupts import held
-from holdfast.engine import container_swap, networks
+from holdfast.engine import networks
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, SessionBusy, SnapshotDamaged
 from holdfast.runtime.egress import attempt_log, network_changes
 from holdfast.runtime.history.lineage import family
@@ -24,6 +24,7 @@ from holdfast.runtime.restore.rewind import switch_over
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.past_lives import journal_of
+from holdfast.runtime.store.row_details import OperationDetails, OperationKeys
 from holdfast.runtime.store.rows import OperationKind
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class _Rewinding:
         state = context.engine.inspect(session.container_id) if session.container_id else None
         self._live = state if state is not None and state.running and session.state == "running" else None
         self._deviations: list[str] = []
-        self._known: dict[str, Any] = {"snapshot": snapshot.id, "old": session.container_id}
+        self._known = OperationDetails.of(snapshot=snapshot.id, old=session.container_id)
 
     def run(self) -> Outcome:
         """Rewind, or change nothing."""
@@ -151,38 +152,38 @@ class _Rewinding:
         self._know(operation, aside=place.aside, addresses=list(addresses))
         return place
 
-    def _know(self, operation: OperationRow, **facts: Any) -> None:
+    def _know(self, operation: OperationRow, **facts: Unpack[OperationKeys]) -> None:
         """Record what is needed to finish or undo the rewind, even in another process."""
-        self._known |= facts
+        self._known = self._known.plus(**facts)
         self._context.store.operations.update(operation.id, details=self._known)
 
     def _hold(self, live: ContainerState) -> None:
         """Pause the session: it does nothing that could be lost from here on, and its address is free."""
         engine = self._context.engine
         with held():
-            container_swap.pause(engine, live.id)
+            engine.pause(live.id)
             networks.leave(engine, live.id)
 
     def _bring_up(self, restoring: Restoring, operation: OperationRow, row: SessionRow) -> str:
         try:
             return restoring.containers([row])[0]
         except EngineError as error:
-            why = networks.why_another(error) if self._known["addresses"] else None
+            why = networks.why_another(error) if self._known.addresses else None
             if why is None:
                 raise
         engine = self._context.engine
         for container in engine.containers(holdfast_operation=operation.id):
             engine.kill_remove(container)
-        wanted = ", ".join(self._known["addresses"])
+        wanted = ", ".join(self._known.addresses)
         self._deviations.append(f"its address changed: {wanted} {why}")
-        elsewhere = provision.Place(self._known["aside"])
+        elsewhere = provision.Place(self._known.aside)
         return Restoring(self._context, self._snapshot, operation, elsewhere).containers([row])[0]
 
     def _count(self, since: SnapshotRow) -> int:
         """Return how much was done in the session since its own snapshot; 0 for another session's."""
         context = self._context
         mirror(context.store, context.home, self._session.id)
-        position = since.details.get("moment", {}).get("journal_seq")
+        position = since.details.moment.journal_seq
         if position is None:
             return 0
         mine = journal_of(since) in (self._session.id, *self._ancestors())

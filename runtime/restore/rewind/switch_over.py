@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.engine import container_swap, networks
+from holdfast.engine import networks
 from holdfast.errors import EngineError, SnapshotDamaged
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.journal.mirror import mirror
@@ -35,24 +35,24 @@ def finish(context: Context, operation_id: str) -> bool:
     one; then the old container ends.
     """
     operation = next((row for row in context.store.operations.open() if row.id == operation_id), None)
-    session = None if operation is None else _session(context, operation)
+    session = None if operation is None else context.store.find_session(operation.session_id)
     if operation is None or session is None or not _may_finish(context, operation, session):
         return False
     store, engine, told = context.store, context.engine, operation.details
     run, aside, left = _folders(context, operation)
-    if session.container_id != told["proven"]:
-        snapshot = store.snapshot(told["snapshot"])
+    if session.container_id != told.proven:
+        snapshot = store.snapshot(told.snapshot)
         mirror(store, context.home, session.id)
         if aside.exists():
             if run.exists():
                 run.rename(left)
             aside.rename(run)
-        Lives(store.database).begin(session, snapshot, told["columns"])
-    if told["old"]:
-        engine.kill_remove(told["old"])
+        Lives(store.database).begin(session, snapshot, told.columns)
+    if told.old:
+        engine.kill_remove(told.old)
     shared_folder.remove(engine, context.home, left.name)
     with suppress(EngineError):  # its name only serves people
-        container_swap.rename(engine, told["proven"], provision.container_name(session.id))
+        engine.rename(told.proven or "", provision.container_name(session.id))
     store.operations.complete(operation.id)
     return True
 
@@ -68,8 +68,8 @@ def undo(context: Context, operation: OperationRow) -> OperationState | None:
 
 def _take_back(context: Context, operation: OperationRow) -> None:
     """Give the old container its name, folder and addresses back; the caller removes the new one."""
-    session, engine = _session(context, operation), context.engine
-    if session is None or "aside" not in operation.details:
+    session, engine = context.store.find_session(operation.session_id), context.engine
+    if session is None or not operation.details.aside:
         return
     for container in engine.containers(holdfast_operation=operation.id):
         engine.kill_remove(container)
@@ -78,9 +78,9 @@ def _take_back(context: Context, operation: OperationRow) -> None:
         shared_folder.remove(engine, context.home, run.name)
         left.rename(run)
     shared_folder.remove(engine, context.home, aside.name)
-    state = engine.inspect(operation.details["old"]) if operation.details["old"] else None
-    if state is not None and state.running and operation.details["addresses"]:
-        networks.join(engine, state.id, operation.details["addresses"])
+    state = engine.inspect(operation.details.old) if operation.details.old else None
+    if state is not None and state.running and operation.details.addresses:
+        networks.join(engine, state.id, operation.details.addresses)
         options = SessionOptions.parse(**session.options)
         Closing(engine, context.home, context.progress).renew(options, state.id)
 
@@ -97,7 +97,7 @@ def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:
 
 
 def _may_finish(context: Context, operation: OperationRow, session: SessionRow) -> bool:
-    proven = operation.details.get("proven")
+    proven = operation.details.proven
     if proven is None:
         return False
     if session.container_id == proven:
@@ -106,12 +106,8 @@ def _may_finish(context: Context, operation: OperationRow, session: SessionRow) 
     return state is not None and state.running
 
 
-def _session(context: Context, operation: OperationRow) -> SessionRow | None:
-    return next((row for row in context.store.sessions() if row.id == operation.session_id), None)
-
-
 def _folders(context: Context, operation: OperationRow) -> tuple[Path, Path, Path]:
     """Return the folders of the session as clients find it, of the new one, and of the old one put aside."""
     run = context.home.run / (operation.session_id or "")
-    aside = run.with_name(run.name + operation.details["aside"])
+    aside = run.with_name(run.name + operation.details.aside)
     return run, aside, aside.with_name(aside.name + ".old")

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import bounded, walk
 
 MAX_TEXT = 64 << 20
 """Characters of all those paths together."""

@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import bounded, mount_table, walk
 
 HERE = Path("/layers")
 
@@ -30,16 +29,14 @@ def layers(init_pid: int) -> Layers | None:
     there = os.environ.get("HOLDFAST_LAYERS", "")
     if not there:
         return None
-    return find(bounded.text(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT), there, HERE)
+    return find(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT), there, HERE)
 
 
-def find(mountinfo: str, there: str, here: Path) -> Layers | None:
+def find(mountinfo: bytes, there: str, here: Path) -> Layers | None:
     """Look for the overlay mounted at the root; folders below `there` are found below `here`."""
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, last = before.split(), after.split()
-        if len(fields) > 4 and fields[4] == "/" and len(last) > 2 and last[0] == "overlay":
-            return _parse(last[2], there, here)
+    for mount in mount_table.parse(mountinfo):
+        if mount.point == "/" and mount.kind == "overlay" and mount.options:
+            return _parse(mount.options, there, here)
     return None
 
 

@@ -10,7 +10,7 @@ import base64
 import hashlib
 from typing import Any
 
-from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.procfs.process_status import Status
 from holdfast.snapshots.checkpointer.record import Unreadable
 
 _MOST_FILTERS = 4096

@@ -11,7 +11,7 @@ import socket
 import stat
 from typing import Any
 
-from holdfast.snapshots.checkpointer.proc.net import TCP_STATES, UNIX_TYPES
+from holdfast.procfs.socket_tables import TCP_STATES, UNIX_TYPES
 from holdfast.snapshots.checkpointer.record import text
 from holdfast.snapshots.checkpointer.socket_entries import text_of
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from holdfast.snapshots.checkpointer.proc import links, net, walk
+from holdfast.procfs import descriptor_links, mount_table, process_stat, socket_tables, walk
 from holdfast.snapshots.checkpointer.record import credentials, labels, sharing
 from holdfast.snapshots.checkpointer.record.described import FLAGS
 from holdfast.snapshots.checkpointer.record.judged_limits import (
@@ -31,8 +31,6 @@ _RARE = {"UDP-Lite": "udplite", "UDPLITEv6": "udplite6"}
 _WITHOUT_TABLE = frozenset({"UNIX", "UNIX-STREAM", "NETLINK"})
 """Sockets that are in none of these, as the kernel calls them."""
 _PAGE = os.sysconf("SC_PAGESIZE")
-_FIRST_SLAVE, _LAST_SLAVE = 136, 143
-"""Major numbers of the slave ends of terminals (devices.txt of Linux), 256 of each."""
 _MASTER = os.makedev(5, 2)
 
 
@@ -59,8 +57,7 @@ class _Looking:
         self.labels = labels.Reader(init)
         self._namespaces = walk.namespaces_of(init)
         self._cgroups = walk.read(f"{init}/cgroup")
-        mountinfo = walk.read(f"{init}/mountinfo") or b""
-        self._mounts = {int(line.split(None, 1)[0]) for line in mountinfo.splitlines() if line[:1].isdigit()}
+        self._mounts = {mount.id for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}
         self._mappings = Mappings(partial(self._mounted, missing=False))
         self._inner: dict[int, int] = {}
         self._groups: dict[int, int] = {}
@@ -107,7 +104,7 @@ class _Looking:
         size = (walk.read(f"{pid}/statm") or b"0").split()
         found["memory"] = int(size[0]) * _PAGE
         for key, name in (("executable", "exe"), ("directory", "cwd"), ("root", "root")):
-            found[key] = links.parse(_link(f"/proc/{pid}/{name}")).name
+            found[key] = descriptor_links.parse(_link(f"/proc/{pid}/{name}")).name
         found["outside"] = self._outside(pid)
         found["foreign"] = [
             f"{name} ({found[key]})"
@@ -125,7 +122,7 @@ class _Looking:
         # To list one of these takes the kernel 5 ms, whatever is in it: most sessions use none.
         ordinary = _TABLES if self._protocols - _WITHOUT_TABLE - set(_RARE) else ()
         for protocol in (*ordinary, *(_RARE[name] for name in sorted(self._protocols & set(_RARE)))):
-            for one in net.internet(walk.read(f"{self._init}/net/{protocol}") or b"", protocol):
+            for one in socket_tables.internet(walk.read(f"{self._init}/net/{protocol}") or b"", protocol):
                 table[one.inode] = {
                     "kind": one.protocol,
                     "state": one.state,
@@ -134,9 +131,9 @@ class _Looking:
                     "remote": one.remote if one.remote_port else "",
                     "remote_port": one.remote_port,
                 }
-        for each in net.unix(walk.read(f"{self._init}/net/unix") or b""):
+        for each in socket_tables.unix(walk.read(f"{self._init}/net/unix") or b""):
             state = each.state if each.state == "listening" else ""
-            table[each.inode] = {"kind": f"unix {each.kind}", "state": state, "local": each.path}
+            table[each.inode] = {"kind": each.protocol, "state": state, "local": each.local}
         used: dict[int, dict[str, Any]] = {}
         for process in sorted(processes, key=lambda one: int(one["pid"])):
             for one in process["descriptors"]:
@@ -200,13 +197,12 @@ class _Looking:
             one["kind"] = "file"
             return
         form = stat.S_IFMT(state.st_mode)
-        major = os.major(state.st_rdev)
+        index = process_stat.pseudo_terminal(os.major(state.st_rdev), os.minor(state.st_rdev))
         if form == stat.S_IFIFO:
             one["kind"], one["what"], one["key"] = "fifo", "", (state.st_dev, state.st_ino)
         elif form == stat.S_IFCHR and state.st_rdev == _MASTER:
             one["kind"], one["what"] = "terminal", f"master {info.value('tty-index') or '?'}"
-        elif form == stat.S_IFCHR and _FIRST_SLAVE <= major <= _LAST_SLAVE:
-            index = (major - _FIRST_SLAVE) * 256 + os.minor(state.st_rdev)
+        elif form == stat.S_IFCHR and index is not None:
             one["kind"], one["what"] = "terminal", f"slave {index}"
             if index not in self._terminals and not info.flags & os.O_PATH:
                 self._modes(index, pid, fd)
@@ -242,13 +238,12 @@ class _Looking:
 
     def _leads(self, found: dict[str, Any], pid: int) -> None:
         """Note the terminal that a session's leader has, with its foreground group (proc_pid_stat(5))."""
-        words = (walk.read(f"{pid}/stat") or b"").rpartition(b")")[2].split()
+        words = process_stat.fields(walk.read(f"{pid}/stat") or b"")
         if found["sid"] != found["pid"] or len(words) < 6:
             return
-        number, group = int(words[4]), int(words[5])
-        major, minor = (number >> 8) & 0xFFF, (number & 0xFF) | ((number >> 12) & 0xFFF00)
-        if _FIRST_SLAVE <= major <= _LAST_SLAVE:
-            self._leaders.append(((major - _FIRST_SLAVE) * 256 + minor, found["pid"], group))
+        index = process_stat.pseudo_terminal(*process_stat.device(int(words[4])))
+        if index is not None:
+            self._leaders.append((index, found["pid"], int(words[5])))
 
     def _outside(self, pid: int) -> list[str]:
         mine = walk.namespaces_of(pid)

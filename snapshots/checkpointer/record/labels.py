@@ -7,7 +7,7 @@ nothing (`snapshots/snapshot_policy.py` does), and of images and namespaces know
 
 from __future__ import annotations
 
-from holdfast.snapshots.checkpointer.proc import walk
+from holdfast.procfs import walk
 
 APPARMOR = "apparmor/current"
 SOURCES = (APPARMOR, "smack/current", "current")

@@ -12,8 +12,7 @@ import platform
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from holdfast.snapshots.checkpointer import bounded
-from holdfast.snapshots.checkpointer.proc import maps, walk
+from holdfast.procfs import bounded, memory_maps, walk
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_MAPPED
 
 MOST_TOLD = 20
@@ -36,7 +35,7 @@ class Mappings:
         """What a process has mapped that is not the session's, in words."""
         found: list[str] = []
         try:
-            for one in (each for lines in walk.maps(pid) for each in maps.parse(lines)):
+            for one in (each for lines in walk.maps(pid) for each in memory_maps.parse(lines)):
                 if one.inode and not self._known(pid, one):
                     found.append(f"memory ({one.path[:200]})")
                     if len(found) >= MOST_TOLD:
@@ -45,7 +44,7 @@ class Mappings:
             found.append("memory (of more files than can be judged)")
         return found
 
-    def _known(self, pid: int, one: maps.Mapping) -> bool:
+    def _known(self, pid: int, one: memory_maps.Mapping) -> bool:
         key = (one.major, one.minor, one.inode)
         if key not in self._judged:
             if len(self._judged) >= MAX_MAPPED:
@@ -53,7 +52,7 @@ class Mappings:
             self._judged[key] = self._is_ours(pid, one)
         return self._judged[key]
 
-    def _is_ours(self, pid: int, one: maps.Mapping) -> bool:
+    def _is_ours(self, pid: int, one: memory_maps.Mapping) -> bool:
         # Memory without a file: memfds, System V segments, memory that processes share. No path leads to it.
         if (one.major, one.minor) in self._kernel:
             return True
@@ -84,7 +83,7 @@ def _device_of_rings() -> Iterator[tuple[int, int]]:
     ring = ctypes.c_ulong(0)
     if number is None or ctypes.CDLL(None).syscall(number, 1, ctypes.byref(ring)) != 0:
         return
-    for one in maps.parse(walk.read("self/maps") or b""):
+    for one in memory_maps.parse(walk.read("self/maps") or b""):
         if one.start == ring.value:
             yield one.major, one.minor
     ctypes.CDLL(None).syscall(number + 1, ring)  # io_destroy(2) is the next one on both

@@ -1,5 +1,5 @@
-"""Tells before a capture what of a session survives it, what a copy finds reset, and what makes it fail.
+"""A survey before a capture: what of a session survives it, is reset in a copy, or makes the capture fail.
 
-`look` reads a tree from outside, the `judge_*` modules classify what it saw, `catalogue` has the words.
-Nothing is stopped or traced for it, and nothing in the session can notice.
+`look` reads a tree from outside, the `judge_*` modules classify it, `catalogue` has the words. Nothing is
+stopped or traced, and nothing in the session can notice.
 """

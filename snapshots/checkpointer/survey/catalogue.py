@@ -31,14 +31,14 @@ _STOP = "close it or end the process"
 
 CATALOGUE: dict[str, Kind] = {
     # Processes.
-    "process": Kind(SURVIVES, "process", "goes on where it was, with memory, threads, timers and signals"),
-    "zombie": Kind(SURVIVES, "ended process that nobody collected"),
+    "process": Kind(SURVIVES, "process", "continues where it was, with memory, threads, timers and signals"),
+    "zombie": Kind(SURVIVES, "ended process not yet collected"),
     "stopped": Kind(SURVIVES, "stopped process", "stays stopped"),
     "other_user": Kind(SURVIVES, "process with ids of several users", "keeps all of them"),
     "outside": Kind(
         BLOCKS,
-        "process outside of the session's tree",
-        "is in the session's container but not in its tree, so that it would run while all else is frozen; "
+        "process outside the session's tree",
+        "is in the session's container but not in its tree, so it would run while everything else is frozen; "
         "`docker exec` on the host starts such processes",
         "end it, or start it with `holdfast exec`",
         passing=True,
@@ -64,14 +64,14 @@ CATALOGUE: dict[str, Kind] = {
     "label": Kind(
         BLOCKS,
         "process with a security label of its own",
-        "has another AppArmor or SELinux label than the session's first process, which a copy is not given",
+        "has another AppArmor or SELinux label than the session's first process, which a copy does not get",
         "end it, or start it without changing its profile",
     ),
     "adopted": Kind(
         BLOCKS,
         "process adopted out of its session",
-        "belongs to a session whose leader is not above it, and was adopted in a way that a copy cannot "
-        "repeat (by a subreaper, such as `tini -s`)",
+        "belongs to a session whose leader is not above it, and was adopted in a way a copy cannot repeat "
+        "(by a subreaper, such as `tini -s`)",
         "end it, or start it below a process that does not adopt (PR_SET_CHILD_SUBREAPER, prctl(2))",
         passing=True,
     ),
@@ -84,7 +84,7 @@ CATALOGUE: dict[str, Kind] = {
     "trap": Kind(
         BLOCKS,
         "process with a debugger's signal",
-        "has a SIGTRAP that it did not take yet, as processes of a debugger have",
+        "has a pending SIGTRAP, as processes of a debugger have",
         "detach or quit the debugger, or end the process",
     ),
     "supervisor": Kind(
@@ -95,7 +95,7 @@ CATALOGUE: dict[str, Kind] = {
     "headless": Kind(
         BLOCKS,
         "process whose main thread has ended",
-        "goes on in other threads after its first one ended",
+        "continues in other threads after its first one ended",
         "let it end, or end it",
     ),
     # Files.
@@ -128,7 +128,7 @@ CATALOGUE: dict[str, Kind] = {
     "nowhere": Kind(
         BLOCKS,
         "file of a file system that is not mounted here",
-        "has a file of a file system open that is not mounted here (message queue, memory of huge pages)",
+        "has a file open on a file system that is not mounted here (message queue, memory of huge pages)",
         _STOP,
     ),
     "engine_file": Kind(
@@ -143,21 +143,21 @@ CATALOGUE: dict[str, Kind] = {
         "has a socket file or terminal open by name only (O_PATH), so that it cannot be asked for its state",
         _STOP,
     ),
-    "lock": Kind(SURVIVES, "file lock", "holds it in the copy, too, on the copy's file"),
-    "proc_file": Kind(SURVIVES, "file of /proc", "has it opened anew"),
+    "lock": Kind(SURVIVES, "file lock", "also holds it in the copy, on the copy's file"),
+    "proc_file": Kind(SURVIVES, "file of /proc", "has it opened again"),
     "proc_file_gone": Kind(
         BLOCKS,
         "file of /proc of a thread",
-        "has a file of /proc open that tells of a single thread, which a copy cannot open again",
+        "has a file of /proc open that describes a single thread, which a copy cannot open again",
         _STOP,
     ),
     "proc_file_inside": Kind(
         BLOCKS,
         "file of /proc that leads into a process",
-        "has a file of /proc open that is memory or can be written to, which a copy is not given",
+        "has a file of /proc open that is memory or writable, which a copy does not get",
         _STOP,
     ),
-    "namespace": Kind(SURVIVES, "namespace held open", "has that of the copy"),
+    "namespace": Kind(SURVIVES, "namespace held open", "has the copy's own"),
     # What is held by a descriptor and has no name.
     "pipe": Kind(SURVIVES, "pipe", "has what was written to it"),
     "fifo": Kind(SURVIVES, "named pipe", "has what was written to it"),
@@ -167,15 +167,15 @@ CATALOGUE: dict[str, Kind] = {
     "watch": Kind(SURVIVES, "file watcher (inotify, fanotify)"),
     "watch_unread": Kind(
         RESET,
-        "file watcher with events not read yet",
-        "keeps them here; a copy is told in their place that events were lost (IN_Q_OVERFLOW)",
-        "nothing, if the program looks at everything again then; else try again when it has read them",
+        "file watcher with unread events",
+        "keeps them here; a copy reads instead that events were lost (IN_Q_OVERFLOW)",
+        "nothing, if the program then examines everything again; otherwise try again when it has read them",
     ),
     "watch_deleted": Kind(
         RESET,
         "file watcher of a deleted file",
-        "watches it on here; a copy is told that this watch has ended (IN_IGNORED)",
-        "nothing, if the program looks for the file by its name then",
+        "keeps watching it here; a copy reads that this watch has ended (IN_IGNORED)",
+        "nothing, if the program then looks for the file by its name",
     ),
     "poll_lost": Kind(
         BLOCKS,
@@ -220,48 +220,48 @@ CATALOGUE: dict[str, Kind] = {
     # Sockets.
     "listener": Kind(SURVIVES, "listening socket", "listens at the copy's own address"),
     "loopback": Kind(
-        SURVIVES, "connection within the session", "goes on with it, and with what is on its way"
+        SURVIVES, "connection within the session", "continues with it, and with its data in flight"
     ),
     "connection_outside": Kind(
         RESET,
         "TCP connection to outside",
         "keeps it here; in a copy it is closed",
-        "nothing, if the program connects again by itself",
+        "nothing, if the program reconnects automatically",
     ),
     "connection_waiting": Kind(
         RESET,
-        "TCP connection nobody accepted yet",
+        "TCP connection not accepted yet",
         "keeps it here; in a copy it is closed",
-        "nothing, if the program connects again by itself",
+        "nothing, if the program reconnects automatically",
     ),
     "connectionless": Kind(
-        SURVIVES, "UDP, raw or unconnected socket", "has it in a copy, without what it did not read yet"
+        SURVIVES, "UDP, raw or unconnected socket", "has it in a copy, without unread data"
     ),
-    "unix": Kind(SURVIVES, "unix socket", "goes on with it, and with what is on its way"),
+    "unix": Kind(SURVIVES, "unix socket", "continues with it, and with its data in flight"),
     "unix_unread": Kind(
         SURVIVES,
-        "unix socket with datagrams that were not read yet",
-        "reads them in a copy, too, but is not told who sent them",
+        "unix socket with unread datagrams",
+        "reads them in a copy, but without their sender",
         "let it read them first, if it answers to the address they came from",
     ),
     "unix_outside": Kind(
         BLOCKS,
         "unix socket to outside",
-        "holds a unix socket whose other end is outside of the session",
-        "close that connection (for one, of a mounted socket), then try again",
+        "holds a unix socket whose other end is outside the session",
+        "close that connection (of a mounted socket, for example), then try again",
     ),
     "unix_waiting": Kind(
         BLOCKS,
-        "unix connection nobody accepted yet",
+        "unix connection not accepted yet",
         "has a unix connection that carries data, or was closed, before it was accepted",
-        "try again when the server has accepted it, or end one of both",
+        "try again when the server has accepted it, or end one of the two",
         passing=True,
     ),
     "netlink": Kind(SURVIVES, "netlink socket"),
     "netlink_unread": Kind(
         BLOCKS,
         "netlink socket with unread messages",
-        "has messages of the kernel that it did not read yet",
+        "has unread messages of the kernel",
         "try again, or end the process",
         passing=True,
     ),

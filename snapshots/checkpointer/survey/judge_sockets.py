@@ -1,8 +1,9 @@
-"""What becomes of sockets. Pure."""
+"""The fate of sockets in a capture. Pure."""
 
 from __future__ import annotations
 
-from holdfast.snapshots.checkpointer.survey.seen import Descriptor, Socket, World
+from holdfast.procfs.socket_tables import Socket
+from holdfast.snapshots.checkpointer.survey.seen import Descriptor, World
 
 # As the kernel calls protocols, see /proc/net/protocols.
 _UNLISTED = {
@@ -24,7 +25,7 @@ _UNLISTED = {
 
 
 def socket(world: World, one: Descriptor) -> tuple[str, str]:
-    """The kind a socket is of, and what it is in words."""
+    """Return the kind of a socket, and its description."""
     found = world.network.sockets.get(one.link.inode)
     if one.link.inode in world.network.unread:
         return "netlink_unread", "netlink socket"
@@ -36,23 +37,23 @@ def socket(world: World, one: Descriptor) -> tuple[str, str]:
     if found.protocol.startswith("unix"):
         return _unix(world, found)
     if found.state == "listening":
-        return "listener", f"{found.protocol} {found.local}, listening"
-    if found.protocol.startswith("tcp") and found.remote:
+        return "listener", f"{found.protocol} {found.local_end}, listening"
+    if found.protocol.startswith("tcp") and found.remote_end:
         return _connection(world, found)
-    return "connectionless", f"{found.protocol} {found.local}".strip()
+    return "connectionless", f"{found.protocol} {found.local_end}".strip()
 
 
 def _connection(world: World, found: Socket) -> tuple[str, str]:
-    what = f"{found.protocol} {found.local} -> {found.remote}"
-    if (found.remote, found.local) not in world.network.ends:
+    what = f"{found.protocol} {found.local_end} -> {found.remote_end}"
+    if (found.remote_end, found.local_end) not in world.network.ends:
         return "connection_outside", what
-    if (found.remote, found.local) in world.network.unaccepted:
+    if (found.remote_end, found.local_end) in world.network.unaccepted:
         return "connection_waiting", what
     return "loopback", what
 
 
 def _unix(world: World, found: Socket) -> tuple[str, str]:
-    what = f"{found.protocol} {found.local}".strip()
+    what = f"{found.protocol} {found.local_end}".strip()
     if found.state == "listening":
         return ("unix_waiting", what) if _closed_early(found) else ("listener", what)
     if found.peer:
@@ -62,23 +63,23 @@ def _unix(world: World, found: Socket) -> tuple[str, str]:
         on_its_way = known and world.network.in_flight
         if found.peer in world.network.held or on_its_way:
             return "unix", what
-        name = other.local if other is not None else ""
+        name = other.local_end if other is not None else ""
         return "unix_outside", f"{what} -> {name or 'outside'}"
     if found.protocol == "unix datagram" or found.state != "established":
-        return ("unix_unread" if found.received and found.local else "unix"), what
+        return ("unix_unread" if found.receive_queue and found.local_end else "unix"), what
     return _without_peer(world, found, what)
 
 
 def _closed_early(found: Socket) -> bool:
-    """A connection that was closed before it was accepted has no number any more."""
+    """Check for a connection that was closed before it was accepted: it has no number any more."""
     return 0 in found.waiting
 
 
 def _without_peer(world: World, found: Socket, what: str) -> tuple[str, str]:
-    """A connection whose other end has no number: not accepted yet, closed, or of another namespace."""
+    """Judge a connection whose other end has no number: not accepted yet, closed, or of another namespace."""
     listener = next((one for one in world.network.listeners if found.inode in one.waiting), None)
     if listener is None:
         return ("unix_outside", f"{what} -> outside") if not found.closed else ("unix", what)
-    if found.sent:
-        return "unix_waiting", f"{what} -> {listener.local}"
+    if found.send_queue:
+        return "unix_waiting", f"{what} -> {listener.local_end}"
     return "unix", what

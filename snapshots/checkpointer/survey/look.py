@@ -1,7 +1,7 @@
-"""Looks at a session from the host's /proc. Thin: what is read here is judged elsewhere.
+"""A survey of a session through the host's /proc. Thin: it is judged elsewhere.
 
-Nothing is stopped or traced. A process that ends meanwhile is left out. What costs is asked only where the
-answer matters: fdinfo of files and of what is watched, stat of what has a path.
+Nothing is stopped or traced. A process that ends meanwhile is left out. Costly facts are read only where they
+matter: fdinfo of files and of watched descriptors, stat of what has a path.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import bounded, pidfd_files
-from holdfast.snapshots.checkpointer.proc import maps, mounts, net, walk
-from holdfast.snapshots.checkpointer.proc.links import Link
-from holdfast.snapshots.checkpointer.proc.mounts import Mount
-from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.procfs import bounded, memory_maps, mount_table, process_stat, socket_tables, walk
+from holdfast.procfs.descriptor_links import Link
+from holdfast.procfs.mount_table import Mount
+from holdfast.procfs.process_status import Status
+from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_DESCRIPTORS
 from holdfast.snapshots.checkpointer.survey import diag
@@ -33,7 +33,7 @@ from holdfast.snapshots.checkpointer.survey.seen import (
 )
 
 ENGINE_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
-"""Mounted by the engine into every container, each time another file."""
+"""Mounted by the engine into every container, another file each time."""
 ENGINE_FOLDERS = ("/proc/", "/sys/", "/dev/")
 MAX_OUTSIDE = 100
 MAX_TOTAL = 50_000
@@ -41,11 +41,11 @@ MAX_TOTAL = 50_000
 MAX_MAPPED = 500
 STUCK_LOOKS, STUCK_PAUSE = 10, 0.02
 PATIENCE = 2.0
-"""Seconds for who cannot be interrupted, of all processes together; the others are let pass."""
-# What may never answer when it is asked for a file.
+"""Seconds to find uninterruptible tasks in, of all processes together; those beyond are let pass."""
+# File systems that may never answer.
 _SLOW = frozenset({"fuse", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph"})
 _SYS_ADMIN = 1 << 21  # CAP_SYS_ADMIN, see capabilities(7)
-# Nothing is to be known of these but that they are there.
+# There is nothing to know of these but that they exist.
 _PLAIN = frozenset({"eventfd", "signalfd", "timerfd"})
 _KINDS = (
     (stat.S_ISREG, "file"),
@@ -59,20 +59,20 @@ _KINDS = (
 
 
 def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, ...]) -> World:
-    """The session below `root`, whose container has the processes `container` and the first one `init`.
+    """Return the session below `root`; its container has the processes `container` and the first one `init`.
 
-    `mounted` are the places in it where folders of the host are mounted.
+    `mounted` are the mount points in it of folders of the host.
     """
     tree = walk.tree(root)
     places = _places(init, mounted)
     top = walk.status_of(root)
     depth = len(top.inner_pids) if top is not None else 0
-    # Who lacks this for good, as its parents do, is in other namespaces only below another user namespace.
+    # A task that lacks this for good, as its parents do, is in other namespaces only below another user one.
     confined = top is not None and not top.capabilities.bounding & _SYS_ADMIN
     namespaces = walk.namespaces_of(root)
     space = namespaces.get("user", 0) if confined else 0
     counted = _counted(tree.pids)
-    # To look at each costs far more, and with too many of them nothing else matters.
+    # To read each costs far more, and with too many of them nothing else matters.
     most = MAX_TOTAL if sum(counted.values()) <= MAX_DESCRIPTORS else 0
     looker = _Looker(places.mounts, depth, space, labels.Reader(init), most)
     processes = tuple(found for pid in tree.pids if (found := looker.process(pid)) is not None)
@@ -91,7 +91,7 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
 
 
 def _counted(pids: tuple[int, ...]) -> dict[int, int]:
-    """How many descriptors each process has, until there are more than are judged."""
+    """Count the descriptors of each process, until there are more than are judged."""
     found: dict[int, int] = {}
     room = MAX_DESCRIPTORS + 1
     for pid in pids:
@@ -103,7 +103,7 @@ def _counted(pids: tuple[int, ...]) -> dict[int, int]:
 
 
 def _places(init: int, mounted: tuple[str, ...]) -> Places:
-    table = {mount.id: mount for mount in mounts.parse(walk.read(f"{init}/mountinfo") or b"")}
+    table = {mount.id: mount for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}
     known = (*ENGINE_FILES, "/", *mounted)
     return Places(
         mounts=table,
@@ -124,13 +124,13 @@ def _network(root: int, processes: tuple[Process, ...], outside: tuple[int, ...]
     known = {one.inode for one in sockets}
     held = {found.link.inode for one in processes for found in one.descriptors if found.link.kind == "socket"}
     peers = {one.peer for one in sockets if one.inode in held} - held
-    connected = [one for one in sockets if one.remote and one.protocol.startswith("tcp")]
+    connected = [one for one in sockets if one.remote_end and one.protocol.startswith("tcp")]
     return Network(
         sockets={one.inode: one for one in sockets if one.inode},
         held=frozenset(held),
         outside=frozenset(_sockets_of(outside)),
-        ends=frozenset((one.local, one.remote) for one in connected),
-        unaccepted=frozenset((one.local, one.remote) for one in connected if not one.inode),
+        ends=frozenset((one.local_end, one.remote_end) for one in connected),
+        unaccepted=frozenset((one.local_end, one.remote_end) for one in connected if not one.inode),
         listeners=tuple(one for one in sockets if one.waiting),
         in_flight=bool(peers & known) and _in_flight(processes),
         unread=_unread(root, processes),
@@ -138,7 +138,7 @@ def _network(root: int, processes: tuple[Process, ...], outside: tuple[int, ...]
 
 
 def _in_flight(processes: tuple[Process, ...]) -> bool:
-    """Whether descriptors that were sent over a unix socket wait to be taken."""
+    """Check whether descriptors that were sent over a unix socket wait to be received."""
     for process in processes:
         for one in process.descriptors:
             if one.family.startswith("UNIX"):
@@ -152,7 +152,7 @@ def _unread(root: int, processes: tuple[Process, ...]) -> frozenset[int]:
     if not any(one.family == "NETLINK" for process in processes for one in process.descriptors):
         return frozenset()
     table = walk.read(f"{root}/net/netlink") or b""
-    return frozenset(inode for inode, waiting in net.netlink(table) if waiting)
+    return frozenset(inode for inode, waiting in socket_tables.netlink(table) if waiting)
 
 
 def _sockets_of(pids: tuple[int, ...]) -> Iterator[int]:
@@ -171,14 +171,14 @@ def _brief(pid: int, depth: int) -> Process | None:
 
 
 class _Looker:
-    """Looks at one process after the other, with a bound on all of them."""
+    """A reader of one process after the other, with a bound on all of them."""
 
     def __init__(
         self, table: Mapping[int, Mount], depth: int, confined: int, reader: labels.Reader, most: int
     ) -> None:
-        """`confined`: the user namespace below which nobody can make others; 0: it is not so.
+        """Read at most `most` descriptors.
 
-        At most `most` descriptors are looked at.
+        `confined` is the user namespace below which no one can make others; 0: there is no such confinement.
         """
         self._most = most
         self._labels = reader
@@ -218,7 +218,7 @@ class _Looker:
         return next((label for label in threads if label and label != self._labels.first), "")
 
     def _stuck(self, pid: int, threads: int, state: str) -> int:
-        """As the function of that name, as long as there is time for it."""
+        """Do as the function of that name, as long as there is time for it."""
         if self._patience <= 0:
             return 0
         began = time.monotonic()
@@ -266,7 +266,7 @@ def _unread_events(pid: int, number: int) -> int:
 
 
 def _ended(pid: int, inner: int, status: Status) -> Process | None:
-    """A zombie. One that has threads yet may only be about to end."""
+    """Return a zombie. One that still has threads may only be about to end."""
     for _ in range(STUCK_LOOKS):
         if status.threads <= 1:
             break
@@ -288,15 +288,15 @@ def _file(found: os.stat_result | None) -> File | None:
 
 
 def _memory(pid: int) -> Iterator[Mapped]:
-    # More than this is only named here: what is restored is judged to its end.
+    # Here the rest goes unnamed: a restore judges all of it.
     with suppress(bounded.TooLong):
-        notable = (found for lines in walk.maps(pid) for found in maps.notable(lines))
+        notable = (found for lines in walk.maps(pid) for found in memory_maps.notable(lines))
         for found in islice(notable, MAX_MAPPED):
             yield Mapped(found, _mapped_bytes(pid, found) if found.deleted and found.inode else 0)
 
 
-def _mapped_bytes(pid: int, found: maps.Mapping) -> int:
-    """Bytes on disk of a deleted file that is mapped, if no name is left of it."""
+def _mapped_bytes(pid: int, found: memory_maps.Mapping) -> int:
+    """Return the bytes on disk of a deleted file that is mapped, if no name is left of it."""
     if found.path.startswith(("/memfd:", "/SYSV", "/dev/zero", "/dev/shm/")):  # noqa: S108
         return 0
     try:
@@ -307,9 +307,9 @@ def _mapped_bytes(pid: int, found: maps.Mapping) -> int:
 
 
 def _stuck(pid: int, threads: int, state: str) -> int:
-    """The inner id of a thread that stays in an uninterruptible sleep, which CRIU would wait for; 0: none.
+    """Return the inner id of a thread that stays in an uninterruptible sleep, which CRIU awaits; 0: none.
 
-    Who reads from a disk is in one for moments: only one that has not run meanwhile counts.
+    A thread that reads from a disk is in one briefly: only one that has not run meanwhile counts.
     """
     candidates = [pid] if threads == 1 else walk.threads(pid)
     if threads == 1 and state != "D":
@@ -327,11 +327,11 @@ def _stuck(pid: int, threads: int, state: str) -> int:
 
 
 def _asleep(pid: int, threads: list[int]) -> dict[int, bytes]:
-    """Threads that cannot be interrupted, and how often each has run."""
+    """Return the threads that cannot be interrupted, with how often each has run."""
     found: dict[int, bytes] = {}
     for thread in threads:
         told = walk.read(f"{pid}/task/{thread}/stat", 4096)
-        if told is None or told.rpartition(b")")[2][1:2] != b"D":
+        if told is None or process_stat.fields(told)[:1] != [b"D"]:
             continue
         status = walk.read(f"{pid}/task/{thread}/status") or b""
         found[thread] = status[status.find(b"voluntary_ctxt_switches") :]
@@ -339,7 +339,7 @@ def _asleep(pid: int, threads: list[int]) -> dict[int, bytes]:
 
 
 def _memory_device() -> int:
-    """The file system of ordinary memfds, which those of huge pages are not on."""
+    """Return the device of ordinary memfds, which those of huge pages are not on."""
     descriptor = os.memfd_create("device", os.MFD_CLOEXEC)
     try:
         return os.fstat(descriptor).st_dev

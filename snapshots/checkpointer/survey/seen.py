@@ -1,20 +1,21 @@
-"""What a look at a session saw, before it is judged. Values only."""
+"""The result of a survey of a session, before it is judged. Values only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.snapshots.checkpointer.proc.fdinfo import FdInfo
-from holdfast.snapshots.checkpointer.proc.links import Link
-from holdfast.snapshots.checkpointer.proc.maps import Mapping as Memory
-from holdfast.snapshots.checkpointer.proc.mounts import Mount
-from holdfast.snapshots.checkpointer.proc.status import Status
+from holdfast.procfs.descriptor_info import FdInfo
+from holdfast.procfs.descriptor_links import Link
+from holdfast.procfs.memory_maps import Mapping as Memory
+from holdfast.procfs.mount_table import Mount
+from holdfast.procfs.process_status import Status
+from holdfast.procfs.socket_tables import Socket
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What stat(2) says; `device` is of the file system, `node` major and minor of a device file."""
+    """A file's state (stat(2)); `device` is of the file system, `node` major and minor of a device file."""
 
     kind: str
     device: int
@@ -28,8 +29,8 @@ class File:
 class Descriptor:
     """One open descriptor. `info` and `file` only where they matter; `family` of sockets.
 
-    `by_name`: it only names a device (O_PATH); of other files `info` says so. `unread`: bytes of events that
-    wait in an inotify.
+    `by_name`: it only names a device (O_PATH); of other files `info` has that. `unread`: bytes of events
+    in an inotify that were not read.
     """
 
     number: int
@@ -54,7 +55,7 @@ class Process:
     """One process. `pid` is the host's number, `inner` the session's, also of one in a namespace below it.
 
     `stuck` is the inner id of a thread that nothing can stop; 0: none. `label` is the security label of a
-    thread that has another one than the container's first process; empty: all have that.
+    thread whose label differs from that of the container's first process; empty: none differs.
     """
 
     pid: int
@@ -69,32 +70,11 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Socket:
-    """A socket of the session's network namespace.
-
-    `peer`: of a unix socket the inode of the other end, 0: none or not accepted yet. `waiting` are the inodes
-    of connections a listener did not accept yet; 0 for one whose other end is closed. `closed`: shut down in
-    both directions.
-    """
-
-    protocol: str
-    state: str
-    local: str = ""
-    remote: str = ""
-    inode: int = 0
-    peer: int = 0
-    received: int = 0
-    sent: int = 0
-    waiting: tuple[int, ...] = ()
-    closed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Places:
-    """What the mounts of a session are. Device numbers are as stat(2) has them.
+    """The mounts of a session. Device numbers are as stat(2) has them.
 
     `mounts` are all by their id, `inner` those that were made inside, `host` folders that a person mounted.
-    `engine_files` are device and inode of files that the engine makes anew for each container, `proc` the
+    `engine_files` are device and inode of files that the engine makes for each container, `proc` the
     devices of /proc, `memory` that of ordinary memfds.
     """
 
@@ -113,7 +93,7 @@ class Network:
     `sockets` by inode, `held` those that descriptors of the tree lead to, `outside` those of other processes.
     `ends` are local and remote address of each TCP connection, `unaccepted` of those that only a
     listener holds; `listeners` the unix sockets that listen. `in_flight`: descriptors are on their way
-    through unix sockets of the tree, where nobody can see them. `unread` are netlink sockets with messages.
+    through unix sockets of the tree, out of sight. `unread` are netlink sockets with messages.
     """
 
     sockets: Mapping[int, Socket]
@@ -131,8 +111,8 @@ class World:
     """A session at one moment. Pids are the host's; processes come parents first, the supervisor foremost.
 
     `outside` are processes of the container that are not of the tree; `pids` the inner pid of each process of
-    the tree by the host's. `whole` is false if there was more than is looked at. `open` counts descriptors by
-    the host's pid, also those that were not looked at, until there are more than are judged.
+    the tree by the host's. `whole` is false if there was more than is read. `open` counts descriptors by the
+    host's pid, including those that were not read, until there are more than are judged.
     """
 
     processes: tuple[Process, ...]

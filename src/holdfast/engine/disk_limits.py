@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.procfs import mount_table
+
 DEFAULT = 32 << 30
 """Bytes, where nothing else was chosen and the engine can."""
 LEAST = 64 << 20
@@ -17,7 +19,7 @@ LEAST = 64 << 20
 _OWN_QUOTAS = ("btrfs", "zfs")
 
 
-def fault(info: Mapping[str, Any], mountinfo: str) -> str:
+def fault(info: Mapping[str, Any], mountinfo: bytes) -> str:
     """Why an engine cannot limit it; empty if it can.
 
     Args:
@@ -35,15 +37,11 @@ def fault(info: Mapping[str, Any], mountinfo: str) -> str:
     return "" if options & {"pquota", "prjquota"} else "its xfs is not mounted with `pquota`"
 
 
-def _options(mountinfo: str, folder: str) -> set[str]:
+def _options(mountinfo: bytes, folder: str) -> set[str]:
     """The options of the file system that holds a folder: of the longest mount point that leads to it."""
     found: tuple[int, set[str]] = (-1, set())
-    for line in mountinfo.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, rest = before.split(), after.split()
-        if len(fields) < 6 or len(rest) < 3:
-            continue
-        point = fields[4].replace("\\040", " ").rstrip("/")
+    for mount in mount_table.parse(mountinfo):
+        point = mount.point.rstrip("/")
         if f"{folder}/".startswith(f"{point}/") and len(point) >= found[0]:
-            found = (len(point), set(rest[2].split(",")))
+            found = (len(point), set(mount.options.split(",")))
     return found[1]

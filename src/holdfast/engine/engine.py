@@ -1,7 +1,7 @@
 """The Docker engine, as far as Holdfast needs it.
 
-A thin driver: it decides nothing, knows no sessions, and lets no type or error of the SDK through except the
-client itself, for the builder of images.  Importing this module is cheap; the SDK is imported on connecting.
+A thin driver: it decides nothing, knows no sessions, and lets no type or error of the SDK through. Importing
+this module is cheap; the SDK is imported on connecting.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from holdfast.base import polling
 from holdfast.base.interrupts import held
 from holdfast.engine import disk_limits
-from holdfast.engine.engine_calls import filters, layers_of, translated
-from holdfast.engine.engine_images import Images
-from holdfast.errors import EngineUnavailable
+from holdfast.engine.engine_faults import PERMISSION_HINT, START_HINT, translated
+from holdfast.engine.engine_images import Images, label_filters, layer_folders
+from holdfast.errors import EngineError, EngineUnavailable
 
 if TYPE_CHECKING:
     import docker
 
 # The engine answers in milliseconds, except for a commit of gigabytes.
 TIMEOUT_SECONDS = 900
-START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST at one that runs"
-PERMISSION_HINT = "join the group of its socket, or run as root"
+PAUSE_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Engine:
     @cached_property
     def disk_fault(self) -> str:
         """Why it cannot limit what a container writes to its files; empty if it can."""
-        return disk_limits.fault(self.info(), Path("/proc/self/mountinfo").read_text("utf-8", "replace"))
+        return disk_limits.fault(self.info(), Path("/proc/self/mountinfo").read_bytes())
 
     @cached_property
     def title(self) -> str:
@@ -160,13 +161,13 @@ class Engine:
     def containers(self, **labels: str) -> dict[str, dict[str, str]]:
         """Labels by id of all containers, running or not, that have these labels (`_` stands for `.`)."""
         with translated("list containers"):
-            found = self.client.api.containers(all=True, filters={"label": filters(labels)})
+            found = self.client.api.containers(all=True, filters={"label": label_filters(labels)})
         return {str(item["Id"]): dict(item["Labels"]) for item in found}
 
     def running(self, **labels: str) -> set[str]:
         """Ids of the running containers that have these labels."""
         with translated("list containers"):
-            found = self.client.api.containers(filters={"label": filters(labels), "status": "running"})
+            found = self.client.api.containers(filters={"label": label_filters(labels), "status": "running"})
         return {str(item["Id"]) for item in found}
 
     def kill_remove(self, container_id: str) -> bool:
@@ -192,15 +193,36 @@ class Engine:
     @contextmanager
     def paused(self, container_id: str) -> Iterator[None]:
         """Let the processes of a container stand still for as long as the block takes."""
-        from holdfast.engine import container_swap
-
         with held():
-            container_swap.pause(self, container_id)
+            self.pause(container_id)
         try:
             yield
         finally:
             with held():
                 self.unpause(container_id)
+
+    def pause(self, container_id: str) -> None:
+        """Stop the processes of a container until `unpause`; a paused one stays paused.
+
+        A process that waits for memory which a restore is still loading cannot be stopped before it arrives;
+        then the engine gives up at once, and is asked again.
+        """
+
+        def done() -> bool:
+            with translated("pause container"):
+                self.client.api.pause(container_id)
+            return True
+
+        def paused() -> bool:
+            try:
+                return done()
+            except EngineError as error:
+                if "unable to freeze" not in str(error) and "already paused" not in str(error):
+                    raise
+                return "already paused" in str(error)
+
+        if not polling.until(paused, PAUSE_SECONDS, 0.1):
+            done()
 
     def unpause(self, container_id: str) -> None:
         """Let the processes of a paused container go on."""
@@ -209,7 +231,7 @@ class Engine:
 
     def layers(self, container_id: str) -> list[Path]:
         """The folders of a container's layers on this host, its own first; none if of another kind."""
-        return layers_of(self._raw(container_id) or {})
+        return layer_folders(self._raw(container_id) or {})
 
     def logs(self, container_id: str) -> bytes:
         """The last lines the container's first process wrote."""
@@ -269,6 +291,58 @@ class Engine:
             archive.addfile(member, io.BytesIO(data))
         with translated("write a file of a container"):
             self.client.api.put_archive(container_id, folder, packed.getvalue())
+
+    def read_folder(self, container_id: str, path: str) -> Iterator[bytes]:
+        """Yield a folder of a container, running or not, as a tar archive in pieces."""
+        with translated("read files of a container"):
+            stream, _ = self.client.api.get_archive(container_id, path)
+            yield from stream
+
+    def unpack(self, container_id: str, folder: str, archive: BinaryIO, what: str) -> None:
+        """Unpack a tar archive in a container. Raises EngineError: "cannot <what>: …"."""
+        with translated(what):
+            self.client.api.put_archive(container_id, folder, archive)
+
+    def run_inside(
+        self, container_id: str, command: list[str], environment: Mapping[str, str], what: str
+    ) -> tuple[int, bytes]:
+        """Run a command as root in a container; return its exit code and its output.
+
+        Raises:
+            EngineError: "cannot <what>: …".
+        """
+        with translated(what):
+            inside = self.client.containers.get(container_id)
+            done = inside.exec_run(command, user="0:0", environment=dict(environment))
+        return int(done.exit_code or 0), done.output if isinstance(done.output, bytes) else b""
+
+    def run_service(self, image: str, what: str, **options: Any) -> bool:
+        """Start a container in the background, with options of the SDK; False if its name is taken.
+
+        Raises:
+            EngineError: "cannot <what>: …".
+        """
+        import docker.errors
+
+        with translated(what):
+            try:
+                self.client.containers.run(image, detach=True, **options)
+            except docker.errors.APIError as error:
+                if error.status_code == HTTPStatus.CONFLICT:
+                    return False
+                raise
+        return True
+
+    def images_in_use(self) -> frozenset[str]:
+        """Return ids and names of the images that containers, running or not, were made from."""
+        with translated("list containers"):
+            found = self.client.api.containers(all=True)
+        return frozenset(str(each[key]) for each in found for key in ("Image", "ImageID"))
+
+    def rename(self, container_id: str, name: str) -> None:
+        """Give a container another name."""
+        with translated("rename container"):
+            self.client.api.rename(container_id, name)
 
     def commit(self, container_id: str, ref: str, labels: Mapping[str, str], *, pause: bool) -> str:
         """Make an image of a container's files, tagged ref, and return its id."""

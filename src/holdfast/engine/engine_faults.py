@@ -1,50 +1,58 @@
-"""What the Docker SDK raises, as errors of this package.
+"""Errors of the Docker SDK, translated into errors of this package.
 
-The table is ordered from the particular to the general; a test checks that nothing the SDK can raise is
-missing.
+The SDK is imported when an error occurs: commands that need no engine should not pay for it.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import docker.errors
-import requests.exceptions
-import urllib3.exceptions
-
 from holdfast.base.text import plain
-from holdfast.engine.engine import PERMISSION_HINT, START_HINT
 from holdfast.errors import EngineError, EngineUnavailable, HoldfastError, ImageError
 
-TABLE: tuple[tuple[type[Exception], type[EngineError | ImageError]], ...] = (
-    (docker.errors.ImageNotFound, ImageError),
-    (docker.errors.ImageLoadError, ImageError),
-    (docker.errors.BuildError, ImageError),
-    (docker.errors.APIError, EngineError),
-    (requests.exceptions.ConnectionError, EngineUnavailable),
-    (requests.exceptions.RequestException, EngineError),
-    (urllib3.exceptions.HTTPError, EngineError),
-    (docker.errors.StreamParseError, EngineError),
-    (docker.errors.DockerException, EngineError),
-)
+START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST at one that runs"
+PERMISSION_HINT = "join the group of its socket, or run as root"
 
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Turn what the SDK raises while doing `what` into an error "cannot <what>: …"."""
+    """Turn errors of the SDK in the block into errors of this package: "cannot <what>: …"."""
     try:
         yield
     except HoldfastError:
         raise
-    except tuple(kind for kind, _ in TABLE) as error:
+    except Exception as error:
+        if not isinstance(error, tuple(kind for kind, _ in table())):
+            raise
         raise translate(error, what) from error
 
 
+@functools.cache
+def table() -> tuple[tuple[type[Exception], type[EngineError | ImageError]], ...]:
+    """Return the SDK's errors with ours, from the particular to the general."""
+    import docker.errors
+    import requests.exceptions
+    import urllib3.exceptions
+
+    return (
+        (docker.errors.ImageNotFound, ImageError),
+        (docker.errors.ImageLoadError, ImageError),
+        (docker.errors.BuildError, ImageError),
+        (docker.errors.APIError, EngineError),
+        (requests.exceptions.ConnectionError, EngineUnavailable),
+        (requests.exceptions.RequestException, EngineError),
+        (urllib3.exceptions.HTTPError, EngineError),
+        (docker.errors.StreamParseError, EngineError),
+        (docker.errors.DockerException, EngineError),
+    )
+
+
 def translate(error: Exception, what: str) -> EngineError | ImageError:
-    """The error of this package that says what the SDK's error says."""
-    kind = next(ours for theirs, ours in TABLE if isinstance(error, theirs))
+    """Return the error of this package that says what the SDK's error says."""
+    kind = next(ours for theirs, ours in table() if isinstance(error, theirs))
     if kind is EngineUnavailable or _refused(error):
         why = "permission denied" if "Permission" in str(error) else "no Docker engine answers"
         hint = PERMISSION_HINT if why.startswith("permission") else START_HINT
@@ -56,8 +64,12 @@ def translate(error: Exception, what: str) -> EngineError | ImageError:
 
 
 def _refused(error: Exception) -> bool:
-    """The SDK wraps a refused connection in its base class when it asks for the engine's version."""
-    seen: BaseException | None = error
+    """Check for a refused connection, which the SDK wraps when it asks for the engine's version."""
+    import docker.errors
+    import requests.exceptions
+
+    # The context of an answer is whatever its caller was handling.
+    seen: BaseException | None = None if isinstance(error, docker.errors.APIError) else error
     while seen is not None:
         if isinstance(seen, (ConnectionRefusedError, FileNotFoundError, PermissionError)):
             return True
@@ -68,5 +80,5 @@ def _refused(error: Exception) -> bool:
 
 
 def _brief(text: str) -> str:
-    """The engine's own words, without the layers of software that passed them on."""
+    """Return the engine's own words, without the prefix of the software that passed them on."""
     return re.sub(r"^(Error response from daemon: )", "", text.strip())

@@ -2,84 +2,194 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.engine_calls import filters, layers_of, translated
+from holdfast.engine.engine_faults import translated
+from holdfast.errors import EngineError
 
 if TYPE_CHECKING:
     import docker
+
+
+@dataclass(frozen=True, slots=True)
+class ListedImage:
+    """An image in a listing. `size` is in bytes, `created` in Unix seconds."""
+
+    id: str
+    tags: tuple[str, ...]
+    labels: Mapping[str, str]
+    size: int
+    created: float
 
 
 class Images:
     """The images of one engine. `ref` is a name or an id."""
 
     def __init__(self, client: docker.DockerClient) -> None:
-        self._client = client
+        # This part of the SDK has no types.
+        self._api: Any = client.api
+
+    def inspect(self, ref: str) -> dict[str, Any] | None:
+        """Return the engine's description of an image; None if there is none of this name."""
+        import docker.errors
+
+        with translated("inspect image"):
+            try:
+                return dict(self._api.inspect_image(ref))
+            except docker.errors.NotFound:
+                return None
+
+    def described(self, ref: str) -> dict[str, Any]:
+        """Return the engine's description of an image.
+
+        Raises:
+            ImageError: there is none of this name.
+        """
+        with translated("inspect image"):
+            return dict(self._api.inspect_image(ref))
 
     def id(self, ref: str) -> str | None:
-        """The id of an image; None if there is none of this name."""
-        import docker.errors
-
-        with translated("inspect image"):
-            try:
-                return str(self._client.images.get(ref).id)
-            except docker.errors.NotFound:
-                return None
+        """Return the id of an image; None if there is none of this name."""
+        found = self.inspect(ref)
+        return None if found is None else str(found["Id"])
 
     def config(self, ref: str) -> dict[str, Any] | None:
-        """What an image says about containers made of it; None if there is none of this name."""
-        import docker.errors
-
-        with translated("inspect image"):
-            try:
-                return dict(self._client.images.get(ref).attrs["Config"] or {})
-            except docker.errors.NotFound:
-                return None
+        """Return an image's settings for containers; None if there is none of this name."""
+        found = self.inspect(ref)
+        return None if found is None else dict(found["Config"] or {})
 
     def exists(self, ref: str) -> bool:
-        """Whether there is an image of this name or id."""
-        return self.id(ref) is not None
+        """Check whether there is an image of this name or id."""
+        return self.inspect(ref) is not None
 
     def size(self, ref: str) -> int:
-        """Bytes of an image with all its layers; 0 if there is none of this name."""
-        import docker.errors
-
-        with translated("inspect image"):
-            try:
-                return int(self._client.images.get(ref).attrs["Size"])
-            except docker.errors.NotFound:
-                return 0
+        """Return the bytes of an image with all its layers; 0 if there is none of this name."""
+        return int((self.inspect(ref) or {}).get("Size") or 0)
 
     def layers(self, ref: str) -> list[Path]:
-        """The folders of an image's layers on this host, the topmost first; none if of another kind."""
-        import docker.errors
+        """Return the folders of an image's layers on this host, the topmost first; none for other drivers."""
+        return layer_folders(self.inspect(ref) or {})
 
-        with translated("look at an image"):
-            try:
-                return layers_of(self._client.images.get(ref).attrs)
-            except docker.errors.NotFound:
-                return []
-
-    def having(self, **labels: str) -> dict[str, list[str]]:
-        """Tags by id of the images that have these labels."""
+    def listed(self, **labels: str) -> list[ListedImage]:
+        """List the images that have these labels (`_` stands for `.`)."""
         with translated("list images"):
-            found = self._client.api.images(filters={"label": filters(labels)})
-        return {str(item["Id"]): list(item["RepoTags"] or []) for item in found}
+            found = self._api.images(filters={"label": label_filters(labels)})
+        return [
+            ListedImage(
+                str(each["Id"]),
+                tuple(tag for tag in each.get("RepoTags") or () if not tag.startswith("<none>")),
+                dict(each.get("Labels") or {}),
+                int(each.get("Size") or 0),
+                float(each.get("Created") or 0),
+            )
+            for each in found
+        ]
+
+    def layer_digests(self) -> Generator[tuple[str, ...], None, None]:
+        """Yield the layers (diff ids, lowest first) of each image, intermediate ones included."""
+        with translated("list images"):
+            for ref in self._api.images(all=True, quiet=True):
+                if found := self.inspect(ref):  # else it was removed just now
+                    yield tuple(found["RootFS"].get("Layers") or ())
 
     def tag(self, ref: str, name: str) -> None:
         """Give an image one more name."""
         repository, _, tag = name.rpartition(":")
         with translated("tag image"):
-            self._client.api.tag(ref, repository, tag)
+            self._api.tag(ref, repository, tag)
 
-    def remove(self, ref: str) -> bool:
-        """Remove an image, with the parents nothing else needs; False if there was none."""
+    def untag(self, ref: str) -> None:
+        """Remove a name, and the image with its last one; refused while a container needs it."""
         import docker.errors
 
         with translated("remove image"):
             try:
-                self._client.api.remove_image(ref, force=True)
+                self._api.remove_image(ref)
+            except docker.errors.NotFound:
+                return
+
+    def remove(self, ref: str) -> bool:
+        """Remove an image, with parents that nothing else needs; False if there was none."""
+        import docker.errors
+
+        with translated("remove image"):
+            try:
+                self._api.remove_image(ref, force=True)
             except docker.errors.NotFound:
                 return False
         return True
+
+    def save(self, ref: str, block: int) -> Generator[bytes, None, None]:
+        """Yield an image as a tar archive, in pieces of `block` bytes."""
+        with translated("read the files of a snapshot from the engine"):
+            saved = self._api.get_image(ref, chunk_size=block)
+            with closing(saved):
+                yield from saved
+
+    def load(self, archive: Iterable[bytes], what: str) -> None:
+        """Load an image from pieces of a tar archive.
+
+        Raises:
+            EngineError: "cannot <what>: …".
+        """
+        with translated(what):
+            for event in self._api.load_image(archive, quiet=True):
+                if "error" in event:
+                    raise EngineError(f"cannot {what}: {event['error']}")
+
+    def build(
+        self,
+        context: bytes,
+        dockerfile: str,
+        tag: str,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+    ) -> Iterator[dict[str, Any]]:
+        """Build an image of a context (a tar archive), and yield the events of the build."""
+        with translated(f"build {tag}"):
+            yield from self._api.build(
+                fileobj=io.BytesIO(context),
+                custom_context=True,
+                dockerfile=dockerfile,
+                tag=tag,
+                buildargs=dict(arguments),
+                labels=dict(labels),
+                rm=True,
+                forcerm=True,
+                decode=True,
+            )
+
+    def pull(self, repository: str, tag: str) -> Iterator[dict[str, Any]]:
+        """Pull an image from a registry, and yield the events of the pull."""
+        with translated("pull image"):
+            yield from self._api.pull(repository, tag=tag, stream=True, decode=True)
+
+    def import_files(self, archive: Path, name: str, changes: list[str]) -> str:
+        """Make an image of the files in a tar archive; return the engine's reply."""
+        repository, tag = name.split(":")
+        with translated("import image"):
+            return str(
+                self._api.import_image_from_file(
+                    str(archive), repository=repository, tag=tag, changes=changes
+                )
+            )
+
+
+def label_filters(labels: Mapping[str, str]) -> list[str]:
+    """Return labels as the engine filters by them: `holdfast_home` is `holdfast.home`."""
+    return [f"{key.replace('_', '.')}={value}" for key, value in labels.items()]
+
+
+def layer_folders(raw: Mapping[str, Any]) -> list[Path]:
+    """Return the folders of an inspected image or container, the topmost first; none unless overlay2."""
+    driver = raw.get("GraphDriver") or {}
+    data = driver.get("Data") or {}
+    if driver.get("Name") != "overlay2" or not data.get("UpperDir"):
+        return []
+    lowers = [path for path in str(data.get("LowerDir") or "").split(":") if path]
+    return [Path(data["UpperDir"]), *map(Path, lowers)]

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from holdfast.engine.engine_calls import translated
+from holdfast.engine.engine_faults import translated
 
 if TYPE_CHECKING:
     from docker.errors import APIError

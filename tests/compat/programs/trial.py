@@ -73,7 +73,7 @@ class Trial:
         snapshot = self._captured(parent)
         if snapshot is None:
             return
-        self._note(f"captured, frozen for {snapshot.row.details.get('frozen_seconds', 0.0):.2f} s")
+        self._note(f"captured, frozen for {snapshot.row.details.frozen_seconds or 0.0:.2f} s")
         self._pass("captured")
         for count, step in ((1, "restored"), (FORKS, "forked")):
             try:

@@ -30,7 +30,7 @@ ENOUGH = 220 << 20
 @pytest.fixture
 def bare(tmp_path_factory: pytest.TempPathFactory, shared_hf: Holdfast) -> Iterator[Machine]:
     """A second machine whose engine has the checkpointer's image, and no other."""
-    toolbox = build.ensure(shared_hf.engine.client, "toolbox")
+    toolbox = build.ensure(shared_hf.engine.images, "toolbox")
     with Machine(Path(tmp_path_factory.mktemp("bare")), [toolbox], of=shared_hf.engine) as machine:
         yield machine
 

@@ -19,7 +19,7 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]
     """A machine with the images of this machine's engine, and the project's tests."""
     engine = Engine.connect()
     try:
-        images = [build.ensure(engine.client, kind) for kind in build.ALWAYS]
+        images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
     finally:
         engine.close()
     with VirtualMachine(tmp_path_factory.mktemp("vm"), default_cache(), images) as started:

@@ -19,6 +19,7 @@ from holdfast.runtime.guest_rpc.event import Event, parse
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.store.journal_entries import EntryRow
+from holdfast.runtime.store.row_details import SessionDetails
 
 DEATH = {
     "pid": 42,
@@ -40,7 +41,7 @@ class Line:
     def __init__(self, guest: Any, check: Callable[[], None]) -> None:
         self._guest = guest
         self._check = check
-        self.row = SimpleNamespace(details={}, container_id=None, options={})
+        self.row = SimpleNamespace(details=SessionDetails(), container_id=None, options={})
 
     def client(self) -> GuestClient:
         return GuestClient(self._guest.folder)
@@ -54,7 +55,7 @@ def controller(container: Any, *refused: EntryRow, **row: Any) -> Any:
     found = SimpleNamespace(id="s", name="work", container_id="c", **row)
     entries = SimpleNamespace(stream=lambda _ids, _wanted: iter(refused))
     return SimpleNamespace(
-        store=SimpleNamespace(sessions=lambda removed: [found], entries=entries),
+        store=SimpleNamespace(find_session=lambda _id, removed: found, entries=entries),
         engine=SimpleNamespace(inspect=lambda _: container),
     )
 
@@ -230,5 +231,5 @@ def test_the_beginning_is_a_number_a_duration_or_a_time() -> None:
     assert moment("10m", now) == (0, datetime(2026, 1, 31, 11, 50, tzinfo=UTC))
     assert moment("999999999d", now) == (0, None), "longer ago than the calendar goes"
     assert moment("2026-01-31T11:00+00:00", now) == (0, datetime(2026, 1, 31, 11, 0, tzinfo=UTC))
-    with pytest.raises(InvalidArgument, match="neither a number of an event nor a time"):
+    with pytest.raises(InvalidArgument, match="neither the number of an event nor a time"):
         moment("yesterday", now)

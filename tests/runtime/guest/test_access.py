@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 
-import pytest
-
-from holdfast.runtime.guest.pulse import access
-
-
-def test_a_name_may_contain_anything() -> None:
-    """The kernel does not escape the name of a process."""
-    line = b"42 (a) b (c)) S 1 42 40 34816 42 4194304 1 0 0 0 150 50 0 0 20 0 3 0 1234 8192 2 1844674407370"
-
-    found = access.parse_stat(line)
-
-    assert found is not None
-    assert (found.pid, found.name, found.state, found.parent) == (42, "a) b (c)", "S", 1)
-    assert (found.group, found.session, found.terminal, found.foreground) == (42, 40, 34816, 42)
-    assert (found.cpu, found.threads, found.start) == (200 / access.TICKS, 3, 1234 / access.TICKS)
-    assert (found.virtual, found.resident) == (8192, 2 * os.sysconf("SC_PAGE_SIZE"))
-
-
-@pytest.mark.parametrize(("state", "flags", "ended"), [("R", 0, False), ("Z", 0, True), ("R", 4, True)])
-def test_what_exits_has_ended(state: str, flags: int, ended: bool) -> None:
-    """From then on no signal reaches it, also while it still has to run for its end: PF_EXITING."""
-    line = f"42 (a) {state} 1 42 40 34816 42 {4194304 | flags} 1 0 0 0 1 5 0 0 20 0 3 0 1234 8192 2 18"
-
-    found = access.parse_stat(line.encode())
-
-    assert found is not None
-    assert found.ended == ended
-
-
-def test_what_is_no_stat_is_nothing() -> None:
-    """A process that ends while it is read gives an empty or a short file."""
-    assert access.parse_stat(b"") is None
-    assert access.parse_stat(b"1 (x) S 1 2") is None
+from holdfast.runtime.guest.pulse import access, foreground
 
 
 def test_one_sees_oneself() -> None:
@@ -89,3 +59,18 @@ assert os.access("/root", os.R_OK)
 
     assert done.stderr == ""
     assert done.returncode == 0
+
+
+def test_a_table_of_many_pages_is_read_to_its_end() -> None:
+    """The kernel gives a page at a time: of hundreds of sockets each is found, and those with a name told."""
+    with contextlib.ExitStack() as opened:
+        named = [opened.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(300)]
+        for one in named:
+            one.bind("")  # a name of the kernel's choice, see unix(7)
+        pair = socket.socketpair()
+        for one in pair:
+            opened.enter_context(one)
+        links = [access.link(f"/proc/self/fd/{one.fileno()}") for one in (*named, *pair)]
+        found = [foreground._named(os.getpid(), link) for link in links if link is not None]
+
+    assert found == [True] * 300 + [False] * 2

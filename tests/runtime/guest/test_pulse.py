@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
-from holdfast.runtime.guest.pulse import access, descriptors, gather, probe, sock_diag
+from holdfast.runtime.guest.pulse import access, descriptors, gather, probe, sockets
 from holdfast.runtime.guest.pulse.descriptors import Wanted
 
 HOLDER = """
@@ -239,8 +239,8 @@ def test_the_tables_of_sockets_agree() -> None:
     """What netlink tells of a socket is what /proc/net tells, which is used where there is no netlink."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        by_netlink = sock_diag.tcp()
+        by_netlink = sockets.tcp()
         assert by_netlink is not None
-        (one,) = [row for row in sock_diag.rows(by_netlink) if row["local_port"] == port]
-        (other,) = [row for row in gather.read_table("tcp") if row["local_port"] == port]
+        (one,) = [row for row in by_netlink if row.local_port == port]
+        (other,) = [row for row in gather.read_table("tcp") if row.local_port == port]
         assert one == other

@@ -1,10 +1,12 @@
 """What the pulse makes of the kernel's texts, on texts that were recorded."""
 
 import os
-import struct
 import termios
 from pathlib import Path
 
+from holdfast.procfs import descriptor_info, descriptor_links
+from holdfast.procfs.process_stat import Stat
+from holdfast.procfs.socket_tables import Socket
 from holdfast.runtime.guest.pulse import (
     cgroup_limits,
     detail,
@@ -12,29 +14,10 @@ from holdfast.runtime.guest.pulse import (
     open_files,
     probe,
     processes,
-    sock_diag,
     sockets,
     terminals,
 )
-from holdfast.runtime.guest.pulse.access import Stat
 
-TCP = b"""\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000002 00:00000000 00000000  1000        0 41 1 0 100 0 0 10 0
-   1: 0100007F:1F90 0100007F:C350 01 0000000A:00000000 00:00000000 00000000     0        0 42 1 0 20 4 30 10
-   2: broken
-"""
-TCP6 = b"""\
-  sl  local_address                         remote_address                        st
-   0: 00000000000000000000000000000000:0050 00000000000000000000000000000000:0000 0A 0:0 0:0 0 0 0 51 1
-   1: 0000000000000000FFFF00000100007F:0051 0000000000000000FFFF00000100007F:0052 06 0:0 0:0 0 0 0 0 1
-"""
-UNIX = b"""\
-Num       RefCount Protocol Flags    Type St Inode Path
-0000000000000000: 00000002 00000000 00010000 0001 01 100 /run/with blank.sock
-0000000000000000: 00000003 00000000 00000000 0001 03 101
-0000000000000000: 00000002 00000000 00000000 0002 01 102 @hidden
-"""
 FDINFO = b"""\
 pos:\t4096
 flags:\t02102001
@@ -44,55 +27,42 @@ lock:\t1: POSIX  ADVISORY  WRITE 42 fd:00:77 10 19
 lock:\t2: FLOCK  ADVISORY  READ 42 fd:00:77 0 EOF
 lock:\t2: -> FLOCK  ADVISORY  WRITE 43 fd:00:77 0 EOF
 """
+NO_INFO = descriptor_info.parse(b"")
 
 
 def stat(pid: int = 7, cpu: float = 0.0, start: float = 100.0) -> Stat:
     return Stat(pid, "x y", "S", 1, pid, pid, 0, -1, cpu, 1, start, 0, 0)
 
 
-def test_sockets_of_the_internet() -> None:
-    """Addresses are in host order, queues are hexadecimal, and a line that is none is passed over."""
-    first, second = sockets.internet(TCP, "tcp")
-    assert (first["local"], first["local_port"], first["state"]) == ("127.0.0.1", 8080, "listening")
-    assert (first["remote"], first["receive_queue"], first["uid"], first["inode"]) == (None, 2, 1000, 41)
-    assert (second["remote_port"], second["state"], second["send_queue"]) == (50000, "established", 10)
-
-
-def test_sockets_of_version_six() -> None:
-    """The wildcard is ::, and a mapped address of version 4 is told as one."""
-    first, second = sockets.internet(TCP6, "tcp6")
-    assert (first["local"], first["local_port"]) == ("::", 80)
-    assert (second["local"], second["state"]) == ("127.0.0.1", "time_wait")
+def test_sockets() -> None:
+    """A mapped address of version 4 is told as one, and what there is not is None."""
+    listener = sockets.row(Socket("tcp6", "listening", "::ffff:127.0.0.1", 80, "::", 0, 0, 2, 1000, 41))
+    assert (listener["local"], listener["local_port"], listener["receive_queue"]) == ("127.0.0.1", 80, 2)
+    assert (listener["remote"], listener["remote_port"], listener["uid"], listener["inode"]) == (
+        None,
+        None,
+        1000,
+        41,
+    )
+    connected = sockets.row(Socket("udp", "connected", "::1", 5, "::1", 6))
+    assert (connected["protocol"], connected["local"], connected["remote"]) == ("udp", "::1", "::1")
 
 
 def test_unix_sockets() -> None:
-    """Listening ones are known by their flag, and a path may have blanks."""
-    first, second, third = sockets.unix(UNIX)
-    assert (first["state"], first["path"]) == ("listening", "/run/with blank.sock")
-    assert (second["state"], second["path"]) == ("connected", None)
-    assert (third["type"], third["path"]) == ("datagram", "@hidden")
-
-
-def test_sockets_by_netlink() -> None:
-    """A dump is cut into messages, and each into the fields of one socket."""
-    body = struct.pack("=BBBB", 2, 10, 0, 0) + bytes.fromhex("1f90") + bytes(2)
-    body += bytes([127, 0, 0, 1]) + bytes(12 + 16 + 12) + struct.pack("=IIIII", 0, 3, 128, 1000, 99)
-    data = struct.pack("=IHHII", 16 + len(body), 18, 2, 1, 0) + body
-    data += struct.pack("=IHHII", 20, 3, 2, 1, 0) + bytes(4)
-    (kind, told), (last, _) = sock_diag.messages(data)
-    assert (kind, last) == (18, 3)
-    found = sock_diag.parse(told)
-    assert found is not None
-    (row,) = sock_diag.rows([found])
-    assert (row["local"], row["local_port"], row["state"]) == ("127.0.0.1", 8080, "listening")
-    assert (row["receive_queue"], row["uid"], row["inode"]) == (3, 1000, 99)
-    assert sock_diag.parse(b"short") is None
-    assert list(sock_diag.messages(struct.pack("=IHHII", 3, 0, 0, 0, 0))) == []
+    """They have a type and a path, or no name."""
+    assert sockets.row(Socket("unix datagram", "unconnected", "@hidden", inode=102)) == {
+        "protocol": "unix",
+        "state": "unconnected",
+        "type": "datagram",
+        "path": "@hidden",
+        "inode": 102,
+    }
+    assert sockets.row(Socket("unix stream", "connected", inode=101))["path"] is None
 
 
 def test_an_open_file() -> None:
     """Offset, access, flags and the locks it holds; one that is waited for is not held."""
-    info = open_files.parse_fdinfo(FDINFO)
+    info = open_files.described(descriptor_info.parse(FDINFO))
     assert (info["offset"], info["access"]) == (4096, "w")
     assert info["flags"] == ["append"]
     write, read = info["locks"]
@@ -103,7 +73,7 @@ def test_an_open_file() -> None:
 def test_synchronous_writing_needs_all_its_bits() -> None:
     """O_DSYNC is a part of O_SYNC and not the same."""
     for flags, expected in ((os.O_DSYNC, []), (os.O_SYNC, ["sync"])):
-        assert open_files.parse_fdinfo(b"flags:\t%o\n" % flags)["flags"] == expected
+        assert open_files.described(descriptor_info.parse(b"flags:\t%o\n" % flags))["flags"] == expected
 
 
 def test_kinds_of_descriptors() -> None:
@@ -117,20 +87,18 @@ def test_kinds_of_descriptors() -> None:
         "/dev/shm/x": "path",
         "/memfd:x (deleted)": "memory",
     }
-    assert {target: open_files.kind_of_link(target) for target in kinds} == kinds
-    assert open_files.socket_inode("socket:[5]") == 5
-    assert open_files.socket_inode("socket:[x]") is None
+    assert {target: open_files.kind_of_link(descriptor_links.parse(target)) for target in kinds} == kinds
 
 
 def test_a_deleted_file_is_one_without_names(tmp_path: Path) -> None:
     """The kernel's mark alone is not believed: a name may end like that."""
     odd = tmp_path / "odd (deleted)"
     odd.write_bytes(b"12345")
-    row = open_files.row(1, 3, str(odd), odd.stat(), {})
+    row = open_files.row(1, 3, str(odd), odd.stat(), NO_INFO)
     assert (row["deleted"], row["path"], row["size"]) == (False, str(odd), 5)
     with odd.open("rb") as file:
         odd.unlink()
-        gone = open_files.row(1, 3, f"{odd} (deleted)", os.fstat(file.fileno()), {})
+        gone = open_files.row(1, 3, f"{odd} (deleted)", os.fstat(file.fileno()), NO_INFO)
     assert (gone["deleted"], gone["path"]) == (True, str(odd))
 
 

@@ -9,6 +9,7 @@ from holdfast.runtime.journal import journal_query
 from holdfast.runtime.store import past_lives
 from holdfast.runtime.store.entry import Told
 from holdfast.runtime.store.lives import Lives
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 from holdfast.runtime.store.store import Store
 from holdfast.runtime.store.timelines import Branch
@@ -26,9 +27,9 @@ def _ran(store: Store, session: str, *numbers: int) -> None:
 
 
 def _taken(store: Store, session: SessionRow, seq: int) -> SnapshotRow:
-    row = store.add_snapshot(session.id, "live", details={"generation": session.generation})
+    row = store.add_snapshot(session.id, "live", details=SnapshotDetails.of(generation=session.generation))
     moment = {"journal_seq": seq, "at": seq + 0.5}
-    return store.update_snapshot(row.id, state="ready", details={**row.details, "moment": moment})
+    return store.update_snapshot(row.id, state="ready", details=row.details.plus(moment=moment))
 
 
 def _read(home: Home, store: Store, session: SessionRow, **how: Any) -> list[tuple[int, str, bool]]:

@@ -7,13 +7,14 @@ import pytest
 
 from holdfast.runtime.retention import expiry
 from holdfast.runtime.store.policy import Policy
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 NOW = datetime(2026, 3, 10, 12, 30, tzinfo=UTC)
 
 
 def _row(identity: str, age: timedelta, *, auto: bool = True, **known: Any) -> SnapshotRow:
-    details = {"auto": {"trigger": "every"}} if auto else {}
+    details = SnapshotDetails({"auto": {"trigger": "every"}} if auto else {})
     return SnapshotRow(identity, None, "live", "ready", "s", NOW - age, details=details, **known)
 
 
@@ -65,7 +66,10 @@ def test_older_ones_are_thinned() -> None:
 @pytest.mark.parametrize("state", ["pending"])
 def test_unfinished_ones_are_left_alone(state: Any) -> None:
     """One that is being taken does not expire."""
-    rows = [SnapshotRow("p", None, "live", state, "s", NOW, details={"auto": {}}), *_hours(1)]
+    rows = [
+        SnapshotRow("p", None, "live", state, "s", NOW, details=SnapshotDetails({"auto": {}})),
+        *_hours(1),
+    ]
 
     assert _gone(rows, Policy(keep=0)) == ["h0"]
 

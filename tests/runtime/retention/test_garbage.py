@@ -14,17 +14,18 @@ import pytest
 
 from holdfast.base.background import Background
 from holdfast.base.home import Home
+from holdfast.engine.engine_images import ListedImage
 from holdfast.errors import SnapshotInUse, SnapshotNotFound, StoreError
 from holdfast.runtime.retention import garbage, home_settings, stale_images
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.store import Store
 
 
-def _image(*tags: str, created: float = 10.0, id_: str = "sha256:1") -> dict[str, Any]:
-    return {"Id": id_, "RepoTags": list(tags) or None, "Created": created, "Size": 5}
+def _image(*tags: str, created: float = 10.0, id_: str = "sha256:1") -> ListedImage:
+    return ListedImage(id_, tags, {}, 5, created)
 
 
-def _stale(image: dict[str, Any], needed: set[str] | None = None, used: set[str] | None = None) -> list[str]:
+def _stale(image: ListedImage, needed: set[str] | None = None, used: set[str] | None = None) -> list[str]:
     return stale_images.stale(image, frozenset(needed or ()), frozenset(used or ()), 100.0)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.store.policy import KEEP, Policy, parse
+from holdfast.runtime.store.row_details import SessionDetails
 
 
 def test_omitted_options_have_defaults() -> None:
@@ -34,8 +35,9 @@ def test_a_policy_survives_the_store() -> None:
         "keep": 3,
         "kind": "filesystem",
     }
-    assert Policy.of({"policy": json.loads(json.dumps(found.as_dict()))}) == found
-    assert Policy.of({}) == Policy.of({"policy": {"keep": "many"}}) == Policy.of({"policy": 3}) == Policy()
+    assert Policy.of(SessionDetails(policy=json.loads(json.dumps(found.as_dict())))) == found
+    for odd in ({}, {"policy": {"keep": "many"}}, {"policy": 3}):
+        assert Policy.of(SessionDetails(odd)) == Policy()
 
 
 @pytest.mark.parametrize(

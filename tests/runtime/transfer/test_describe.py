@@ -15,6 +15,7 @@ from holdfast.runtime.egress import secret, vault
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.scrubber import Scrubber
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.transfer import describe
 from holdfast.runtime.transfer.inspection import Inspection
 from holdfast.snapshots.bundle import form
@@ -49,7 +50,7 @@ def test_no_field_of_a_config_has_a_secret(named: str) -> None:
     """Options, labels, names, failures; numbers and everything else are unchanged."""
     kept = _manifest(named, named)
     stored = [StoredFile(name="record.json.gz", bytes=2, blake3="1" * 64)]
-    details = {"failure": {"message": f"with {TOKEN}"}, "memory_bytes": 5, "other": 1}
+    details = SnapshotDetails({"failure": {"message": f"with {TOKEN}"}, "memory_bytes": 5, "other": 1})
 
     data = describe.config(kept, IMAGE, [], [], details, Scrubber(Matcher(RULES)), stored)
 

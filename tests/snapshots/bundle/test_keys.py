@@ -23,7 +23,7 @@ def keys(tmp_path: Path) -> Keys:
     return Keys(Home(tmp_path / "home").create())
 
 
-def test_who_sends_and_has_no_key_gets_one(keys: Keys) -> None:
+def test_a_sender_without_a_key_gets_one(keys: Keys) -> None:
     """Once; it is trusted in its own home. To look whether there is one makes none."""
     assert keys.signer() is None
     assert keys.known() == []
@@ -61,7 +61,9 @@ def test_of_many_that_send_at_once_one_makes_the_key(keys: Keys) -> None:
     assert len({key.public for key, _ in found}) == 1
 
 
-def test_a_key_half_made_by_who_was_killed_is_none(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_half_made_by_a_killed_process_does_not_count(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At whichever write it happens, the next one gets a whole key."""
     really = private_files.replace
     dies_at: list[str] = []
@@ -119,7 +121,7 @@ def test_a_signature_is_of_both_manifests_in_their_places(keys: Keys) -> None:
     assert signing.signed_by({}, IMAGE, SNAPSHOT) is None
 
 
-def test_another_home_trusts_a_key_when_it_is_reported_to(keys: Keys, tmp_path: Path) -> None:
+def test_another_home_can_trust_a_key(keys: Keys, tmp_path: Path) -> None:
     """And no longer when the key is removed there."""
     public = keys.new().public
     other = Keys(Home(tmp_path / "other").create())
@@ -164,7 +166,7 @@ def test_a_key_with_a_passphrase_opens_with_it_only(keys: Keys) -> None:
     assert [one.locked for one in keys.known()] == [True]
 
 
-def test_what_is_no_key_or_no_name_is_refused(keys: Keys) -> None:
+def test_invalid_keys_and_names_are_refused(keys: Keys) -> None:
     """Names become names of files."""
     for text in ("ed25519:", "ed25519:" + "é" * 43, "x25519:" + "A" * 43, "A" * 43):
         with pytest.raises(InvalidArgument, match="not a key"):
@@ -173,7 +175,7 @@ def test_what_is_no_key_or_no_name_is_refused(keys: Keys) -> None:
         with pytest.raises(InvalidArgument):
             keys.new(name)
     keys.new("one")
-    with pytest.raises(InvalidArgument, match="there is one"):
+    with pytest.raises(InvalidArgument, match="a key of that name exists"):
         keys.new("one")
     with pytest.raises(InvalidArgument, match="no key has that name"):
         keys.remove("another")

@@ -38,18 +38,6 @@ def _forged(path: Path, **members: bytes) -> FileOrigin:
     return FileOrigin(path)
 
 
-def test_what_is_put_is_found_by_its_digest(tmp_path: Path) -> None:
-    """From any place in it on, which is how a broken transfer goes on."""
-    first, second = _write(tmp_path / "bundle.tar", b"hello", b"x" * 5000)
-
-    with FileOrigin(tmp_path / "bundle.tar") as origin:
-        assert origin.index() == b'{"manifests":[]}'
-        with origin.open(first) as stream:
-            assert stream.read() == b"hello"
-        with origin.open(second, 4998) as stream:
-            assert stream.read() == b"xx"
-
-
 def test_the_same_bundle_is_the_same_file(tmp_path: Path) -> None:
     """No times, no owners, no order of its own."""
     for name in ("one.tar", "two.tar"):
@@ -81,7 +69,7 @@ def test_it_is_an_image_layout_that_old_engines_load(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_not_finished_leaves_no_file(tmp_path: Path) -> None:
+def test_an_unfinished_bundle_leaves_no_file(tmp_path: Path) -> None:
     """And what was there before is as it was."""
     path = tmp_path / "bundle.tar"
     path.write_bytes(b"before")
@@ -112,15 +100,15 @@ def test_a_place_that_knows_no_nameless_files_is_written_to_all_the_same(
     assert [each.name for each in tmp_path.iterdir()] == ["bundle.tar"]
 
 
-def test_trouble_with_the_place_is_reported(tmp_path: Path) -> None:
-    """Where to write to, and where to read from."""
+def test_an_unusable_path_is_reported(tmp_path: Path) -> None:
+    """For writing and for reading."""
     with pytest.raises(StoreError, match="cannot write"), FileDestination(tmp_path / "none" / "x.tar"):
         pass
     with pytest.raises(StoreError, match="cannot read"), FileOrigin(tmp_path / "none.tar"):
         pass
 
 
-def test_a_file_that_is_no_archive_or_cut_short_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_or_truncated_archive_is_refused(tmp_path: Path) -> None:
     """Whatever it is."""
     _write(tmp_path / "whole.tar", os.urandom(100_000))
     whole = (tmp_path / "whole.tar").read_bytes()

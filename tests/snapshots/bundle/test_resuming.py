@@ -47,7 +47,7 @@ def _read(origin: Flaky, folder: Path, start: int = 0) -> bytes:
         return stream.read()
 
 
-def test_what_was_cut_short_continues_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_fetch_resumes_where_it_stopped(tmp_path: Path) -> None:
     """Also in another process; what is here in full is not asked for again."""
     origin = Flaky(most=1 << 20)
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_nothing_is_left_once_it_was_taken_in(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_two_who_want_the_same_fetch_it_once(tmp_path: Path) -> None:
+def test_two_concurrent_readers_fetch_a_part_once(tmp_path: Path) -> None:
     """The second waits for the first."""
     origin = Flaky()
     found: list[bytes] = []
@@ -135,7 +135,7 @@ def test_what_will_be_opened_is_fetched_ahead(tmp_path: Path) -> None:
     assert not (tmp_path / "downloads").exists()
 
 
-def test_what_cannot_be_fetched_ahead_is_reported_when_it_is_opened(tmp_path: Path) -> None:
+def test_a_failure_to_fetch_ahead_is_raised_on_open(tmp_path: Path) -> None:
     """Not before, and nothing is waited for that nobody wants any more."""
     with Resuming(Flaky(most=10), tmp_path / "downloads") as resuming:
         resuming.ahead([BLOB] * 5)
@@ -160,7 +160,7 @@ def test_memory_that_was_fetched_is_kept_for_later_bundles(tmp_path: Path) -> No
     assert not folder.exists()
 
 
-def test_two_who_want_the_same_leave_nothing_half_done(tmp_path: Path) -> None:
+def test_two_concurrent_readers_leave_nothing_half_done(tmp_path: Path) -> None:
     """Whoever waited for another finds what that one fetched."""
     origin, folder = Several(1), tmp_path / "downloads"
     with Resuming(origin, folder) as resuming:

@@ -74,7 +74,7 @@ def test_nothing_changed_is_given_out(one: Sealing) -> None:
     assert len(given) == 1
 
 
-def test_each_recipient_opens_it_and_nobody_else(private: X25519PrivateKey) -> None:
+def test_only_recipients_can_open_it(private: X25519PrivateKey) -> None:
     """By key, or by passphrase; the hint says which it takes."""
     second = X25519PrivateKey.generate()
     one, seal = Sealing.new([sealing.recipient(private), sealing.recipient(second)], "correct horse")

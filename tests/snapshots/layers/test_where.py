@@ -16,7 +16,7 @@ LINE = (
 
 def test_layers_are_found_where_they_are_mounted_here() -> None:
     """The container's own and those of its image, the topmost first."""
-    found = find(f"499 400 0:4 / /proc rw - proc proc rw\n{LINE}\n", THERE, Path("/layers"))
+    found = find(f"499 400 0:4 / /proc rw - proc proc rw\n{LINE}\n".encode(), THERE, Path("/layers"))
     assert found is not None
     assert found.upper == Path("/layers/0f/diff")
     assert found.lowers == (Path("/layers/l/AAA"), Path("/layers/l/BBB"))
@@ -27,7 +27,7 @@ def test_options_of_the_newer_mount_interface_are_understood() -> None:
     line = LINE.replace(
         f"lowerdir={THERE}/l/AAA:{THERE}/l/BBB", f"lowerdir+={THERE}/l/A,lowerdir+={THERE}/l/B"
     )
-    found = find(line.replace("/0f/", "/0\\040f/"), THERE, Path("/layers"))
+    found = find(line.replace("/0f/", "/0\\040f/").encode(), THERE, Path("/layers"))
     assert found is not None
     assert found.upper == Path("/layers/0 f/diff")
     assert found.lowers == (Path("/layers/l/A"), Path("/layers/l/B"))
@@ -35,9 +35,9 @@ def test_options_of_the_newer_mount_interface_are_understood() -> None:
 
 def test_layers_elsewhere_or_of_another_kind_are_not_found() -> None:
     """Then the engine has to keep the files."""
-    assert find(LINE, "/other", Path("/layers")) is None
-    assert find("1 2 8:1 / / rw - ext4 /dev/sda rw", THERE, Path("/layers")) is None
-    assert find(LINE.replace(" / / ", " / /mnt "), THERE, Path("/layers")) is None
+    assert find(LINE.encode(), "/other", Path("/layers")) is None
+    assert find(b"1 2 8:1 / / rw - ext4 /dev/sda rw", THERE, Path("/layers")) is None
+    assert find(LINE.replace(" / / ", " / /mnt ").encode(), THERE, Path("/layers")) is None
 
 
 MAPS = b"""\

@@ -125,7 +125,7 @@ def test_a_token_is_asked_for(registry: FakeRegistry) -> None:
     assert registry.authorizations == [None, ME.basic, "Bearer t1", "Bearer t1"]
 
 
-def test_nobody_gets_a_token_too(registry: FakeRegistry) -> None:
+def test_anonymous_users_also_get_a_token(registry: FakeRegistry) -> None:
     """Public repositories want one without a password."""
     registry.blobs["x"] = b"text"
     tokens = Tokens(registry)

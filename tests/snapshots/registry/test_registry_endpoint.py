@@ -87,8 +87,8 @@ def test_a_failure_lets_nothing_be_found(registry: FakeRegistry) -> None:
 
 
 def test_no_digest_is_pushed_to(registry: FakeRegistry) -> None:
-    """It comes out of what is pushed."""
-    with pytest.raises(InvalidArgument, match="its digest comes out of what is pushed"):
+    """Its digest results from what is pushed."""
+    with pytest.raises(InvalidArgument, match="its digest results from what is pushed"):
         _push(registry, "registry.test/team/work@sha256:" + "0" * 64)
 
 
@@ -169,8 +169,8 @@ def test_a_digest_is_kept_to(registry: FakeRegistry) -> None:
         origin.index()
 
 
-def test_what_is_no_snapshot_is_said(registry: FakeRegistry) -> None:
-    """An image is an image; nothing is nothing."""
+def test_a_plain_image_or_missing_reference_is_reported(registry: FakeRegistry) -> None:
+    """Each has an error of its own."""
     registry.manifests["one"] = (media.MANIFEST, MANIFEST)
     with RegistryOrigin(registry.wire()) as origin, pytest.raises(RegistryError, match="it is an image"):
         origin.index()
@@ -213,8 +213,8 @@ def test_what_another_repository_has_is_taken_over(registry: FakeRegistry, tmp_p
     assert registry.blobs == {blob_of(LARGE).digest: LARGE}
 
 
-def test_a_repository_that_may_not_be_read_is_no_hindrance(registry: FakeRegistry, tmp_path: Path) -> None:
-    """It is sent then."""
+def test_an_unreadable_repository_does_not_prevent_a_push(registry: FakeRegistry, tmp_path: Path) -> None:
+    """The blob is sent instead."""
     _push_large(registry, tmp_path, "team/other")
     registry.blobs = {}
     registry.fault = lambda request: httpx.Response(403) if b"mount" in request.url.query else None

@@ -52,7 +52,7 @@ def test_large_ones_are_sent_in_pieces(registry: FakeRegistry) -> None:
 
 @pytest.mark.parametrize("received", [0, 1, 57, 100])
 @pytest.mark.parametrize("piece", [0, 4, 9])
-def test_it_continues_where_it_was_cut(registry: FakeRegistry, piece: int, received: int) -> None:
+def test_it_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, received: int) -> None:
     """At the byte that the registry names, also in the middle of a piece; nothing is sent twice."""
     sent: list[int] = []
 
@@ -71,7 +71,7 @@ def test_it_continues_where_it_was_cut(registry: FakeRegistry, piece: int, recei
     assert sum(sent) == 1000 if (piece, received) != (0, 1) else _requests(registry, "POST") == 2
 
 
-def test_it_continues_after_it_was_killed(registry: FakeRegistry, tmp_path: Path) -> None:
+def test_it_resumes_after_it_was_killed(registry: FakeRegistry, tmp_path: Path) -> None:
     """Another process continues, from what is remembered in a folder."""
 
     class Killed(BaseException):
@@ -91,7 +91,7 @@ def test_it_continues_after_it_was_killed(registry: FakeRegistry, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lost_upload_is_begun_anew(registry: FakeRegistry, tmp_path: Path) -> None:
+def test_a_lost_upload_is_restarted(registry: FakeRegistry, tmp_path: Path) -> None:
     """Registries forget, and are restarted."""
     _notes(tmp_path).keep(BLOB.digest, "https://registry.test/v2/team/work/blobs/uploads/forgotten")
     forgets = [3]
@@ -108,7 +108,7 @@ def test_a_lost_upload_is_begun_anew(registry: FakeRegistry, tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lost_answer_is_no_lost_blob(registry: FakeRegistry) -> None:
+def test_a_lost_answer_does_not_lose_the_blob(registry: FakeRegistry) -> None:
     """If the last request arrived, it is not sent again."""
 
     def fault(request: httpx.Request) -> Exception | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.procfs.process_stat import Stat
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.shells.process_progress import Group, group_state, interrupt_waits
 
@@ -26,12 +27,12 @@ def shell() -> Iterator[subprocess.Popen[bytes]]:
             os.kill(pid, signal.SIGKILL)
 
 
-def _children(shell: int) -> list[access.Stat]:
+def _children(shell: int) -> list[Stat]:
     found = (access.stat(pid) for pid in access.numbers("/proc"))
     return [status for status in found if status and status.parent == shell and not status.ended]
 
 
-def _programs(shell: int) -> list[access.Stat]:
+def _programs(shell: int) -> list[Stat]:
     """Return the programs of the pipe, as soon as both are there."""
     while True:
         found = _children(shell)

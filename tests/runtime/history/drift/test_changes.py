@@ -3,10 +3,10 @@ from typing import Any
 from holdfast.runtime.history.drift import changes
 from holdfast.runtime.history.drift.authors import Authors, authors, by_name
 from holdfast.runtime.history.drift.holdings import (
+    HeldKernel,
+    HeldProcess,
+    HeldShell,
     Holdings,
-    Kernel,
-    Process,
-    Shell,
     Value,
     encode,
     parse,
@@ -14,32 +14,44 @@ from holdfast.runtime.history.drift.holdings import (
 from holdfast.runtime.history.drift.undo_journal import rewind
 
 
+def process(
+    pid: int, command: str, started: float = 0.0, ports: tuple[int, ...] = (), **more: str
+) -> HeldProcess:
+    return HeldProcess(pid=pid, command=command, started=started, ports=ports, **more)
+
+
+def shell(
+    pid: int, cwd: str = "", umask: int | None = None, variables: Any = None, functions: Any = None
+) -> HeldShell:
+    return HeldShell(pid=pid, cwd=cwd, umask=umask, variables=variables or {}, functions=functions or {})
+
+
 def held(
-    *processes: Process, shell: Shell | None = None, kernel: Kernel | None = None, **more: Any
+    *processes: HeldProcess, shell: HeldShell | None = None, kernel: HeldKernel | None = None, **more: Any
 ) -> Holdings:
     return Holdings(
         processes={one.pid: one for one in processes},
-        shells={"main": shell or Shell()},
-        kernels={"main": kernel or Kernel()},
+        shells={"main": shell or HeldShell()},
+        kernels={"main": kernel or HeldKernel()},
         **more,
     )
 
 
-def shell_with(cwd: str = "/w", **variables: Value) -> Shell:
-    return Shell(7, cwd, 0o022, variables)
+def shell_with(cwd: str = "/w", **variables: Value) -> HeldShell:
+    return shell(7, cwd, 0o022, variables)
 
 
 def value(shown: str | None, attributes: str = "", digest: str = "") -> Value:
     return Value(attributes, len(shown or ""), digest or f"digest of {shown}", shown)
 
 
-SERVER = Process(20, "node server.js", 50.0, (3000,), origin="c2")
+SERVER = process(20, "node server.js", 50.0, (3000,), origin="c2")
 
 
 def test_processes_that_began_and_ended() -> None:
     """New ones are reported with their ports, ended ones as well; the session's own are not."""
-    before = held(Process(1, "init", role="supervisor"), Process(10, "python3", 5.0, (8000,)))
-    now = held(Process(1, "init", role="supervisor"), SERVER, Process(9, "bash", role="shell"))
+    before = held(process(1, "init", role="supervisor"), process(10, "python3", 5.0, (8000,)))
+    now = held(process(1, "init", role="supervisor"), SERVER, process(9, "bash", role="shell"))
 
     found = changes.processes(before, now)
     assert [(one.pid, one.change, one.ports) for one in found] == [
@@ -50,17 +62,17 @@ def test_processes_that_began_and_ended() -> None:
 
 def test_a_reused_pid_is_another_process() -> None:
     """In one generation the start time decides; after a restore only the command can."""
-    old, new = Process(20, "sleep 5", 1.0), Process(20, "sleep 6", 90.0)
+    old, new = process(20, "sleep 5", 1.0), process(20, "sleep 6", 90.0)
 
     assert [one.change for one in changes.processes(held(old), held(new))] == ["new", "deleted"]
-    again = Process(20, "sleep 5", 90.0)
+    again = process(20, "sleep 5", 90.0)
     assert changes.processes(held(old), held(again, generation=1)) == []
     assert len(changes.processes(held(old), held(new, generation=1))) == 2
 
 
 def test_changed_ports_of_a_process_are_reported() -> None:
     """A server that listens elsewhere is reported with the ports it opened and closed."""
-    before, now = held(Process(20, "node", 1.0, (1, 2))), held(Process(20, "node", 1.0, (2, 3)))
+    before, now = held(process(20, "node", 1.0, (1, 2))), held(process(20, "node", 1.0, (2, 3)))
 
     (found,) = changes.processes(before, now)
     assert (found.change, found.ports, found.closed) == ("changed", (3,), (1,))
@@ -68,8 +80,8 @@ def test_changed_ports_of_a_process_are_reported() -> None:
 
 def test_changes_in_a_shell() -> None:
     """Directory, umask, variables and functions, with both values; ordinary ones follow from others."""
-    before = Shell(7, "/a", 0o022, {"A": value("1"), "B": value("1"), "PWD": value("/a")}, {"f": value(None)})
-    now = Shell(7, "/b", 0o077, {"A": value("2"), "C": value("3", "x"), "PWD": value("/b")}, {})
+    before = shell(7, "/a", 0o022, {"A": value("1"), "B": value("1"), "PWD": value("/a")}, {"f": value(None)})
+    now = shell(7, "/b", 0o077, {"A": value("2"), "C": value("3", "x"), "PWD": value("/b")}, {})
 
     found = [
         (one.kind, one.name, one.old, one.new, one.exported)
@@ -96,13 +108,13 @@ def test_long_values_and_arrays_are_reported_by_size() -> None:
 
 def test_a_shell_without_known_state_is_not_compared() -> None:
     """A shell of another kind writes no state; that is not the loss of all variables."""
-    assert changes.shells({"m": shell_with(A=value("1"))}, {"m": Shell(9)}) == []
+    assert changes.shells({"m": shell_with(A=value("1"))}, {"m": shell(9)}) == []
 
 
 def test_names_of_kernels() -> None:
     """New, removed and changed names; a restart is reported; a busy kernel's names are not known."""
-    before = held(kernel=Kernel(1, {"x": ("int", "1"), "gone": ("str", "")}))
-    now = held(kernel=Kernel(2, {"x": ("int", "2"), "df": ("DataFrame 3x4", "")}))
+    before = held(kernel=HeldKernel(epoch=1, names={"x": ("int", "1"), "gone": ("str", "")}))
+    now = held(kernel=HeldKernel(epoch=2, names={"x": ("int", "2"), "df": ("DataFrame 3x4", "")}))
 
     found = changes.kernels(before.kernels, now.kernels)
     assert [(one.kind, one.name, one.change) for one in found] == [
@@ -111,13 +123,16 @@ def test_names_of_kernels() -> None:
         ("name", "gone", "deleted"),
         ("name", "x", "changed"),
     ]
-    assert changes.kernels(before.kernels, held(kernel=Kernel(1, None)).kernels) == []
+    assert changes.kernels(before.kernels, held(kernel=HeldKernel(epoch=1, names=None)).kernels) == []
 
 
 def test_holdings_survive_the_wire() -> None:
     """The state kept with a snapshot is the reported one."""
     all_of_it = held(
-        SERVER, shell=shell_with(A=value("1", "x")), kernel=Kernel(1, {"x": ("int", "1")}), at=5.0
+        SERVER,
+        shell=shell_with(A=value("1", "x")),
+        kernel=HeldKernel(epoch=1, names={"x": ("int", "1")}),
+        at=5.0,
     )
 
     assert parse(encode(all_of_it)) == all_of_it
@@ -208,9 +223,9 @@ def test_the_past_is_the_present_without_later_changes() -> None:
     """At an entry, variables, directory and names were as before all later entries; also processes."""
     now = held(
         SERVER,
-        Process(7, "init", 1.0),
+        process(7, "init", 1.0),
         shell=shell_with(A=value("2", digest="e")),
-        kernel=Kernel(1, {"x": ("int", "1")}),
+        kernel=HeldKernel(epoch=1, names={"x": ("int", "1")}),
     )
     past = rewind(now, ENTRIES, 3, 12.0, authors(ENTRIES))
 
@@ -224,7 +239,7 @@ def test_the_past_is_the_present_without_later_changes() -> None:
 def test_a_restore_gives_processes_new_start_times() -> None:
     """A process without a known command, started at the restore, may be older than the starting point."""
     restored = {"seq": 11, "at": 90.0, "kind": "woken", "event": "restored"}
-    now = held(Process(7, "old", 89.9), Process(8, "new", 95.0))
+    now = held(process(7, "old", 89.9), process(8, "new", 95.0))
     past = rewind(now, [*ENTRIES, restored], 3, 12.0, authors(ENTRIES))
 
     assert set(past.processes) == {7, 5}

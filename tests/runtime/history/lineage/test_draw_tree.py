@@ -8,6 +8,7 @@ import pytest
 from holdfast.runtime.history.lineage.between import Ran
 from holdfast.runtime.history.lineage.draw_tree import Form, draw
 from holdfast.runtime.history.lineage.overview import Lineage, why
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,7 +22,7 @@ def _taken(
     name: str, parent: str | None, of: str = "s", at: int = 0, **known: Any
 ) -> tuple[SnapshotRow, str | None]:
     when = BEGIN + timedelta(seconds=at)
-    details = known.pop("details", {})
+    details = known.pop("details", SnapshotDetails())
     return SnapshotRow(
         name, name, "live", "ready", of, when, parent, details=details, bytes=5, **known
     ), parent
@@ -67,9 +68,9 @@ def test_successors_are_below_and_branches_to_the_right() -> None:
 def test_a_snapshot_says_why_it_is_there() -> None:
     """A person's reason, or its policy's trigger; also pins and damage."""
     rows = [
-        _taken("a", None, details={"auto": {"trigger": "risky", "what": "rm -r x"}}),
+        _taken("a", None, details=SnapshotDetails({"auto": {"trigger": "risky", "what": "rm -r x"}})),
         _taken("b", "a", reason="before the \x1b[31mmigration", pinned=True),
-        _taken("c", "b", details={"auto": {"trigger": "odd", "what": "?"}}),
+        _taken("c", "b", details=SnapshotDetails({"auto": {"trigger": "odd", "what": "?"}})),
     ]
 
     lines = draw(_lineage(rows, []), _form())

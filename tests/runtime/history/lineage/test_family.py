@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.errors import InvalidArgument, SnapshotNotFound
 from holdfast.runtime.history.lineage import family
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -16,7 +17,9 @@ def _session(parent: str | None = None, generation: int = 0) -> SessionRow:
 
 
 def _taken(identity: str, parent: str | None, of: str = "s", generation: int = 0) -> SnapshotRow:
-    return SnapshotRow(identity, None, "live", "ready", of, NOW, parent, details={"generation": generation})
+    return SnapshotRow(
+        identity, None, "live", "ready", of, NOW, parent, details=SnapshotDetails.of(generation=generation)
+    )
 
 
 CHAIN = [_taken("a", None), _taken("b", "a"), _taken("c", "b"), _taken("x", "a", "other")]

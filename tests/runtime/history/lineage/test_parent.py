@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.runtime.history.lineage import parent
+from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -14,7 +15,9 @@ def _session(**known: Any) -> SessionRow:
 
 
 def _taken(identity: str, generation: int, of: str = "s") -> SnapshotRow:
-    return SnapshotRow(identity, None, "live", "ready", of, NOW, details={"generation": generation})
+    return SnapshotRow(
+        identity, None, "live", "ready", of, NOW, details=SnapshotDetails.of(generation=generation)
+    )
 
 
 def test_the_first_snapshot_of_a_fresh_session_has_no_parent() -> None:
@@ -37,7 +40,7 @@ def test_after_a_rewind_later_snapshots_are_not_ancestors() -> None:
 
 def test_a_removed_parent_is_replaced_by_the_one_before_it() -> None:
     """The nearest that still exists is the parent."""
-    session = _session(parent_snapshot_id="gone", generation=1, details={"ancestor": "a"})
+    session = _session(parent_snapshot_id="gone", generation=1, details=SessionDetails({"ancestor": "a"}))
 
     assert parent.before(session, [_taken("a", 0)]) == "a"
     assert parent.before(session, []) is None

@@ -1,0 +1,116 @@
+"""Snapshots to files and registries, and from them: which end it is, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.scrubbing import rules_file
+from holdfast.runtime.scrubbing.scrubber import Scrubber
+from holdfast.runtime.transfer.receive import receive
+from holdfast.runtime.transfer.send import send
+from holdfast.snapshots import raw
+from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
+from holdfast.snapshots.bundle.resuming import Resuming
+from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.reference import Reference
+from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.scrubbing.secret_finding import Finding
+    from holdfast.runtime.store.rows import SnapshotRow
+    from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
+
+PLAIN_HTTP = "HOLDFAST_PLAIN_HTTP"
+"""Names registries that are used without TLS, as `host:port,host:port`; for verbs without an option."""
+
+
+DOWNLOADS = "HOLDFAST_DOWNLOADS"
+"""Names how many bytes of memory that was pulled are kept for later pulls, as `512m` or `8g`."""
+LIMIT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it.
+
+    `warnings` say what is in it that others should perhaps not have, in words; `findings` which secrets were
+    found where, `scrubbed` how many of each rule were taken out of texts. `new_key`: there was no key, and
+    this one was made for it.
+    """
+
+    path: Path
+    digest: str
+    bytes: int
+    signed_by: str
+    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    scrubbed: Mapping[str, int] = field(default_factory=dict)
+    new_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A snapshot in a registry: its reference, the digest of the bundle, and the key that signed it.
+
+    `bytes` is what it takes there altogether, `sent` what was not there before. The rest as in `Exported`.
+    """
+
+    reference: str
+    digest: str
+    bytes: int
+    sent: int
+    signed_by: str
+    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    scrubbed: Mapping[str, int] = field(default_factory=dict)
+    new_key: bool = False
+
+    @property
+    def pinned(self) -> str:
+        """The reference with the digest: this very snapshot, also when the tag has gone on."""
+        return f"{self.reference}@{self.digest}"
+
+
+def export(context: Context, snapshot: SnapshotRow, path: Path, options: SendOptions) -> Exported:
+    """Write a snapshot to a file. Raises as `send`."""
+    rules = rules_file.read(context.home)
+    scrubs = rules_file.action(options.secrets, rules) != "ignore"
+    name = Scrubber(rules.matcher()).text(snapshot.name) if scrubs else snapshot.name
+    with FileDestination(path, name) as destination:
+        sent = send(context, snapshot, destination, options)
+    about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
+    return Exported(Path(sent.where), sent.digest, path.stat().st_size, *about)
+
+
+def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptions) -> Pushed:
+    """Send a snapshot to a registry. Raises as `send`, InvalidArgument, and RegistryError."""
+    with RegistryDestination(wire, context.home.root / "uploads") as destination:
+        sent = send(context, snapshot, destination, options)
+    about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
+    return Pushed(str(destination.reference), sent.digest, sent.bytes, sent.sent, *about)
+
+
+def import_(context: Context, path: Path, options: ReceiveOptions) -> SnapshotRow:
+    """Take a snapshot in from a file. Raises as `receive`."""
+    with FileOrigin(path) as origin:
+        return receive(context, origin, options)
+
+
+def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
+    """Take a snapshot in from a registry. Raises as `receive`."""
+    with Resuming(RegistryOrigin(wire), context.home.root / "downloads") as origin:
+        row = receive(context, origin, options)
+        origin.discard(keep=raw.size_of(DOWNLOADS, LIMIT))
+    return row
+
+
+def way(text: str, *, plain_http: bool) -> Wire:
+    """The way to the registry of a reference. Raises InvalidArgument."""
+    reference = Reference.parse(text)
+    listed = {host.strip() for host in os.environ.get(PLAIN_HTTP, "").split(",")}
+    return Wire(reference, plain_http=plain_http or reference.host in listed)

@@ -1,0 +1,138 @@
+"""The sockets of a network namespace, listed by the kernel over netlink, see sock_diag(7).
+
+Tells what the tables in /proc/net do not: which unix sockets are connected to each other. It is faster as
+well: those tables walk one of the whole machine for each family, 7 ms where this takes 0.3 ms, or 0.03 ms if
+only listeners are wanted. The parsers are pure; what a kernel does not list is left out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+
+from holdfast.procfs import netlink, socket_tables
+from holdfast.procfs.socket_tables import Socket
+
+MAX_SOCKETS = 50_000
+"""Of one family and protocol."""
+ALL = 0xFFFFFFFF
+"""All states, as bits."""
+_SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
+# The older of two requests for TCP takes both families in one walk (family 0), see inet_diag.h.
+_BOTH_TCP, _BY_FAMILY = 18, 20
+_OLD_REQUEST = struct.Struct("=4x48xII")
+# sdiag_family, sdiag_protocol, extensions, states; then the id of one socket, which is not asked for.
+_REQUEST = struct.Struct("=BBBxI48x")
+# family, state; ports, addresses; interface and cookie; timer, queues, user, inode (struct inet_diag_msg).
+_INTERNET = struct.Struct("=BBxx2s2s16s16s12xIIIII")
+# family, protocol; states, inode, what to show, cookie (struct unix_diag_req).
+_UNIX_REQUEST = struct.Struct("=BBxxIIIII")
+_UNIX = struct.Struct("=BBBxIII")
+_SHOW = 0x1 | 0x4 | 0x8 | 0x10  # name, peer, connections not accepted, queues
+_NAME, _PEER, _ICONS, _QUEUE, _SHUTDOWN = 0, 2, 3, 4, 6
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+_PROTOCOLS = (("tcp", socket.IPPROTO_TCP), ("udp", socket.IPPROTO_UDP))
+
+
+def opened(patience: float) -> socket.socket:
+    """Return a socket for the questions below; it answers for the namespace in which it was made.
+
+    Raises:
+        OSError: the kernel or a profile refuses it.
+    """
+    link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _SOCK_DIAG)
+    link.settimeout(patience)
+    return link
+
+
+def tcp(link: socket.socket, states: int = ALL) -> Iterator[Socket]:
+    """Yield the TCP sockets in some states, given as bits.
+
+    Raises:
+        OSError: the kernel does not answer.
+    """
+    for body in netlink.dump(link, _BOTH_TCP, _OLD_REQUEST.pack(states, 0)):
+        if (found := internet(body, "tcp")) is not None:
+            yield found
+
+
+def every(link: socket.socket) -> Iterator[Socket]:
+    """Yield TCP, UDP and unix sockets, but for protocols that the kernel refuses to list.
+
+    Raises:
+        OSError: the kernel does not answer.
+    """
+    for protocol, number in _PROTOCOLS:
+        for family in _FAMILIES:
+            for body in _bounded(link, _REQUEST.pack(family, number, 0, ALL)):
+                if (found := internet(body, protocol)) is not None:
+                    yield found
+    for body in _bounded(link, _UNIX_REQUEST.pack(socket.AF_UNIX, 0, ALL, 0, _SHOW, ALL, ALL)):
+        if (found := unix(body)) is not None:
+            yield found
+
+
+def _bounded(link: socket.socket, request: bytes) -> Iterator[bytes]:
+    """Yield the first answers; the rest is read all the same, so that the next request has its own."""
+    with suppress(netlink.Refused):
+        for number, body in enumerate(netlink.dump(link, _BY_FAMILY, request)):
+            if number < MAX_SOCKETS:
+                yield body
+
+
+def internet(body: bytes, protocol: str) -> Socket | None:
+    """Return the TCP or UDP socket in a message, or None if there is none; `protocol` is `tcp` or `udp`."""
+    if len(body) < _INTERNET.size:
+        return None
+    family, state, sport, dport, source, target, _, received, sent, uid, inode = _INTERNET.unpack_from(body)
+    # Of a listener it is the number of connections that may wait, and nothing is queued.
+    listens = protocol == "tcp" and state == socket_tables.LISTENING
+    return Socket(
+        f"{protocol}6" if family == socket.AF_INET6 else protocol,
+        socket_tables.state(protocol, state),
+        _host(family, source),
+        int.from_bytes(sport),
+        _host(family, target),
+        int.from_bytes(dport),
+        0 if listens else sent,
+        received,
+        uid,
+        inode,
+    )
+
+
+def unix(body: bytes) -> Socket | None:
+    """Return the unix socket in a message, or None if there is none."""
+    if len(body) < _UNIX.size:
+        return None
+    _, kind, state, inode, _, _ = _UNIX.unpack_from(body)
+    found = dict(netlink.attributes(body[_UNIX.size :]))
+    name = found.get(_NAME, b"")
+    icons = found.get(_ICONS, b"")
+    queues = found.get(_QUEUE, b"")
+    received, sent = struct.unpack_from("=II", queues) if len(queues) >= 8 else (0, 0)
+    peer = found.get(_PEER, b"")
+    return Socket(
+        f"unix {socket_tables.UNIX_TYPES.get(kind, 'other')}",
+        socket_tables.state("unix", state),
+        _abstract(name) if name[:1] == b"\0" else name.rstrip(b"\0").decode("utf-8", "replace"),
+        send_queue=sent,
+        receive_queue=received,
+        inode=inode,
+        peer=struct.unpack("=I", peer)[0] if len(peer) == 4 else 0,
+        waiting=struct.unpack(f"={len(icons) // 4}I", icons[: len(icons) // 4 * 4]),
+        closed=found.get(_SHUTDOWN, b"") == b"\3",
+    )
+
+
+def _abstract(name: bytes) -> str:
+    return "@" + name[1:].replace(b"\0", b"@").decode("utf-8", "replace")
+
+
+@lru_cache(4096)
+def _host(family: int, data: bytes) -> str:
+    return str(ipaddress.ip_address(data[:4] if family == socket.AF_INET else data))
