@@ -16,7 +16,7 @@ _NAMES = {
 
 
 def summary(found: Sequence[Outcome]) -> str:
-    """Return one line: how many sessions continued as if nothing had happened."""
+    """Return one line: how many sessions were unhurt."""
     struck = [each for each in found if each.struck]
     unhurt = sum(each.unhurt for each in struck)
     told = sum(not each.unhurt and not each.silent for each in struck)
@@ -29,7 +29,7 @@ def summary(found: Sequence[Outcome]) -> str:
 
 
 def table(found: Sequence[Outcome]) -> str:
-    """Return the table, with a row for each kind of victim."""
+    """Return the rows by killed process."""
     lines = [
         "| killed | rounds | hit | unhurt | hurt and reported | hurt silently | left over "
         "| reported in (max) |",
@@ -53,7 +53,7 @@ def table(found: Sequence[Outcome]) -> str:
 
 
 def hurt(found: Iterable[Outcome]) -> str:
-    """Return the losses of the rounds that had any."""
+    """Return the losses, by round."""
     rows = [each for each in found if each.lost or each.left]
     if not rows:
         return "Nothing was lost in any round."

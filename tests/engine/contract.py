@@ -1,4 +1,4 @@
-"""What every engine does, the real one and the fake: tests for classes with fixtures `engine` and `image`.
+"""Behavior of every engine, the real one and the fake: tests for classes with fixtures `engine` and `image`.
 
 `image` is the id of an image whose containers run `sleep`.
 """

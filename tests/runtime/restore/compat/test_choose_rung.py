@@ -1,4 +1,4 @@
-"""Which rung is taken, by what is asked for and what is possible."""
+"""The choice of a rung, from the request and the possible rungs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERBS = ("restore", "thaw")
 
 
 def ladder(*possible: Name, live: bool = True) -> Ladder:
-    """Rungs of which some are possible; `live`: of a snapshot with processes."""
+    """Return rungs of which some are possible; `live`: of a snapshot with processes."""
     return Ladder(
         rungs=[
             Rung(
@@ -60,10 +60,10 @@ UNRECORDED = ladder("files", live=False)
         (UNRECORDED, None, "files", "files"),
     ],
 )
-def test_the_best_rung_is_taken_or_the_one_asked_for(
+def test_the_best_or_the_requested_rung_is_taken(
     found: Ladder, as_: Name | None, require: Name | None, rung: Name, verb: str
 ) -> None:
-    """Never one that is not possible, never less than is required or, unasked, than was captured."""
+    """Never an impossible one, never less than required or, without a request, than was captured."""
     assert choose_rung(found, as_, require, verb=verb, source="x") == rung
 
 
@@ -86,10 +86,10 @@ def test_the_best_rung_is_taken_or_the_one_asked_for(
         (NOTHING, "files", None, "files", None),
     ],
 )
-def test_less_than_was_asked_for_is_refused(
+def test_less_than_requested_is_refused(
     found: Ladder, as_: Name | None, require: Name | None, missing: Name, possible: Name | None, verb: str
 ) -> None:
-    """With the reason, and the command for what is possible and what that lacks."""
+    """With the reason, and the command for the possible rung and its losses."""
     with pytest.raises(LiveUnsupported) as error:
         choose_rung(found, as_, require, verb=verb, source="x.holdfast")
     assert str(error.value) == f"cannot {verb} x.holdfast as {missing}: no {missing}"
@@ -102,8 +102,8 @@ def test_less_than_was_asked_for_is_refused(
 
 
 @pytest.mark.parametrize(("as_", "require"), [("files", "live"), ("files", "commands"), ("commands", "live")])
-def test_what_no_rung_could_satisfy_is_invalid(as_: Name, require: Name) -> None:
-    """Whatever is possible here."""
+def test_an_unsatisfiable_request_is_invalid(as_: Name, require: Name) -> None:
+    """Whichever rungs are possible."""
     with pytest.raises(InvalidArgument, match=f"cannot require {require} and thaw as {as_}"):
         choose_rung(ALL, as_, require, verb="thaw", source="x")
 
@@ -118,8 +118,6 @@ def test_what_no_rung_could_satisfy_is_invalid(as_: Name, require: Name) -> None
         (NOTHING, "files", None),
     ],
 )
-def test_a_better_rung_satisfies_who_requires_a_lower_one(
-    found: Ladder, least: Name, rung: Name | None
-) -> None:
-    """`fits --require commands` is content with what can run live, though no commands were recorded."""
+def test_a_better_rung_satisfies_a_lower_requirement(found: Ladder, least: Name, rung: Name | None) -> None:
+    """`fits --require commands` accepts a snapshot that can run live, though no commands were recorded."""
     assert best(found, least) == rung
