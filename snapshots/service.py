@@ -17,7 +17,7 @@ from typing import Any
 from holdfast.base.home import Home
 from holdfast.engine.container_mounts import bind
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineError, EngineUnavailable, LiveUnsupported
+from holdfast.errors import EngineError, EngineUnavailable, ImageError, LiveUnsupported
 from holdfast.images import build
 from holdfast.snapshots.layer.image import usable
 from holdfast.snapshots.link import SOCKET, Link, LinkLost
@@ -152,7 +152,7 @@ def _start_alone(engine: Engine, home: Home, image: str) -> None:
             return
         except EngineUnavailable:
             raise
-        except EngineError as error:
+        except (EngineError, ImageError) as error:
             engine.kill_remove(name)
             failure = error
     raise LiveUnsupported(

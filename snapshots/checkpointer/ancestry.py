@@ -1,10 +1,10 @@
-"""How processes are born again into their sessions, where CRIU alone cannot do it. Pure.
+"""Recreation of process ancestry in sessions where CRIU alone cannot do it. Pure.
 
-A process is born into the session of the one that forks it, and leaves it only to begin one of its own. CRIU
-forks the tree anew and so needs the leader of each session above its members. For children of the root it
-makes a stand-in for a leader that is gone (`prepare_pstree_ids` of CRIU's pstree.c). For those that another
-process than the root adopted (PR_SET_CHILD_SUBREAPER, prctl(2)) it is told of another tree, and the guard
-makes of it what there was (guard_adoption.c): who forks such a process may give it to its own parent.
+A process is born into the session of the process that forks it, and leaves it only to start one of its own.
+CRIU forks the tree again, so it needs the leader of each session above its members. For children of the root
+it makes a stand-in for a leader that is gone (`prepare_pstree_ids` of CRIU's pstree.c). For processes that
+another process than the root adopted (PR_SET_CHILD_SUBREAPER, prctl(2)) it gets a changed tree, and the guard
+restores the real one (guard_adoption.c): the process that forks such a process may give it to its own parent.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Task(NamedTuple):
 
 
 class Birth(NamedTuple):
-    """A process that is given to the parent of the one that forks it, by CRIU's order.
+    """A process that is given to the parent of the process that forks it, by CRIU's order.
 
-    `leader` is a session that has to be begun for it by a process that ends at once; 0: it is born into that
-    of the one that forks it. In it, CRIU is told `session` and `group` where there is none any more.
+    `leader` is a session that has to be started for it by a process that ends at once; 0: it is born into
+    that of the process that forks it. In it, CRIU gets `session` and `group` where there is none any more.
     """
 
     pid: int
@@ -40,7 +40,7 @@ class Birth(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What CRIU is told of the tree, parents first; what the guard does; pids that cannot be placed so."""
+    """The tree for CRIU, parents first; the guard's part; pids that cannot be placed like this."""
 
     tasks: list[Task]
     births: list[Birth]
@@ -48,14 +48,14 @@ class Plan(NamedTuple):
 
 
 def plan(tasks: Iterable[Task]) -> Plan:
-    """How a tree is to be made; the first of the tasks is the root."""
+    """Plan how to make a tree; the first of the tasks is the root."""
     every = list(tasks)
     astray = _unplaced(every)
     if not astray or len(astray) > MOST:
         return Plan(every, [], astray)
     told = {one.pid: one for one in every}
     births: list[Birth] = []
-    # Those above first: an adopter may be within a session that CRIU is told otherwise of.
+    # # Ancestors first: an adopter may be within a session that is changed for CRIU.
     for session in dict.fromkeys(one.session for one in every if one.pid in astray):
         orphans = [one for one in every if one.pid in astray and one.session == session]
         if session in told:
@@ -71,12 +71,12 @@ def plan(tasks: Iterable[Task]) -> Plan:
 
 
 def lost(tasks: Iterable[Task]) -> set[int]:
-    """The pids of those that cannot be placed; the first of the tasks is the root."""
+    """Return the pids of those that cannot be placed; the first of the tasks is the root."""
     return plan(tasks).lost
 
 
 def spelled(births: Iterable[Birth]) -> str:
-    """As the guard is told of them."""
+    """Encode the births for the guard."""
     return " ".join(f"{one.pid}:{one.leader}:{one.session}:{one.group}" for one in births)
 
 
@@ -92,7 +92,7 @@ def _under_leader(told: dict[int, Task], orphans: list[Task], leader: Task) -> l
 
 
 def _without_leader(told: dict[int, Task], every: list[Task], orphans: list[Task]) -> list[Birth]:
-    """Have the first one forked by one that begins the session anew, and the others by the first."""
+    """Have the first one forked by a process that starts the session again, and the others by the first."""
     first = next((one for one in orphans if not one.ended), orphans[0])
     session, parent = first.session, first.parent
     others = [one for one in orphans if one is not first and not one.ended]
@@ -152,7 +152,8 @@ def _placed(
     parents: dict[int, int],
     born: dict[int, tuple[int, bool]],
 ) -> bool:
-    """Whether its session is its parent's, or an ancestor began it after the next one down was born.
+    """Check whether its session is its parent's, or was started by an ancestor after the next descendant was
+    born.
 
     `born` are the sessions that ancestors must be born into, by their pids, and whether those have a leader.
     """

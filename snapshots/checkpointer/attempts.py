@@ -1,9 +1,9 @@
-"""What a session was refused, as its rules record it: destinations with counters, in sets of nftables.
+"""A session's refused connections, as its rules record them: destinations with counters, in sets of nftables.
 
-Pure: the text of the sets and of the rules that fill them out, what nft lists of them in. Nothing but root
-outside of the session can read or empty the sets. Each has a size and its elements a lifetime, so that a
-flood of destinations takes a bounded amount of the kernel's memory; what does not fit is refused and not
-recorded.
+Pure: returns the text of the sets and of the rules that fill them, and parses nft's listing of them. Only
+root outside of the session can read or empty the sets. Each has a limited size and its elements a lifetime,
+so that a flood of destinations takes a bounded amount of the kernel's memory; what does not fit is refused
+and not recorded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Attempt:
     ago: int
 
     def as_dict(self) -> dict[str, object]:
-        """As it goes over the socket of the checkpointer."""
+        """Return the fields for the checkpointer's socket."""
         return {
             "address": str(self.address),
             "protocol": self.protocol,
@@ -44,7 +44,7 @@ class Attempt:
 
 
 def sets() -> list[str]:
-    """The sets, as nft(8) is given them."""
+    """Return the sets in the syntax of nft(8)."""
     return [
         f"set {name} {{ type {kind} . inet_proto . inet_service; flags dynamic,timeout; "
         f"size {SIZE}; timeout {LIFETIME}s; }}"
@@ -53,10 +53,10 @@ def sets() -> list[str]:
 
 
 def rules() -> list[tuple[str, str]]:
-    """The rules that record a packet: what each does, and a comment that names it.
+    """Return the rules that record a packet: the action of each, and a comment that names it.
 
-    A full set ends a rule and not the chain, so recording is apart from refusing. Only TCP and UDP have
-    ports; what other protocols have in that place is of the program's choice and would fill the set.
+    A full set ends a rule and not the chain, so recording is separate from refusing. Only TCP and UDP have
+    ports; what other protocols have in that place is the program's choice and would fill the set.
     """
     return [
         (f"meta l4proto {match} update @{name} {{ {family} daddr . meta l4proto . {port} counter }}", comment)
@@ -69,13 +69,13 @@ def rules() -> list[tuple[str, str]]:
 
 
 def unbounded(items: Iterable[Mapping[str, object]]) -> str | None:
-    """The first of the sets that is missing from those nft lists, or is larger than it should be."""
+    """Return the first of the sets that is missing from nft's listing, or is larger than it should be."""
     found = {item.get("name"): (item.get("size"), item.get("timeout")) for item in items}
     return next((name for name in SETS if found.get(name) != (SIZE, LIFETIME)), None)
 
 
 def listed(items: Iterable[Mapping[str, object]]) -> list[Attempt]:
-    """What the sets hold, the latest first. Elements of another form are left out."""
+    """Return the contents of the sets, the latest first. Malformed elements are left out."""
     found = [
         attempt
         for item in items

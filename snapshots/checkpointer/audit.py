@@ -1,8 +1,9 @@
-"""Puts a restore before its judge twice: before CRIU runs, and when all is restored and nothing runs yet.
+"""Puts a restore before its judge twice: before CRIU runs, and when everything is restored and nothing runs
+yet.
 
-The host judges (`snapshots/snapshot_policy.py`); here it is told what there is. A tree that it does not want
-is killed while every task of it still stands in a ptrace stop. CRIU itself would let it go: it ignores what
-its pre-resume script says. A host that does not answer wants nothing.
+The host judges (`snapshots/snapshot_policy.py`); this module reports what there is. A tree that the host
+rejects is killed while every task of it is in a ptrace stop. CRIU itself would release it: it ignores the
+result of its pre-resume script. No answer from the host means rejection.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Audit:
         """
         try:
             root = self._root(criu)
-            # This process is in the container's cgroups, too, and CRIU and the tree below it.
+            # # This process is also in the container's cgroups, and CRIU and the tree below it.
             self._check_alone(root, os.getpid())
             restored = walk.tree(root)
             if not restored.whole:
@@ -120,7 +121,7 @@ class Audit:
         self._killed = True
 
     def _kill(self, criu: int) -> None:
-        """End everything in the container. CRIU comes last, for when a tracer ends its tasks go on."""
+        """Kill everything in the container. CRIU comes last, because tasks run when their tracer ends."""
         pids = [*walk.tree(criu).pids[1:], *walk.tree(self._target.init_pid).pids[1:]]
         for pid in pids:
             with suppress(ProcessLookupError):
@@ -138,7 +139,7 @@ class Audit:
         os.close(self._init)
 
     def _root(self, criu: int) -> int:
-        """The root is a child of CRIU's until that ends, then of the container's first process."""
+        """Return the root: a child of CRIU until that ends, then of the container's first process."""
         for parent in (criu, self._target.init_pid):
             for child in walk.children(parent):
                 status = walk.status_of(child)

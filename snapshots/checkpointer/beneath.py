@@ -19,12 +19,12 @@ ROOT = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def opened(folder: int, path: str, flags: int, mode: int = 0, *, same_mount: bool = False) -> int:
-    """A descriptor of `path` below an open folder; a leading slash means that folder.
+    """Open `path` below an open folder and return a descriptor; a leading slash means that folder.
 
-    With `same_mount`, what is mounted below the folder is out of reach, too.
+    With `same_mount`, mounts below the folder are also out of reach.
 
     Raises:
-        OSError: it cannot be opened: ELOOP for a link on the way, EXDEV for a way out.
+        OSError: it cannot be opened: ELOOP for a link on the way, EXDEV for a path that leads out.
     """
     resolve = _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH | (_NO_XDEV if same_mount else 0)
     name = os.fsencode(path.lstrip("/") or ".")
@@ -39,5 +39,9 @@ def opened(folder: int, path: str, flags: int, mode: int = 0, *, same_mount: boo
 
 
 def root_of(init_pid: int) -> int:
-    """The root folder of a container, by its first process; the caller closes it. Raises OSError."""
+    """Open the root folder of a container, by its first process; the caller closes it.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
     return os.open(f"/proc/{init_pid}/root", ROOT)

@@ -14,7 +14,11 @@ _ZOMBIE = 2
 
 
 def tasks(source: Source) -> list[Task]:
-    """The processes in images, as they were. Raises Unreadable."""
+    """Return the processes in images, as they were.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+    """
     return [
         Task(int(one.pid), int(one.ppid), int(one.sid), int(one.pgid), _ended(source, int(one.pid)))
         for one in source.messages("pstree")
@@ -22,7 +26,7 @@ def tasks(source: Source) -> list[Task]:
 
 
 def prepare(images: Path, source: Source) -> dict[str, str]:
-    """Rewrite the tree in a scratch folder, `source`, if need be; returns what the guard is told.
+    """Rewrite the tree in a scratch folder, `source`, if need be; return the births for the guard.
 
     Images are replaced, not changed: they share their inodes with the kept snapshot.
 

@@ -25,7 +25,7 @@ def join(init_pid: int) -> None:
 
 
 def members(init_pid: int) -> tuple[int, ...]:
-    """Every process of the container, those entered from outside included; empty if that cannot be seen."""
+    """Return every process of the container, including those entered from outside; empty if unknown."""
     try:
         for _, folder in folders(init_pid):
             words = bounded.text(folder / "cgroup.procs", MAX_MEMBERS).split()

@@ -17,7 +17,7 @@ class Channel:
         self._closed = False
 
     def fileno(self) -> int:
-        """For select(2)."""
+        """Return the descriptor, for select(2)."""
         return self._connection.fileno()
 
     @property
@@ -29,7 +29,7 @@ class Channel:
 
     def send(self, event: str, **fields: object) -> None:
         """Tell the host; a host that is gone is not an error here."""
-        # Names of files may be no UTF-8; half a character is none that a reader of JSON has to take.
+        # # File names may not be UTF-8; JSON readers need not accept lone surrogates.
         line = json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n"
         try:
             self._connection.sendall(line.encode("utf-8", "replace"))
@@ -37,7 +37,9 @@ class Channel:
             self._closed = True
 
     def receive(self, limit: int) -> bytes | None:
-        """The next line without its end; None when the host is gone or the line is longer than `limit`."""
+        """Return the next line without its end; None when the host is gone or the line is longer than
+        `limit`.
+        """
         while b"\n" not in self._buffer:
             if len(self._buffer) > limit or not self._fill():
                 return None

@@ -192,7 +192,9 @@ def _keep_files(request: requests.Files, channel: Channel) -> None:
 
 @functools.cache
 def _versions() -> dict[str, str]:
-    """What a snapshot was made with; asked of CRIU once, before the first request."""
+    """Return the versions of CRIU and the kernel for snapshots; CRIU is asked once, before the
+    first request.
+    """
     printed = subprocess.run(["/usr/sbin/criu", "--version"], capture_output=True, text=True, check=True)
     system = os.uname()
     return {
@@ -204,5 +206,5 @@ def _versions() -> dict[str, str]:
 
 @functools.cache
 def _about() -> dict[str, object]:
-    """What the memory of a snapshot depends on; looked at once, before the first request."""
+    """Return what the memory of a snapshot depends on; determined once, before the first request."""
     return host_features.look()

@@ -15,11 +15,11 @@ class Child:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Its status if it has ended."""
+        """Return its status if it has ended."""
         return self._ask(os.WNOHANG)
 
     def wait(self) -> int:
-        """Its status, when it has ended."""
+        """Wait until it has ended and return its status."""
         while (status := self._ask(0)) is None:
             pass
         return status

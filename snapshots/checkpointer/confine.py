@@ -92,7 +92,7 @@ def _check_own(network: int) -> None:
 
 
 def _listed() -> dict[str, Any]:
-    """What nft lists of the table; nothing if there is none."""
+    """Return nft's listing of the table; empty if there is none."""
     nft = _nft()
     nft.set_json_output(True)
     code, output, _ = nft.cmd(f"list table inet {netrules.TABLE}")

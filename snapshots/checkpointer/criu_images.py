@@ -63,10 +63,10 @@ _SHORT = frozenset({"inventory"})
 
 
 def read(path: Path) -> tuple[bytes, list[Any]]:
-    """The magic bytes and the messages; no messages if there is no such image.
+    """Return the magic bytes and the messages; no messages if there is no such image.
 
     Raises:
-        Unreadable: it is not an image of this kind, or one that CRIU might read otherwise.
+        Unreadable: it is not an image of this kind, or CRIU might read it differently.
         OSError: it cannot be read.
     """
     try:
@@ -82,7 +82,11 @@ def read(path: Path) -> tuple[bytes, list[Any]]:
 
 
 def parse(name: str, data: bytes) -> tuple[bytes, list[Any]]:
-    """The same of an image's bytes; `name` is that of the file, without its suffix. Raises Unreadable."""
+    """Parse the bytes of an image; `name` is that of the file, without its suffix.
+
+    Raises:
+        Unreadable: as for `read`.
+    """
     kind = _kind(name)
     try:
         magic = _magic(kind)
@@ -96,13 +100,13 @@ def parse(name: str, data: bytes) -> tuple[bytes, list[Any]]:
 
 
 def write(path: Path, magic: bytes, entries: list[Any]) -> None:
-    """The inverse of `read`."""
+    """Write an image; the inverse of `read`."""
     with path.open("wb") as stream:
         stream.write(serialized(magic, entries))
 
 
 def serialized(magic: bytes, entries: list[Any]) -> bytes:
-    """The bytes of an image."""
+    """Return the bytes of an image."""
     payloads = [entry.SerializeToString() for entry in entries]
     return magic + b"".join(_SIZE.pack(len(payload)) + payload for payload in payloads)
 

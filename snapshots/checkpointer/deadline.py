@@ -24,4 +24,4 @@ class Deadline:
     def check(self, what: str) -> None:
         """Raise Passed, which names `what`, if it has passed."""
         if time.monotonic() >= self._end:
-            raise Passed(f"{what} took longer than {self._seconds:g} s, for which a session may stand still")
+            raise Passed(f"{what} took longer than {self._seconds:g} s, for which a session may be frozen")

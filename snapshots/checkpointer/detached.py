@@ -16,7 +16,11 @@ _CLONE, _EMPTY_PATH = 1, 0x1000
 
 
 def clone(folder: int) -> int:
-    """The same folder as the root of a mount of its own; the caller closes it. Raises OSError."""
+    """Return the folder as the root of a mount of its own; the caller closes it.
+
+    Raises:
+        OSError: it cannot be mounted.
+    """
     result = ctypes.CDLL(None, use_errno=True).syscall(
         _SYS_OPEN_TREE, folder, ctypes.c_char_p(b""), _CLONE | _EMPTY_PATH | os.O_CLOEXEC
     )

@@ -43,7 +43,7 @@ class Reader:
 
 
 def readers(table: Iterable[Socket]) -> list[Reader]:
-    """The sockets of a namespace that have not received all there is."""
+    """Return the sockets of a namespace that have not received everything that was sent to them."""
     rows = list(table)
     ends = {(row.local_end, row.remote_end): row for row in rows if row.inode}
     found = []
@@ -84,5 +84,5 @@ def _make_room(pid: int, fd: int, size: int) -> None:
         before = reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         if before < 2 * size:
             reader.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
-        # Whoever reads, if only to look, makes the kernel tell the other end how much room there is now.
+        # # A read, even a peek, makes the kernel announce the free space to the other end.
         reader.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)

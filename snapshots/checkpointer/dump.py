@@ -1,15 +1,15 @@
-"""One capture: stop every task, let the host keep the files, write the memory, let them go.
+"""One capture: stop every task, let the host keep the files, write the memory, release the tasks.
 
 The order is what makes memory, files and tmpfs one instant:
 
-  the files are copied beforehand (layers), if they can be
+  the files are copied beforehand (layers), if possible
   the container is frozen, and all of its tasks are seized at once (standstill.py, guard_seize.c)
   all tasks have stopped ─► "frozen" to the host, which commits the files if they could not be copied
   CRIU writes memory      tmpfs is archived here, and files that changed are copied again
   CRIU holds (post-dump) ─► "dumped" to the host, which answers "go" once the files are kept
-  CRIU lets go         ─► "done"
+  CRIU releases        ─► "done"
 
-If the host goes away or says anything but "go", CRIU is told to fail, and resumes every task.
+If the host goes away or answers anything but "go", CRIU is made to fail, and resumes every task.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class _Capture:
         standstill.check_alone(self.freezer, self.request.target.init_pid, self.root)
 
     def check_frozen(self) -> None:
-        """What must be so before CRIU enters the session, and what is known only then."""
+        """Check the preconditions of a capture, and determine what is known only once the container is
+        frozen.
+        """
         self.check_alone()
         self.watchers.note()
 
@@ -117,7 +119,7 @@ class _Capture:
         """Let the session run on. Raises OSError; it runs all the same."""
         try:
             self.packets.close()
-            if self.agreed and self.request.leave_running:  # held, since CRIU was told to let go
+            if self.agreed and self.request.leave_running:  # held, although CRIU was allowed to detach
                 self.watchers.forget()
         finally:
             self.freezer.thaw()
@@ -183,7 +185,7 @@ def run(request: Dump, channel: Channel) -> None:
         if request.leave_running:
             capture.let_go()
         ended = time.monotonic()
-        # Ending the tree ends the container's first process, and with it all of its PID namespace: CRIU, too.
+        # # Ending the tree ends the container's first process, and with it its PID namespace, including CRIU.
         # One that was killed otherwise has let all of them go.
         ended_with_tree = capture.agreed and not request.leave_running and _is_over(root)
         if status < 0 and not ended_with_tree:
@@ -218,7 +220,7 @@ def run(request: Dump, channel: Channel) -> None:
 
 
 def _drive(capture: _Capture, running: criu.Running) -> None:
-    """Follow CRIU until it has ended or has been told to go on. Nothing of the session can hold it up."""
+    """Follow CRIU until it has ended or may continue. Nothing in the session can hold it up."""
     process, control = running.process, running.control
     began = time.monotonic()
     while process.poll() is None:
@@ -226,7 +228,7 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
             if not capture.stopped:
                 process.kill()
                 raise NotFrozen("a process does not stop")
-            # Not killed, which could leave its code in tasks: told to give up, it lets all of them go.
+            # # Not killed, which could leave its code in tasks: when it fails, it releases all of them.
             raise Passed(f"to write its memory took longer than {DUMP_LIMIT:g} s")
         # A task that is traced looks the same before it was seized: not as long as the container is frozen.
         if not capture.stopped and not capture.freezer.is_frozen() and capture.watch.all_stopped():
@@ -280,7 +282,7 @@ def _keep_facts(capture: _Capture) -> None:
 
 
 def _is_over(root: int) -> bool:
-    """Whether a tree that is to end does so."""
+    """Check whether a tree that is to end does so."""
     deadline = time.monotonic() + END_LIMIT
     while not tree.has_ended(root):
         if time.monotonic() > deadline:

@@ -38,7 +38,7 @@ def run(request: End, channel: Channel) -> None:
     named = [pid for pid, number in inside.items() if number in request.pids and pid not in spared]
     ended: dict[int, int] = {}
     deadline = time.monotonic() + PATIENCE
-    # Looked at anew in each turn: what is to end may start more.
+    # # Listed again in each turn: what is to end may start more.
     while left := _below(named, depth, space, spared) | {
         pid: number for pid, number in ended.items() if _lives(pid, number, depth, space)
     }:
@@ -57,13 +57,13 @@ def _numbered(pids: Iterable[int], depth: int) -> dict[int, int]:
 
 
 def _below(named: list[int], depth: int, space: Space, spared: tuple[int, ...]) -> dict[int, int]:
-    """The processes that are named, and all below them, as far as they have not ended."""
+    """Return the named processes and all their descendants that have not ended."""
     found = _numbered((pid for top in named for pid in walk.tree(top).pids if pid not in spared), depth)
     return {pid: number for pid, number in found.items() if _lives(pid, number, depth, space)}
 
 
 def _lives(pid: int, number: int, depth: int, space: Space) -> bool:
-    """Whether it is still that process, and not over. A zombie with living threads is not over yet."""
+    """Check that it is still that process, and has not ended. A zombie with living threads has not."""
     told = walk.status_of(pid)
     if told is None or told.pid_at(depth) != number or walk.namespaces_of(pid, ("pid",)) != space:
         return False
@@ -76,7 +76,7 @@ def _inner(pid: int, depth: int) -> int:
 
 
 def _kill(pid: int, number: int, depth: int, space: Space) -> None:
-    """By descriptor: a number alone may be another process by now, of the host even."""
+    """Kill by descriptor: a pid may belong to another process by now, even of the host."""
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(pid)
         try:

@@ -1,7 +1,7 @@
-"""Notes which files a captured tree has open, by what stat(2) told of them.
+"""Notes which files a captured tree has open, as stat(2) identifies them.
 
-In a copy they have other numbers, and a program that remembers them takes its own file for another one; see
-`remembered.py`, which reads what is noted here. Looks while everything stands still, opens nothing.
+In a copy they have other numbers, and a program that remembers them would take its own file for another; see
+`remembered.py`, which reads these notes. Runs while everything is frozen, and opens nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def note(init_pid: int, pids: Iterable[int], folder: Path) -> None:
 
 
 def read(folder: Path) -> list[Numbers]:
-    """What was noted; nothing in a snapshot of a version that did not.
+    """Read the notes; none in a snapshot of a version that wrote none.
 
     Raises:
         Unreadable: it is not what `note` writes.

@@ -45,7 +45,7 @@ def _programs() -> list[Path]:
 
 
 def _is_intact(place: Path) -> bool:
-    """Whether a file has the content that its name promises."""
+    """Check that a file has the content that its name promises."""
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -31,12 +31,12 @@ class Busy(OSError):
 
 
 def staging(name: str) -> Path:
-    """The folder of a capture under way."""
+    """Return the folder of a capture in progress."""
     return STATE / "staging" / name
 
 
 def create_staging(name: str) -> Path:
-    """A new staging folder's folder for process images, readable by its owner only."""
+    """Create the folder for process images in a new staging folder, readable by its owner only."""
     folder = staging(name)
     folder.mkdir(mode=0o700, exist_ok=True)
     images = folder / PROCESS_IMAGES
@@ -45,7 +45,7 @@ def create_staging(name: str) -> Path:
 
 
 def create_scratch(name: str) -> Path:
-    """A new folder for what a restore makes of a snapshot's images, on the same file system."""
+    """Create a folder for a restore's versions of a snapshot's images, on the same file system."""
     folder = STATE / "scratch" / name
     folder.mkdir(mode=0o700, parents=True)
     return folder
@@ -64,12 +64,12 @@ def discard_old_scratch() -> None:
 
 
 def snapshot(name: str) -> Path:
-    """The process images of a kept snapshot."""
+    """Return the process images of a kept snapshot."""
     return STATE / "snapshots" / name / PROCESS_IMAGES
 
 
 def staged(name: str) -> Path:
-    """The process images of a capture under way."""
+    """Return the process images of a capture in progress."""
     return staging(name) / PROCESS_IMAGES
 
 
@@ -79,7 +79,7 @@ def discard_staging(name: str, part: str = "") -> None:
 
 
 def open_folder(path: Path) -> int:
-    """A descriptor for a folder; the caller closes it."""
+    """Open a folder and return a descriptor; the caller closes it."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 

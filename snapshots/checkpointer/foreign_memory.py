@@ -1,7 +1,8 @@
-"""Reads and writes memory of other processes (process_vm_readv(2)), also such as comes on demand.
+"""Reads and writes memory of other processes (process_vm_readv(2)), including memory that is loaded on
+demand.
 
-What /proc/PID/mem gives would not do: the kernel answers there with EIO where a page is still with who serves
-it (userfaultfd(2)).
+/proc/PID/mem would not do: there the kernel returns EIO for a page that its server still holds
+(userfaultfd(2)).
 """
 
 from __future__ import annotations
@@ -16,14 +17,22 @@ class _Part(ctypes.Structure):
 
 
 def read(pid: int, address: int, size: int) -> bytes:
-    """Raises OSError: not all of it is there."""
+    """Read memory of a process.
+
+    Raises:
+        OSError: not all of it exists.
+    """
     data = ctypes.create_string_buffer(size)
     _transfer("process_vm_readv", pid, data, address, size)
     return data.raw
 
 
 def write(pid: int, address: int, data: bytes) -> None:
-    """Raises OSError: it is not there, or may not be written by its process either."""
+    """Write memory of a process.
+
+    Raises:
+        OSError: it does not exist, or its process may not write it either.
+    """
     _transfer("process_vm_writev", pid, ctypes.create_string_buffer(data, len(data)), address, len(data))
 
 

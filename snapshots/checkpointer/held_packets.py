@@ -1,15 +1,16 @@
 """Packets that are held back in a session's network namespace while CRIU works on its connections.
 
-CRIU does one connection after the other, and the kernel goes on meanwhile, though no program does: what is on
-its way arrives, and is acknowledged. What is held back is dropped, and the kernel sends it again by itself.
+CRIU handles one connection after the other, and the kernel keeps working meanwhile, although no program runs:
+data on its way arrives, and is acknowledged. Packets are held back by dropping them; the kernel sends them
+again.
 
-  CONNECTIONS  in a capture: TCP between programs of the session. Otherwise bytes could come to an end that
-               was read already, from one that was not yet, and would be in neither image.
-  RESETS       in a restore. What a program had written but the kernel had not sent is sent for real, and so
-               is the end of a connection that was half-closed, as a packet of CRIU's own. The other end may
-               not be there yet; the answer to a packet for nobody is a reset, which ends the connection.
-               Connections are not tracked meanwhile: tracking drops one of two packets that begin the same
-               connection on two processors, and CRIU fails if its packet is refused.
+  CONNECTIONS  in a capture: TCP between programs of the session. Otherwise bytes could arrive at an end that
+  was read already, from one that was not yet, and would be in neither image.
+  RESETS       in a restore. Data that a program had written but the kernel had not sent is really sent, and
+  so is the end of a half-closed connection, as a packet of CRIU's own. The other end may not exist yet; the
+  answer to such a packet is a reset, which ends the connection. Connections are not tracked meanwhile:
+  tracking drops one of two packets that begin the same connection on two processors, and CRIU fails if its
+  packet is refused.
 
 Nothing of the session runs meanwhile, so no program misses what is held.
 """
@@ -30,9 +31,9 @@ _HOLD, _LET_GO = b"h", b"g"
 class Held(Enum):
     """Kinds of packets; the value is the table's name and its chains: hook, priority, rule.
 
-    The chains come before the rules for what a session reaches, which have priority 0; tracking has -200
-    (netfilter_ipv4.h). Interface 1 is loopback in every network namespace, and what a session sends to its
-    own addresses goes there, too.
+    The chains come before the rules for a session's destinations, which have priority 0; tracking has -200
+    (netfilter_ipv4.h). Interface 1 is loopback in every network namespace, and packets of a session to its
+    own addresses also go there.
     """
 
     CONNECTIONS = ("holdfast_connections", (("input", -10, "meta iif 1 meta l4proto tcp drop"),))
@@ -43,9 +44,9 @@ class Held(Enum):
 
 
 class Holding:
-    """A process in the network namespace of a session, which holds packets back when it is told to.
+    """A process in the network namespace of a session that holds packets back on request.
 
-    It lets them go when it is closed, and when the process that made it is gone.
+    It releases them when it is closed, and when the process that made it is gone.
     """
 
     def __init__(self, init_pid: int, held: Held) -> None:
@@ -113,7 +114,7 @@ def _serve(asked: socket.socket, network: int, held: Held) -> NoReturn:
 
 
 def _texts(table: str, chains: tuple[tuple[str, int, str], ...]) -> dict[bytes, str]:
-    """What nft(8) is given."""
+    """Return the text for nft(8)."""
     hold = [f"add table inet {table}"]
     for number, (hook, priority, rule) in enumerate(chains):
         chain = f"inet {table} chain{number}"

@@ -1,6 +1,7 @@
-"""What this machine is, as far as the memory of processes depends on it: told with each capture and restore.
+"""The features of this machine that the memory of processes depends on: reported with each capture and
+restore.
 
-Asked of the kernel and of CRIU here, where sessions run and CRIU restores them, and not by the host's side.
+They are read from the kernel and CRIU here, where sessions run and are restored, not on the host's side.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SHT_DYNSYM = 11
 
 
 def look() -> dict[str, Any]:
-    """Everything, by the names of `Machine`; what cannot be told is left out."""
+    """Return all features, by the names of `Machine`; unknown ones are left out."""
     found: dict[str, Any] = {"page_bytes": os.sysconf("SC_PAGE_SIZE"), "has": _kernel_has()}
     found["cgroup"] = 2 if Path("/host/cgroup/cgroup.controllers").exists() else 1
     with suppress(OSError, subprocess.SubprocessError, IndexError, ValueError):
@@ -34,7 +35,7 @@ def look() -> dict[str, Any]:
 
 
 def cpu_flags(text: str) -> tuple[str, list[str]]:
-    """The model's name, and the features that every processor in /proc/cpuinfo has."""
+    """Return the model's name, and the features that every processor in /proc/cpuinfo has."""
     model, common = "", None
     for line in text.splitlines():
         name, _, value = line.partition(":")
@@ -48,7 +49,11 @@ def cpu_flags(text: str) -> tuple[str, list[str]]:
 
 
 def symbols(image: bytes) -> dict[str, int]:
-    """The functions an ELF image of 64 bits offers, and their offsets. Raises struct.error: it is none."""
+    """Return the functions of a 64-bit ELF image, and their offsets.
+
+    Raises:
+        struct.error: it is not one.
+    """
     start = struct.unpack_from("<Q", image, 40)[0]
     size, count = struct.unpack_from("<HH", image, 58)
     sections = [_SECTION.unpack_from(image, start + number * size) for number in range(min(count, 100))]
@@ -98,7 +103,7 @@ def _xsave() -> dict[str, int]:
 
 
 def vdso() -> dict[str, Any]:
-    """What the kernel maps into each process, as it is in this one: sizes in bytes, and the functions."""
+    """Return what the kernel maps into each process, as in this one: sizes in bytes, and the functions."""
     code, data = (0, 0), 0
     for line in Path("/proc/self/maps").read_text().splitlines():
         place, _, name = line.partition(" ")

@@ -35,7 +35,7 @@ def forget(images: Path, source: Source) -> None:
 
 
 def _own() -> int:
-    """That of this process; a kernel without audit has none."""
+    """Return that of this process; a kernel without audit has none."""
     try:
         return int(bounded.read(Path("/proc/self/loginuid"), _DIGITS))
     except (OSError, ValueError):

@@ -1,12 +1,12 @@
-"""Mends what CRIU cannot do with memory files (memfd_create(2)) that are mapped.
+"""Repairs what CRIU cannot do with memory files (memfd_create(2)) that are mapped.
 
-Shared and sealed against writing: CRIU opens what is mapped as it was opened then, maps it and applies seals
-at the end. But a shared mapping by a descriptor that writes may be made writable later, so F_SEAL_WRITE is
-refused (EBUSY, fcntl(2)). As the file was sealed, none of its mappings can have been writable: they are made
-by a descriptor that only reads.
+Shared and sealed against writing: CRIU opens what is mapped as it was opened originally, maps it and applies
+seals at the end. But a shared mapping by a descriptor that writes may be made writable later, so F_SEAL_WRITE
+is refused (EBUSY, fcntl(2)). As the file was sealed, none of its mappings can have been writable: they are
+made by a descriptor that only reads.
 
 Private: CRIU 4.3 asks a helper of its own to write the content of such files. If memory comes on demand, the
-request goes to who serves that memory, and the restore fails. So then it does not come on demand.
+request goes to the server of that memory, and the restore fails. So then it does not come on demand.
 
 Pure over decoded images.
 """
@@ -23,7 +23,7 @@ _MEMORY_FILE = 1 << 14  # VMA_AREA_MEMFD of CRIU
 
 
 def sealed(inodes: Iterable[Any], files: Iterable[Any]) -> set[int]:
-    """The ids of files that are sealed against writing, from what `memfd.img` and `files.img` say."""
+    """Return the ids of files that are sealed against writing, according to `memfd.img` and `files.img`."""
     against = {inode.inode_id for inode in inodes if inode.seals & _F_SEAL_WRITE}
     return {file.id for file in files if file.HasField("memfd") and file.memfd.inode_id in against}
 
@@ -39,5 +39,5 @@ def only_read(memory: Any, sealed: Collection[int]) -> bool:
 
 
 def mapped_privately(memory: Any) -> bool:
-    """Whether a process has a private mapping of such a file."""
+    """Check whether a process has a private mapping of such a file."""
     return any(area.status & _MEMORY_FILE and area.flags & mmap.MAP_PRIVATE for area in memory.vmas)

@@ -8,7 +8,7 @@ import os
 _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 2, 4, 8, 32, 4096
 _DETACH, _NOFOLLOW = 2, 8
 PLAIN = _NOSUID | _NODEV | _NOEXEC
-"""Flags of a mount that gives nobody rights: no setuid programs, no devices, no programs."""
+"""Flags of a mount that gives no privileges: no setuid programs, no devices, no programs."""
 
 
 def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes) -> None:
@@ -22,12 +22,16 @@ def make_writable(target: bytes) -> None:
 
 
 def detach(target: bytes) -> None:
-    """Unmount what is mounted there, also while somebody uses it. Raises OSError."""
+    """Unmount what is mounted there, even while it is in use.
+
+    Raises:
+        OSError: it cannot be unmounted.
+    """
     _call("umount2", target, _DETACH | _NOFOLLOW)
 
 
 def _call(name: str, *arguments: bytes | int | None) -> None:
-    import ctypes  # the host imports this module where it mounts nothing, too
+    import ctypes  # # the host also imports this module where it mounts nothing
 
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:

@@ -1,17 +1,17 @@
-"""What a session may reach over the network, as rules of nftables, and whether the kernel has them.
+"""The network rules of a session for nftables, and the check that the kernel enforces them.
 
-Pure: addresses in, the text for nft(8) out; what nft lists in, what is wrong with it out. The rules live in
-the network namespace of the session's container, where nothing has the capability to change them, and hold
-for every interface it has or gets.
+Pure: takes addresses and returns the text for nft(8); takes nft's listing and returns what is wrong with it.
+The rules are in the network namespace of the session's container, where nothing has the capability to change
+them, and hold for every interface it has or gets.
 
-What leaves is judged by its destination, in this order: the engine's resolver, which knows the names of other
-containers, is refused; loopback passes, and so does neighbour discovery (RFC 4861). What has a source that is
-not its own, or would take another way than to its destination, is dropped; what is neither TCP, UDP nor ICMP
-is refused. Then replies to what came in pass, and what is opened explicitly; then the refused networks are
-refused. All else is the internet. What comes in must be a reply, or be from an address that may call. A
-refused program is told at once: TCP by a reset, all else by an ICMP error. What was refused or dropped is
-recorded (`attempts`). A session with a gateway calls it at an address that is the same everywhere, and is led
-on.
+Outgoing packets are judged by their destination, in this order: the engine's resolver, which knows the names
+of other containers, is refused; loopback passes, and so does neighbour discovery (RFC 4861). A packet with a
+source that is not its own, or that would take another way than to its destination, is dropped; protocols
+other than TCP, UDP and ICMP are refused. Then replies to incoming packets pass, and what is opened
+explicitly; then the refused networks are refused. All else is the internet. Incoming packets must be replies,
+or come from an address that may call. A refused program learns at once: TCP by a reset, all else by an ICMP
+error. What was refused or dropped is recorded (`attempts`). A session with a gateway calls it at an address
+that is the same everywhere, and is redirected.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST = 512
 ENGINE_RESOLVER = "127.0.0.11"
 """Where Docker answers names in a user-defined network (docs.docker.com, Networking overview)."""
 GATEWAY = (ip_address("192.0.2.1"), 3128)
-"""Where programs in a session call the gateway: an address that nobody has (TEST-NET-1, RFC 5737)."""
+"""The address at which programs in a session call the gateway; no host has it (TEST-NET-1, RFC 5737)."""
 _NEIGHBOURS = "{ nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert }"
 
 
@@ -53,7 +53,7 @@ class Opening:
     port: int | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """As `parsed` takes it."""
+        """Return the fields as `parsed` takes them."""
         return {"network": str(self.network), "port": self.port}
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Rules:
     gateway: Opening | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """As `parsed` takes it."""
+        """Return the fields as `parsed` takes them."""
         return {
             "refused": [str(network) for network in self.refused],
             "opened": [one.as_dict() for one in self.opened],
@@ -112,7 +112,7 @@ def parsed(raw: object) -> Rules:
 
 
 def text(rules: Rules) -> str:
-    """What nft(8) is given: one transaction that replaces what was there before."""
+    """Return the text for nft(8): one transaction that replaces the previous rules."""
     chains = _chains(rules)
     return "\n".join(
         [
@@ -137,9 +137,9 @@ def text(rules: Rules) -> str:
 
 
 def wrong(listed: Mapping[str, object], rules: Rules) -> str | None:
-    """What is not in force of the rules, by what nft lists of the table in JSON (libnftables-json(5)).
+    """Return which rule is not in force, by nft's listing of the table in JSON (libnftables-json(5)).
 
-    None if all of it is.
+    None if all are.
     """
     items = [item for item in _items(listed) if isinstance(item, dict)]
     for name, version in _SETS:
@@ -166,7 +166,7 @@ def wrong(listed: Mapping[str, object], rules: Rules) -> str | None:
 
 
 def refused(listed: Mapping[str, object]) -> list[Attempt]:
-    """What was refused lately, by what nft lists of the table in JSON; the latest first."""
+    """Return the recent refusals, by nft's listing of the table in JSON; the latest first."""
     return attempts.listed(_sets(listed))
 
 
@@ -219,10 +219,11 @@ def _chains(rules: Rules) -> dict[str, list[_Rule]]:
 
 
 def _honest() -> list[_Rule]:
-    """A packet that passes these goes from here to where its header says, in a protocol that is judged.
+    """Return rules that pass only packets going to the destination in their header, in a protocol that is
+    judged.
 
     IPv6 lets a program choose any source (IPV6_FREEBIND). Source routes (RFC 791, RFC 8754) need no
-    capability either, and name the real destination in an option or extension header behind the one that is
+    capability either, and name the real destination in an option or extension header after the one that is
     judged.
     """
     return [
@@ -240,7 +241,7 @@ def _lead(gateway: Opening) -> _Rule:
 
 
 def _leads(items: list[dict[str, Any]], rules: Rules) -> bool:
-    """Whether what nft lists leads to the gateway, and nothing else does it."""
+    """Check that nft's listing leads to the gateway, and nothing else does."""
     chain: dict[str, Any] = next(
         (one["chain"] for one in items if one.get("chain", {}).get("name") == "lead"), {}
     )

@@ -30,15 +30,15 @@ EVENT = 16
 """Bytes of an event without a name, as this one is."""
 _AT_ONCE = 1024
 _LOOKS = 4096
-"""Of so many events each: the kernel's limit is 16384 unless it was raised (max_queued_events)."""
+"""The number of events in each: the kernel's limit is 16384 unless it was raised (max_queued_events)."""
 _ATTRIB = 0x4
 
 
 class Images(Protocol):
-    """What is read; see `record.source.Source`."""
+    """The images to read; see `record.source.Source`."""
 
     def messages(self, name: str) -> list[Any]:
-        """The messages of an image."""
+        """Yield the messages of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def unmark(files: Iterable[Any]) -> dict[int, tuple[bool, int]]:
 
 
 def holders(images: Images, queues: Mapping[int, tuple[bool, int]]) -> Iterator[Holder]:
-    """For each of these files one process that has it. Pure."""
+    """Return for each of these files one process that has it. Pure."""
     wanted = dict(queues)
     for process in images.messages("pstree") if wanted else ():
         for ids in images.messages(f"ids-{process.pid}")[:1]:

@@ -22,7 +22,7 @@ MOST = 20_000
 
 
 def of(pids: Iterable[int]) -> dict[str, int]:
-    """Those of these processes that have one, by pids of the session, in the form they are noted."""
+    """Return the personalities of these processes, by pids of the session, in the form of a note."""
     found: dict[str, int] = {}
     for pid in pids:
         personality = _of(pid)
@@ -33,10 +33,10 @@ def of(pids: Iterable[int]) -> dict[str, int]:
 
 
 def noted(found: Any) -> dict[int, int]:
-    """The same from a note, which may come from elsewhere; nothing if there is none.
+    """Parse a note, which may come from elsewhere; empty if there is none.
 
     Raises:
-        Unreadable: it is not what a session can have.
+        Unreadable: no session can have this.
     """
     if found is None:
         return {}
@@ -49,7 +49,7 @@ def noted(found: Any) -> dict[int, int]:
 
 @contextmanager
 def told(found: Mapping[int, int]) -> Iterator[int]:
-    """An open file with what the guard is told."""
+    """Yield an open file with the guard's input."""
     descriptor = os.memfd_create("personalities")
     try:
         os.write(descriptor, "".join([" ", *(f"{pid}:{value:x} " for pid, value in found.items())]).encode())

@@ -28,12 +28,20 @@ def sockets(root: int) -> Iterator[tuple[int, int, int]]:
 
 
 def borrow(pid: int, fd: int) -> socket.socket:
-    """The socket of a process; closing ours leaves theirs open. Raises OSError."""
+    """Return a process's socket; closing ours leaves theirs open.
+
+    Raises:
+        OSError: it is gone.
+    """
     return socket.socket(fileno=copy(pid, fd))
 
 
 def copy(pid: int, fd: int) -> int:
-    """A descriptor of what a process has open, to be closed by the caller. Raises OSError."""
+    """Return a copy of a process's descriptor, to be closed by the caller.
+
+    Raises:
+        OSError: it is gone.
+    """
     process = os.pidfd_open(pid)
     try:
         found = ctypes.CDLL(None, use_errno=True).syscall(_SYS_PIDFD_GETFD, process, fd, 0)
@@ -45,10 +53,10 @@ def copy(pid: int, fd: int) -> int:
 
 
 def queue(pid: int, fd: int) -> int:
-    """A descriptor of the inotify that a process has open, to be closed by the caller.
+    """Return a copy of a process's inotify descriptor, to be closed by the caller.
 
     Raises:
-        OSError: it is gone, or is none.
+        OSError: it is gone, or is not one.
     """
     found = copy(pid, fd)
     if os.readlink(f"/proc/self/fd/{found}") != "anon_inode:inotify":  # noqa: PTH115 - of no file
@@ -58,7 +66,11 @@ def queue(pid: int, fd: int) -> int:
 
 
 def unread(queue: int) -> int:
-    """Bytes of events that wait in an inotify. Raises OSError."""
+    """Return the bytes of events that wait in an inotify.
+
+    Raises:
+        OSError: they cannot be read.
+    """
     return int(struct.unpack("i", fcntl.ioctl(queue, termios.FIONREAD, bytes(4)))[0])
 
 
@@ -69,5 +81,5 @@ def drain(queue: int) -> None:
 
 
 def is_same(pid: int, fd: int, ours: int) -> bool:
-    """Whether a descriptor of a process is of the open file that one of ours is of (kcmp(2))."""
+    """Check whether a descriptor of a process and one of ours refer to the same open file (kcmp(2))."""
     return bool(ctypes.CDLL(None).syscall(_SYS_KCMP, pid, os.getpid(), _KCMP_FILE, fd, ours) == 0)

@@ -1,12 +1,12 @@
 """Has CRIU put a restored tree under the AppArmor profile of its container.
 
-CRIU writes the profile that the image of a thread names into /proc/thread-self/attr/current when all else of
-that thread is done (`lsm_set_label` in its restorer). Images name none here: a capture records no profile, so
-that a snapshot can be restored where the profile has another name or does not exist, and what an image from
-elsewhere names must never decide. The profile is always that of the new container's first process.
+CRIU writes the profile that the image of a thread names into /proc/thread-self/attr/current after all else of
+that thread (`lsm_set_label` in its restorer). Images name none here: a capture records no profile, so that a
+snapshot can be restored where the profile has another name or does not exist, and the name in a foreign image
+must never decide. The profile is always that of the new container's first process.
 
-Owns the images' entries and what the guard is told (`guard_labels.c`); reads labels by `record/labels.py`.
-CRIU as Debian builds it knows nothing of SELinux: there the audit refuses what was restored.
+Owns the images' entries and the guard's input (`guard_labels.c`); reads labels by `record/labels.py`. CRIU as
+Debian builds it does not support SELinux: there the audit refuses what was restored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLAIMED = "HOLDFAST_APPARMOR"
 
 
 def give(images: Path, profile: str) -> dict[str, str]:
-    """Name `profile` in every thread's image in a scratch folder, and return what the guard is to be told.
+    """Name `profile` in every thread's image in a scratch folder, and return the guard's input.
 
     Images are replaced, not changed: they share their inodes with the kept snapshot. Empty: nothing is done.
     """
@@ -45,5 +45,5 @@ def name_in(cores: Iterable[Any], profile: str) -> None:
 
 
 def cache(folder: str, environment: Mapping[str, str] | None) -> str:
-    """Where CRIU keeps what it knows of the kernel: the answer about AppArmor is part of that."""
+    """Return where CRIU caches the features of the kernel: those of AppArmor are among them."""
     return f"{folder}-apparmor" if CLAIMED in (environment or {}) else folder

@@ -36,7 +36,7 @@ from holdfast.snapshots.checkpointer.record.memory import Memory
 MOST = 10_000
 """Places of one tree. A file has a few; beyond are those of a program that makes them up."""
 MOST_LOOKS = 1_000_000
-"""Places of one tree that may be some; it takes seconds to look at so many."""
+"""Places of one tree that may match; examining this many takes seconds."""
 _PAIR = struct.Struct("=QQ")
 _MODE, _LINKS_AND_MODE, _POINTER = struct.Struct("=I"), struct.Struct("=QI"), struct.Struct("=Q")
 _ALIGNMENT = _DEVICE = 8
@@ -44,7 +44,7 @@ _ALIGNMENT = _DEVICE = 8
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the memory of a process has what was told of its descriptor `fd`; pids of the session."""
+    """Where the memory of a process has the numbers of its descriptor `fd`; pids of the session."""
 
     pid: int
     fd: int
@@ -53,10 +53,10 @@ class Places:
 
 
 class Images(Protocol):
-    """What is searched; see `record.source.Source`."""
+    """The images to search; see `record.source.Source`."""
 
     def all_memory(self, pid: int) -> Memory | None:
-        """The memory of a process."""
+        """Return the memory of a process."""
 
 
 def places(images: Images, files: Iterable[Numbers]) -> list[Places]:

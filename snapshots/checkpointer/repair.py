@@ -1,10 +1,9 @@
-"""Puts right what a capture left behind that was killed: a frozen container, packets that are held back,
-connections in repair mode.
+"""Repairs what a killed capture left behind: a frozen container, held packets, connections in repair mode.
 
 CRIU reads a connection in that mode (TCP_REPAIR, tcp(7)); the guard takes each out of it as soon as it was
-read, and puts all back if their processes are to end. Who dies in between leaves them so: reading and writing
-fail with EPERM, in processes that are otherwise well. Only who waits in a read at that moment is told so all
-the same: it goes on before anybody can mend it.
+read, and puts all back if their processes are to end. A capture that dies in between leaves them so: reading
+and writing fail with EPERM, in processes that are otherwise well. Only a process that waits in a read at that
+time gets the error anyway: it continues before the repair.
 """
 
 from __future__ import annotations

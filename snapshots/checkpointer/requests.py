@@ -145,8 +145,8 @@ class Hello:
 class Describe:
     """Describe the processes in the images of staging folder `folder`.
 
-    `ours`: they were just captured here, and it is to be said what a restore would refuse of them. With
-    `target`, the session they are of stands still, so that the names in them can be followed there.
+    `ours`: they were just captured here, and the answer says what a restore would refuse of them. With
+    `target`, their session is frozen, so that the names in them can be followed there.
     """
 
     folder: str

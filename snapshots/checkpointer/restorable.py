@@ -1,7 +1,7 @@
-"""Tries on a capture what a restore does to its images before CRIU runs, and says what it would refuse.
+"""Tries on a capture what a restore does to its images before CRIU runs, and reports what it would refuse.
 
-It is the same code on the same images; what is left is what only a kernel can tell. The host judges rights
-(`snapshots/snapshot_policy.py`) of the tree that is told along with this.
+It is the same code on the same images; the rest only a kernel can decide. The host judges privileges
+(`snapshots/snapshot_policy.py`) by the tree that is reported along with this.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from holdfast.snapshots.checkpointer.requests import Describe, Target
 
 
 def hindrances(request: Describe, source: Source) -> list[str]:
-    """Sentences without their subject, as `strange` has them; none if nothing is in the way of a restore.
+    """Return sentences without their subject, as `strange` does; none if nothing prevents a restore.
 
     `source` are the images the request names; what was read of them for their description is not read again.
 
     Raises:
         Unreadable: the images are not what a restore reads.
-        TargetMismatch: the session is not who it was said to be.
+        TargetMismatch: the session is not the expected one.
         OSError: they cannot be read, or the scratch folder cannot be written.
     """
     if request.target is not None:

@@ -89,7 +89,7 @@ def run(request: Restore, channel: Channel) -> None:
         )
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
-            # Links in there lead, too: what is looked at must be all that CRIU will find.
+            # # Links in there also lead: what is examined must be all that CRIU will find.
             source = audit.images(images)
             login_ids.forget(images, source)
             adopted = births.prepare(images, source)
@@ -138,9 +138,9 @@ def run(request: Restore, channel: Channel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What became of sockets, what the guard is told of terminals, whether memory comes on demand, and the
-    highest id that anything in the images has: CRIU must not get it itself. `by_packets`: whether
-    CRIU brings connections back by sending packets. `queues`: of overflow.unmark.
+    """The state of sockets, the guard's input for terminals, whether memory comes on demand, and the highest
+    id in the images: CRIU must not get it itself. `by_packets`: CRIU restores connections by sending packets.
+    `queues`: of overflow.unmark.
     """
 
     sockets: sockets.Outcome
@@ -153,8 +153,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a restored tree has before it runs: what its queues of events begin with, the numbers of its files
-    where it remembers others, its personalities. `search` finds where that is; it takes a while.
+    """The state a restored tree needs before it runs: the first contents of its event queues, the numbers of its
+    files where it remembers others, its personalities. `search` finds the places of the numbers; it takes a
+    while.
     """
 
     queues: Sequence[overflow.Holder]
@@ -162,7 +163,11 @@ class Beginning:
     personalities: Mapping[int, int]
 
     def give(self, pids: Sequence[int], places: Sequence[remembered.Places]) -> None:
-        """Raises OSError."""
+        """Give the tree all of it.
+
+        Raises:
+            OSError: the kernel refuses.
+        """
         personalities.check(pids, self.personalities)
         overflow.begin(pids, self.queues)
         remembered.renew(pids, places)
@@ -191,14 +196,14 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
     watchers = overflow.unmark(found)
     criu_images.write(images / "files.img", magic, found)
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
-    # Who is in no group or session that can be seen from there has a number that is none.
+    # # Processes in no group or session that is visible from there have an invalid number.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
     by_packets = sockets.half_closed(found) or streams.has_unsent(images)
     return Prepared(outcome, made, lazy, highest, by_packets, watchers)
 
 
 def read_facts(kept: Path) -> dict[str, Any]:
-    """What the capture noted beside CRIU's images.
+    """Read the notes of the capture beside CRIU's images.
 
     Raises:
         Unreadable: it is not what a capture writes.
@@ -214,7 +219,7 @@ def read_facts(kept: Path) -> dict[str, Any]:
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:
-    """What the guard has kept of terminals beside CRIU's images, by CRIU's number of the end.
+    """Return what the guard has kept of terminals beside CRIU's images, by CRIU's number of the end.
 
     Raises:
         Unreadable: it is more than the guard writes.
@@ -294,12 +299,12 @@ def _restore(
 
 
 def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: Beginning) -> int:
-    """Follow CRIU to its end. Its question before anything runs is for the audit; others get a yes.
+    """Follow CRIU to its end. Its question before anything runs is for the audit; others are answered with
+    yes.
 
-    When the audit has passed, the tree gets what it begins with, and `packets` are let go.
-
-    Once it was told to let the tasks go, it has nothing else to do, and the first ones may stop or kill it
-    before it comes to the last: it is ended then, for the kernel lets go of the rest.
+    When the audit has passed, the tree gets what it needs, and `packets` are released. Once CRIU may detach
+    from the tasks, it has nothing else to do, and the first ones may stop or kill it before it comes to the
+    last: it is ended then, for the kernel releases the rest.
     """
     process = running.process
     deadline = time.monotonic() + RESTORE_LIMIT
@@ -362,7 +367,9 @@ def _start_lazy_pages(folder: int) -> criu.Running:
 
 
 def _beyond(highest: int) -> int:
-    """Where CRIU gets its own pids: not right after the highest, where it makes stand-ins for who is gone."""
+    """Return the first of CRIU's own pids: not right after the highest, where it makes stand-ins for ended
+    leaders.
+    """
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
     return highest + STAND_INS if highest + 2 * STAND_INS < most else highest
 
@@ -370,7 +377,7 @@ def _beyond(highest: int) -> int:
 def _set_last_pid(init_pid: int, last_pid: int) -> None:
     """Continue the new container's PID allocator after `last_pid` (pid_namespaces(7), ns_last_pid).
 
-    The file acts on the PID namespace of whoever writes it, hence the child.
+    The file acts on the PID namespace of the writer, hence the child.
     """
     with namespaces.children_in(init_pid):
         child = os.fork()

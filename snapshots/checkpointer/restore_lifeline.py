@@ -1,9 +1,9 @@
 """Ties a session to the processes that still owe it a part of its memory.
 
-Memory that is restored on demand is served by a process of the checkpointer. If that one ends before it is
-done, the kernel gives zeros for what is missing (userfaultfd(2)), and the session would go on with them. So
-the session's first process is traced meanwhile, with PTRACE_O_EXITKILL (ptrace(2)): should the tracer die, of
-whatever cause, the kernel ends it, and with it all of its PID namespace.
+Memory that is restored on demand is served by a process of the checkpointer. If that ends early, the kernel
+gives zeros for what is missing (userfaultfd(2)), and the session would continue with them. So the session's
+first process is traced meanwhile, with PTRACE_O_EXITKILL (ptrace(2)): if the tracer dies, for whatever
+reason, the kernel ends it, and with it all of its PID namespace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GROUP_STOPS = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 
 
 class Lifeline:
-    """Holds one process; the thread that makes it has to do everything else with it, too."""
+    """Holds one process; the thread that makes it must also make all its other calls."""
 
     def __init__(self, pid: int) -> None:
         """Begin to hold a process, which continues as before.
@@ -50,7 +50,7 @@ class Lifeline:
             os.kill(self._pid, signal.SIGKILL)
 
     def let_go(self) -> None:
-        """Hold the process no longer. It goes on, whatever becomes of this one."""
+        """Release the process. It continues, whatever happens to this one."""
         if self._ended:
             return
         _ptrace(_INTERRUPT, self._pid)

@@ -42,7 +42,7 @@ def mount(point: Path, uid: int, gid: int) -> None:
 
 
 def unmount(point: Path) -> None:
-    """Take a room away, also while somebody still looks into it. Without one there is nothing to do.
+    """Unmount a room, even while a process uses it. Without one there is nothing to do.
 
     Raises:
         OSError: it cannot be unmounted.
@@ -52,7 +52,7 @@ def unmount(point: Path) -> None:
 
 
 def mounted(point: Path) -> bool:
-    """Whether something is mounted there."""
+    """Check whether something is mounted there."""
     try:
         here, above = point.lstat(), point.parent.lstat()
     except OSError:
@@ -61,7 +61,11 @@ def mounted(point: Path) -> bool:
 
 
 def same_mounts(one: int, other: int) -> bool:
-    """Whether two processes, by pid, see the same mounts. Raises OSError if they may not be looked at."""
+    """Check whether two processes, by pid, see the same mounts.
+
+    Raises:
+        OSError: they may not be examined.
+    """
     return Path(f"/proc/{one}/ns/mnt").readlink() == Path(f"/proc/{other}/ns/mnt").readlink()
 
 

@@ -35,7 +35,7 @@ class Outcome:
 
 
 def half_closed(entries: Iterable[Any]) -> bool:
-    """Whether any of the file entries of a snapshot is a connection that one end has closed."""
+    """Check whether any of a snapshot's file entries is a connection that one end has closed."""
     return any(entry.HasField("isk") and entry.isk.state in _HALF_CLOSED for entry in entries)
 
 
@@ -68,7 +68,7 @@ def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Out
 
 
 def _left_by_a_peer_inside(entry: Any, target: str, moves: dict[str, str | None]) -> bool:
-    """Whether the other end said all it had to say, and no packet to it would leave the session."""
+    """Check that the other end has sent everything, and no packet to it would leave the session."""
     return entry.state in _ENDED and (target in moves or _is_loopback(target))
 
 
@@ -77,7 +77,7 @@ def _is_loopback(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """An IPv4 address as an IPv4 socket has it, also if it is mapped (RFC 4291, 2.5.5.2)."""
+    """Return an IPv4 address as an IPv4 socket has it, even if it is mapped (RFC 4291, 2.5.5.2)."""
     if not text:
         return text
     parsed = ipaddress.ip_address(text)
@@ -120,7 +120,7 @@ def _moves(old: tuple[str, ...], new: tuple[str, ...]) -> dict[str, str | None]:
 
 
 def text_of(words: Any) -> str:
-    """An address in text; CRIU keeps an address as one or four 32-bit words in network byte order.
+    """Format an address; CRIU keeps it as one or four 32-bit words in network byte order.
 
     Empty for any other number of words.
     """

@@ -35,9 +35,9 @@ PAUSES = tuple(0.001 * 1.3**number for number in range(16)) * 3
 Of no one length, so that they do not keep step with a program that has such children all the time.
 """
 ACCEPTING = 16
-"""Number of these pauses made for connections that no server has accepted yet: 0.2 s.
+"""The number of these pauses made for connections that no server has accepted yet: 0.2 s.
 
-A server that accepts none is no reason to refuse a capture: then the session is frozen with them.
+A server that never accepts does not prevent a capture: then the session is frozen with them.
 """
 
 Start = Callable[[Mapping[str, str], tuple[int, ...]], criu.Running]

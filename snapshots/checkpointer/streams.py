@@ -12,11 +12,11 @@ from holdfast.snapshots.checkpointer.record import Unreadable
 _MAGIC_BYTES = 8
 _SIZE = struct.Struct("<I")
 _MOST = 1 << 20
-"""Bytes of what is told of a connection: some numbers. What it has in its queues comes after that."""
+"""Bytes of a connection's description: some numbers. The contents of its queues come after that."""
 
 
 def has_unsent(images: Path) -> bool:
-    """Whether a program had written to any of them what the kernel had not sent.
+    """Check whether a program had written data to any of them that the kernel had not sent.
 
     Raises:
         Unreadable: they are not images of CRIU.

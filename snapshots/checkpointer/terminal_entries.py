@@ -9,7 +9,7 @@ from typing import Any
 
 
 def plan(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
-    """Rename each master in `files` to what the guard knows it by; return what the guard is told of all.
+    """Rename each master in `files` to the name by which the guard knows it; return the guard's input.
 
     A session whose leader is gone has no terminal any more.
     """

@@ -80,7 +80,9 @@ def load(init_pid: int, folder: Path, points: list[str]) -> None:
 
 
 def _opened(init_pid: int, point: str) -> int:
-    """The root of a mount, which is a folder whose path has no links: the kernel has just said so."""
+    """Open the root of a mount, which is a folder whose path has no links: the kernel has just
+    reported it.
+    """
     root = beneath.root_of(init_pid)
     try:
         return beneath.opened(root, point, os.O_RDONLY | os.O_DIRECTORY)
@@ -120,13 +122,13 @@ def _archive(source: int, archive: Path, deadline: Deadline) -> None:
         except BaseException:
             tar.kill()
             raise
-    # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them anew.
+    # # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them again.
     if status not in (0, 1):
         raise OSError(f"tar failed: {told.decode('utf-8', 'replace').strip()[:_REASON]}")
 
 
 def _complaints(tar: subprocess.Popen[bytes], deadline: Deadline) -> bytes:
-    """The first of what tar says until its end, which may be a line for each of a million files."""
+    """Return the first of tar's messages, which may be a line for each of a million files."""
     assert tar.stderr is not None
     told = b""
     while True:

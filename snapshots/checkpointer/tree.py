@@ -1,4 +1,4 @@
-"""Which processes belong to a session, and whether all of them stand still.
+"""Finds the processes that belong to a session, and checks whether all of them are stopped.
 
 Reads the host's /proc (the checkpointer shares the host's PID namespace). Knows nothing of CRIU.
 """
@@ -19,7 +19,7 @@ _AWAITED = sum(1 << (one - 1) for one in (signal.SIGINT, signal.SIGUSR1, signal.
 
 
 class TargetMismatch(Exception):
-    """What the caller said about a session is not what the kernel says."""
+    """The caller's description of a session differs from the kernel's."""
 
 
 def check_container(init_pid: int, container: str) -> None:
@@ -45,7 +45,7 @@ def _namespace(pid: str, name: str) -> Path:
 
 
 def find_by_inner_pid(init_pid: int, inner_pid: int) -> int:
-    """The host's pid of the child of `init_pid` that has `inner_pid` in its own namespace."""
+    """Return the host's pid of the child of `init_pid` that has `inner_pid` in its own namespace."""
     for child in walk.children(init_pid, walk.EVERY):
         if inner_pid_of(child) == inner_pid:
             return child
@@ -53,21 +53,21 @@ def find_by_inner_pid(init_pid: int, inner_pid: int) -> int:
 
 
 def inner_pid_of(pid: int) -> int:
-    """The pid in the innermost namespace; 0 when it is gone."""
+    """Return the pid in the innermost namespace; 0 when it is gone."""
     return max(_last_ids(_status(f"{pid}"), b"NSpid"), default=0)
 
 
 def name_of(pid: int) -> str:
-    """What a process calls itself, fit to be shown; empty when it is gone."""
+    """Return a process's own name, safe to show; empty when it is gone."""
     name = (walk.read(f"{pid}/comm") or b"").decode("utf-8", "replace").strip()
     return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 
 def waits_unconfined(init_pid: int) -> bool:
-    """Whether a container's first process does nothing but wait to be told that its network is confined.
+    """Check that a container's first process only waits to learn that its network is confined.
 
-    `init.c` blocks SIGUSR2 until then, to show it. What it waits for the kernel shows as not blocked while it
-    sleeps. A signal that is sent before would be lost (pid_namespaces(7)).
+    `init.c` blocks SIGUSR2 until then, to show it. The kernel shows the awaited signal as not blocked while
+    it sleeps. A signal that is sent before would be lost (pid_namespaces(7)).
     """
     blocked = int(process_status.field(_status(f"{init_pid}"), b"SigBlk") or b"0", 16)
     return blocked in (_SHOWN, _SHOWN | _AWAITED)
@@ -79,7 +79,9 @@ def tree(root: int) -> tuple[int, ...]:
 
 
 def thread_states(pid: int) -> list[str]:
-    """One letter per thread, as in /proc/PID/stat (proc(5)); empty when it, or one of them, is gone."""
+    """Return one letter per thread, as in /proc/PID/stat (proc(5)); empty when it, or one of them,
+    is gone.
+    """
     states: list[str] = []
     for thread in walk.threads(pid, walk.EVERY):
         fields = process_stat.fields(walk.read(f"{pid}/task/{thread}/stat", small=walk.SMALL) or b"")
@@ -90,7 +92,7 @@ def thread_states(pid: int) -> list[str]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether no thread of a process will run any more; so it is when it is gone."""
+    """Check that no thread of a process will run any more; so it is when it is gone."""
     return all(state in "ZX" for state in thread_states(pid))
 
 
@@ -122,9 +124,9 @@ def _stopped(pid: int) -> bool:
 
 
 def highest_inner_pid(pids: Iterable[int]) -> int:
-    """The highest process or thread id that processes use in their own PID namespace.
+    """Return the highest process or thread id that processes use in their own PID namespace.
 
-    Groups and sessions count, too: they have the id of a process that may have ended, and whose stand-in gets
+    Groups and sessions also count: they have the id of a process that may have ended, and whose stand-in gets
     it.
     """
     tasks = (f"{pid}/task/{thread}" for pid in pids for thread in walk.threads(pid, walk.EVERY))
@@ -132,7 +134,7 @@ def highest_inner_pid(pids: Iterable[int]) -> int:
 
 
 def _last_ids(status: bytes, *names: bytes) -> Iterator[int]:
-    """The ids in the innermost namespace that a status tells of (proc_pid_status(5))."""
+    """Return the ids in the innermost namespace in a status (proc_pid_status(5))."""
     for name in names:
         words = process_status.field(status, name).split()
         if words and words[-1].isdigit():

@@ -1,8 +1,8 @@
 """Finds TCP connections within a session that no server has accepted yet.
 
 The kernel keeps such a connection in the queue of its listener, where no descriptor leads to it. So CRIU
-cannot read it, and in a copy its client finds it closed. In a session that runs, a server accepts it within
-microseconds: whoever freezes the session waits for that.
+cannot read it, and in a copy its client finds it closed. In a running session, a server accepts it within
+microseconds, so a capture waits for that.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _OPEN = ("established", "close_wait")
 
 
 def are_there(process: int) -> bool:
-    """Whether there are any in the network namespace of a process."""
+    """Check whether there are any in the network namespace of a process."""
     return bool(among(diag.listed(process)))
 
 
 def among(sockets: Iterable[Socket]) -> list[Socket]:
-    """Those whose client is among the sockets as well. Pure."""
+    """Return those whose client is also among the sockets. Pure."""
     connected = [one for one in sockets if one.remote_end and one.protocol.startswith("tcp")]
     clients = {(one.local_end, one.remote_end) for one in connected if one.inode}
     return [

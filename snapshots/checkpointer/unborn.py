@@ -1,8 +1,8 @@
 """Finds tasks that wait for a child of vfork(2) to start its program or to end.
 
-Nothing can stop such a task for a tracer, and in a frozen container its child does not get there either. So
-whoever freezes one to trace it looks for them first. `posix_spawn(3)`, Python's `subprocess` and compilers
-start programs that way, in less than a millisecond each.
+Nothing can stop such a task for a tracer, and in a frozen container its child does not get there either. So a
+caller that freezes one to trace it looks for them first. `posix_spawn(3)`, Python's `subprocess` and
+compilers start programs that way, in less than a millisecond each.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _CALLS = {"x86_64": (58, 56, 435), "aarch64": (0, 220, 435)}
 
 
 def waiting(pids: Iterable[int], calls: tuple[int, int, int] | None = None) -> Iterator[int]:
-    """The processes of which a thread waits for such a child, of those given that are still there.
+    """Return those of the given processes that have a thread waiting for such a child.
 
-    `calls` are the numbers of the calls on this machine; on one that is not known here, none is found.
+    `calls` are the numbers of the calls on this machine; on an unknown one, none is found.
     """
     numbers = calls or _CALLS.get(platform.machine())
     if numbers is None:
@@ -33,7 +33,7 @@ def waiting(pids: Iterable[int], calls: tuple[int, int, int] | None = None) -> I
 
 
 def is_waiting(told: str, calls: tuple[int, int, int]) -> bool:
-    """Whether a task whose /proc file `syscall` says this waits for a child of vfork. Pure."""
+    """Check by its /proc file `syscall` whether a task waits for a child of vfork. Pure."""
     number, _, rest = told.partition(" ")
     vfork, clone, clone3 = calls
     if not number.isdigit() or not int(number):

@@ -1,7 +1,7 @@
-"""Unpacks an archive of a session's files below one folder, and nowhere else.
+"""Unpacks an archive of a session's files below one folder only.
 
 The archive is the session's own work, and so are the names in it. Every folder on the way is opened beneath
-the root, without following a link; files are only ever made, never opened if they are there. Knows nothing of
+the root, without following a link; files are only created, never opened if they exist. Knows nothing of
 containers: it is given two descriptors.
 """
 
@@ -54,7 +54,7 @@ def unpack(archive: BinaryIO, root: int) -> None:
 
 @contextmanager
 def _parent(root: int, path: str) -> Iterator[tuple[int, str]]:
-    """The folder that `path` is in, and its name there."""
+    """Return the folder that contains `path`, and its name there."""
     above, _, name = path.rpartition("/")
     if name in ("", ".", ".."):
         raise OSError(f"{path[:200]!r} is not the name of a file")
@@ -104,7 +104,7 @@ def _fill(archive: int, member: tarfile.TarInfo, file: int) -> None:
 
 
 def _pieces(member: tarfile.TarInfo) -> list[tuple[int, int]]:
-    """Where in the file what is in the archive belongs: offsets and sizes in bytes."""
+    """Return where in the file the archive's data belongs: offsets and sizes in bytes."""
     sparse: Any = member.sparse  # a list of pairs; None if there are no holes
     return [(0, member.size)] if sparse is None else list(sparse)
 

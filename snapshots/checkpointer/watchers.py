@@ -1,10 +1,10 @@
-"""Keeps the watchers of a session (inotify(7)) from seeing that it was captured.
+"""Keeps the watchers of a session (inotify(7)) from noticing that it was captured.
 
-Most of what CRIU opens it opens by name only, which is no event (guard_watches.c). What is read all the same
-is shared memory, and files that were deleted and are open. So a queue of events that was empty when the
-session was frozen is emptied again before it runs on: until then nothing but the capture can have caused an
-event, if all that is watched is on file systems that nobody else has. A queue that was not empty is left
-alone: what was read of it could not be put back (see overflow.py).
+Most of what CRIU opens it opens by name only, which is not an event (guard_watches.c). What it reads
+nevertheless is shared memory, and files that were deleted and are open. So a queue of events that was empty
+at the freeze is emptied again before the session continues: until then only the capture can have caused an
+event, if everything that is watched is on file systems that no other process uses. A queue that was not empty
+is left alone: events read from it could not be put back (see overflow.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Queue:
         return not pidfd_files.unread(self.descriptor)
 
     def is_there(self) -> bool:
-        """Whether the process still has it by that number."""
+        """Check whether the process still has it by that number."""
         return pidfd_files.is_same(self.pid, self.number, self.descriptor)
 
 
@@ -61,7 +61,7 @@ class Watchers:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What to tell the guard."""
+        """The variables for the guard."""
         return {"HOLDFAST_EMPTY": str(self._list), "HOLDFAST_WATCHES": " ".join(map(str, self._layers))}
 
     def note(self) -> None:
@@ -77,7 +77,7 @@ class Watchers:
         private = self._private() if disturbed else set()
         for one in disturbed:
             info = walk.fdinfo_of(os.getpid(), one.descriptor)
-            # Watched only where nobody else can have done anything.
+            # # Watched only where no other process can have done anything.
             if info is not None and {device for device, _ in info.watches()} <= private:
                 pidfd_files.drain(one.descriptor)
 
@@ -101,7 +101,7 @@ def _queues(root: int) -> Iterator[_Queue]:
 
 
 def _layers(init_pid: int) -> Iterator[int]:
-    """The folders a container's files are in, with nothing above them; none if they are out of sight."""
+    """Yield the folders of a container's files as roots of detached mounts; none if they are out of sight."""
     found = where.layers(init_pid)
     for layer in (found.upper, *found.lowers) if found is not None else ():
         folder = os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -35,7 +35,9 @@ def images(hf: Holdfast) -> Iterator[dict[str, str]]:
     made = {}
     for name, more in (("hostile", ""), ("volume", "VOLUME /data\n")):
         text = (HOSTILE.format(base=base) + more).encode()
-        image, _ = client.images.build(fileobj=io.BytesIO(text), tag=f"holdfast-test/{name}:{hf.home.digest}")
+        image, _ = client.images.build(
+            rm=True, fileobj=io.BytesIO(text), tag=f"holdfast-test/{name}:{hf.home.digest}"
+        )
         made[name] = str(image.tags[0])
     yield made
     for one in made.values():

@@ -1,1 +1,1 @@
-"""Copies what a session wrote over its image, most of it before the session stands still."""
+"""Copies what a session wrote over its image, most of it before the session is frozen."""

@@ -1,7 +1,7 @@
-"""Copies the contents of one file of a session, and knows whether somebody may be writing to it.
+"""Copies the contents of one file of a session, and checks whether a process may be writing to it.
 
-A long write(2) sets the file's times when it begins, not when it ends. So the times tell of a later change
-only if nobody has the file open for writing when it is looked at.
+A long write(2) sets the file's times when it begins, not when it ends. So the times reveal a later change
+only if no process has the file open for writing at that time.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _USE_READ = {errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ET
 
 
 def written_by_nobody(source: int) -> bool:
-    """Whether no process has the file open for writing, or mapped for it.
+    """Check that no process has the file open for writing, or mapped for it.
 
-    The kernel grants a lease for reading only then (fcntl(2), F_SETLEASE). It is given back at once: who
-    opens the file in that moment waits for microseconds.
+    The kernel grants a lease for reading only then (fcntl(2), F_SETLEASE). It is given back at once: a
+    process that opens the file meanwhile waits for microseconds.
     """
     try:
         fcntl.fcntl(source, fcntl.F_SETLEASE, fcntl.F_RDLCK)

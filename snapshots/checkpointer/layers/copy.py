@@ -1,9 +1,9 @@
-"""Copies a session's layer in passes: all of it while the session runs, what changed since while it stands.
+"""Copies a session's layer in passes: all of it while the session runs, later changes while it is frozen.
 
-A file is as it was if the kernel's record of it is: inode, size, times, mode, owner. Programs cannot set the
-time of the last change (ctime). Where that would not tell, a file is copied again: it was changed within a
-tick of the kernel's clock before it was looked at; somebody had it open for writing (`contents`) and
-changed it not long ago; it is mapped for writing (`mapped`).
+A file is unchanged if the kernel's record of it is: inode, size, times, mode, owner. Programs cannot set the
+time of the last change (ctime). Where that is not conclusive, a file is copied again: it was changed within a
+tick of the kernel's clock before it was examined; a process had it open for writing (`contents`) and changed
+it recently; it is mapped for writing (`mapped`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LayerCopy:
         self._pass(upper, "", set(mapped), deadline)
 
     def pause(self) -> None:
-        """Write down what is known, so that `resume` can go on with it."""
+        """Record the state, so that `resume` can continue with it."""
         facts = {
             "end": self._end,
             "identities": [list(identity) for identity, _ in self._known.values()],

@@ -1,7 +1,7 @@
-"""What is known of one file of a layer, and its form on disk.
+"""The record of one file of a layer, and its form on disk.
 
-Pure, and also what the host reads: `layer/entries.json` and `layer/data` in a staging folder. The contents
-of all files are one after the other in `data`; an entry says where its own are.
+Pure, and also what the host reads: `layer/entries.json` and `layer/data` in a staging folder. The contents of
+all files are one after the other in `data`; an entry says where its own are.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _FIELDS = tuple(each.name for each in fields(Entry))
 
 
 def as_fields(item: Entry) -> dict[str, Any]:
-    """The fields of an entry that differ from what they are by default."""
+    """Return the fields of an entry that differ from the defaults."""
     return {name: value for name in _FIELDS if (value := getattr(item, name)) or name in ("path", "kind")}
 
 
@@ -65,6 +65,6 @@ def write(path: Path, entries: list[Entry], **facts: Any) -> None:
 
 
 def read(path: Path) -> tuple[list[Entry], dict[str, Any]]:
-    """What `write` wrote. Names that are no UTF-8 come back as they were."""
+    """Read what `write` wrote. Names that are not UTF-8 come back unchanged."""
     found = json.loads(path.read_text())
     return [Entry(**item) for item in found.pop("entries")], found

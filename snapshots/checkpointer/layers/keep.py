@@ -1,4 +1,4 @@
-"""Keeps the files of a container in a staging folder: before it stands still, and while it does."""
+"""Keeps the files of a container in a staging folder: before it is frozen, and while it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
     Raises:
         OSError: they cannot be read or written.
     """
-    # Sent to who holds a lease when somebody wants to write; it is given back at once, anyway.
+    # # Sent to the holder of a lease when a process wants to write; it is given back at once anyway.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     found = where.layers(init_pid)
     if found is None:
@@ -35,7 +35,7 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
 
 
 def begun(folder: str) -> LayerCopy | None:
-    """What `begin` copied, to go on with; None if it did not."""
+    """Return what `begin` copied, to continue with; None if it did not."""
     if not (_folder(folder) / file_entry.FIRST).exists():
         return None
     copy = LayerCopy(_folder(folder))

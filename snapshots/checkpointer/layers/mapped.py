@@ -18,10 +18,11 @@ _SHARED = re.compile(rb"^[0-9a-f]+-[0-9a-f]+ .w.s [0-9a-f]+ \S+ [1-9]\d* +/(.*)$
 
 
 def mapped(pids: Iterable[int], proc: Path = Path("/proc")) -> set[str]:
-    """Paths, relative to the root, of files that any of these processes has mapped shared and writable.
+    """Return paths, relative to the root, of files that any of these processes has mapped shared and
+    writable.
 
     Raises:
-        TooLong: they have more than can be kept in mind. What is left out would be torn in the copy.
+        TooLong: they exceed the limit. Files left out would be torn in the copy.
     """
     found: set[str] = set()
     room = MAX_TEXT
@@ -41,7 +42,7 @@ def mapped(pids: Iterable[int], proc: Path = Path("/proc")) -> set[str]:
 
 
 def parse(maps: bytes) -> set[str]:
-    """The same of some lines of proc_pid_maps(5)."""
+    """Parse some lines of proc_pid_maps(5) likewise."""
     if b"s " not in maps:
         return set()
     # Only a line break is escaped in there.

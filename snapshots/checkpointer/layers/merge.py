@@ -13,7 +13,7 @@ from holdfast.snapshots.checkpointer.layers.file_entry import Entry
 
 
 def merged(layers: Iterable[Iterable[Entry]]) -> list[Entry]:
-    """One layer of several, given from the lowest to the topmost; parents come before what is in them."""
+    """Merge layers, given from the lowest to the topmost, into one; parents come before what is in them."""
     found: dict[str, Entry] = {}
     for layer in layers:
         for item in layer:
@@ -26,7 +26,7 @@ def _put(found: dict[str, Entry], item: Entry) -> None:
     if below is not None and (item.kind != file_entry.DIRECTORY or item.opaque):
         _cut(found, item.path)
     elif below is not None and (below.kind != file_entry.DIRECTORY or below.opaque):
-        # What was no directory hid everything below it, and so does the directory in its place.
+        # # An entry that was not a directory hid everything below it, and so does the directory in its place.
         item.opaque = True
     found[item.path] = item
 

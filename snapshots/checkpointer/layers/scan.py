@@ -32,7 +32,7 @@ _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _STRANGE = ("redirect", "metacopy")
 # Kept; what else there is belongs to the overlay or to a security module of this host.
 _KEPT = ("user.", "security.capability", "system.posix_acl_")
-# What the kernel says of a name that is gone, no link any more, or without an attribute it had: somebody put
+# # The kernel's errors for a name that is gone, is not a link any more, or lost an attribute: a process put
 # something else in its place just now. The next pass finds that.
 _REPLACED = (errno.ENOENT, errno.EINVAL, errno.ENODATA)
 # The image format uses these names for what is deleted.
@@ -61,7 +61,11 @@ class Budget:
         self._text_in: Counter[str] = Counter()
 
     def listed(self, items: Iterable[os.DirEntry[str]], prefix: str) -> list[os.DirEntry[str]]:
-        """The entries of a folder. Raises TooMany, before they are looked at."""
+        """Return the entries of a folder.
+
+        Raises:
+            TooMany: before they are examined.
+        """
         found = list(islice(items, MOST_FILES - self._names + 1))
         self._names += len(found)
         self._names_in[_place(prefix)] += len(found)
@@ -79,7 +83,7 @@ class Budget:
 
 
 def _place(prefix: str) -> str:
-    """The first one or two folders of a path that ends with a slash."""
+    """Return the first one or two folders of a path that ends with a slash."""
     return "/".join(prefix.split("/")[:-1][:2])
 
 
@@ -115,7 +119,7 @@ def identify(found: os.stat_result) -> Identity:
 
 
 def settled(identity: Identity, least: int = UNSETTLED) -> bool:
-    """Whether the last change was so long ago (nanoseconds) that another one would have another time."""
+    """Check that the last change is long enough ago (nanoseconds) for another one to have another time."""
     return identity[1] < time.time_ns() - least
 
 
@@ -123,10 +127,10 @@ Known = Callable[[str, Identity], Entry | None]
 
 
 def scan(folder: int, known: Known, budget: Budget) -> Iterator[Seen]:
-    """Everything below a folder given by its descriptor; parents come before what is in them.
+    """Yield everything below a folder given by its descriptor; parents come before what is in them.
 
-    `known` gives the entry a path had when its identity was the same, so that its attributes need not be
-    read again; None if it has to be looked at.
+    `known` returns the entry a path had when its identity was the same, so that its attributes need not be
+    read again; None if it has to be examined.
 
     Raises:
         Unsupported: of anything in it.
@@ -223,7 +227,7 @@ def _kind(found: os.stat_result) -> str | None:
         return entry.FIFO
     if stat.S_ISCHR(mode):
         return entry.CHARACTER if found.st_rdev else entry.WHITEOUT
-    # A socket is bound anew by whoever is restored with it.
+    # # A restored process binds its socket again.
     return entry.BLOCK if stat.S_ISBLK(mode) else None
 
 

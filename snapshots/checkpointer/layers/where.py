@@ -25,7 +25,7 @@ class Layers:
 
 
 def layers(init_pid: int) -> Layers | None:
-    """The layers of a container; None if its files are kept in another way, or out of sight."""
+    """Return the layers of a container; None if its files are stored differently, or out of sight."""
     there = os.environ.get("HOLDFAST_LAYERS", "")
     if not there:
         return None

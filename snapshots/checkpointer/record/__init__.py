@@ -1,4 +1,4 @@
-"""Says what a tree of processes is, in one form: as CRIU's images tell it, and as the kernel tells it.
+"""Describes a tree of processes in one form, from CRIU's images and from the kernel.
 
 Both sides of a comparison are made here, so that they can be compared word by word on the host
 (`snapshots/record.py` has the form). Nothing here decides what is allowed or expected.
@@ -12,5 +12,5 @@ class Unreadable(Exception):
 
 
 def text(value: str | bytes) -> str:
-    """A string of a message; protobuf gives bytes for what is not UTF-8, as names of files may be."""
+    """Return a string of a message; protobuf gives bytes for what is not UTF-8, such as file names."""
     return value if isinstance(value, str) else os.fsdecode(value)

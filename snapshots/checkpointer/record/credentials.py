@@ -18,7 +18,7 @@ MAX_PROGRAMS = 64
 
 
 def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
-    """The rights a core image gives to its thread; `filters` are those of seccomp.img.
+    """Return the privileges that a core image gives to its thread; `filters` are those of seccomp.img.
 
     A thread whose filters are those of its process has none in its image: it gets them with the process's
     first thread, whose image is `leader`.
@@ -45,7 +45,9 @@ def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
 
 
 def of_status(status: Status) -> dict[str, Any]:
-    """The rights a thread has. Its secure bits, and what its filters do, the kernel does not show."""
+    """Return the privileges of a thread. The kernel shows neither its secure bits nor the effect of its
+    filters.
+    """
     sets = status.capabilities
     return {
         "uids": [status.uids.real, status.uids.effective, status.uids.saved, status.uids.filesystem],
@@ -63,7 +65,7 @@ def of_status(status: Status) -> dict[str, Any]:
 
 
 def programs(filters: list[Any]) -> dict[str, str]:
-    """The programs of filters by their digests, in base64; no more than MAX_PROGRAMS of them."""
+    """Return the programs of filters by their digests, in base64; at most MAX_PROGRAMS of them."""
     found: dict[str, str] = {}
     for one in filters:
         if len(found) < MAX_PROGRAMS:
@@ -86,7 +88,11 @@ def _seccomp(core: Any) -> tuple[int, int]:
 
 
 def _chain(filters: list[Any], oldest: int) -> list[Any]:
-    """The filters of a thread: CRIU names the oldest, and with each the next. Raises Unreadable."""
+    """Return the filters of a thread: CRIU names the oldest, and with each the next.
+
+    Raises:
+        Unreadable: the chain is broken or circular.
+    """
     found: list[Any] = []
     at: int | None = oldest
     while at is not None and at < len(filters) and len(found) < _MOST_FILTERS:

@@ -1,6 +1,6 @@
-"""What CRIU's images say of a tree: these are what is restored, not what the session tells. Pure.
+"""Describes a tree by CRIU's images: these are what is restored, whatever the session reports. Pure.
 
-All numbers are as in the session: pids of its own namespace. Bounded: what is beyond the limits is counted.
+All numbers are the session's: pids of its own namespace. Bounded: beyond the limits things are only counted.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _OF_FILE = 1 << 6 | 1 << 7
 
 
 class Images(Protocol):
-    """What is read; see `source.Source`."""
+    """The images to read; see `source.Source`."""
 
     def messages(self, name: str) -> list[Any]:
-        """The messages of an image."""
+        """Yield the messages of an image."""
 
     def memory(self, pid: int, start: int, size: int) -> bytes:
-        """Some bytes of a process's memory."""
+        """Return some bytes of a process's memory."""
 
 
 def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
-    """The whole of it. Without `commands` no memory is read.
+    """Return the whole description. Without `commands` no memory is read.
 
     Raises:
         Unreadable: they are not images of CRIU.
@@ -157,7 +157,9 @@ class _Decoding:
             found["secrets"] = self._secrets(pid, int(mm.mm_env_start), int(mm.mm_env_end))
 
     def _secrets(self, pid: int, start: int, end: int) -> list[str]:
-        """Names of variables that may hold secrets, of those the process was started with; no values."""
+        """Return the names of variables that may hold secrets, of those the process was started with; no
+        values.
+        """
         size = min(_MAX_ENVIRONMENT, max(0, end - start))
         found = self._images.memory(pid, start, size).split(b"\0") if size else []
         names = (each.partition(b"=")[0] for each in found if b"=" in each)
@@ -169,7 +171,9 @@ class _Decoding:
             found["root"] = self._files.name(int(fs.root_id))
 
     def _descriptors(self, pid: int) -> list[dict[str, Any]]:
-        """Processes may share one table; the images have each once, by a number of its own."""
+        """Return the descriptors. Processes may share a table; the images have each once, by a number of its
+        own.
+        """
         ids = self._images.messages(f"ids-{pid}")
         number = int(ids[0].files_id) if ids else 0
         if number not in self._tables:

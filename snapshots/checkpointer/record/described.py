@@ -50,7 +50,7 @@ _MASTER = os.makedev(5, 2)
 _LONGEST = 4096
 FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH
 """Of the flags of an open file those that have an effect once it is open."""
-_LISTEN = 10  # tcp_states.h of Linux, for unix sockets, too
+_LISTEN = 10  # # tcp_states.h of Linux, also for unix sockets
 
 
 class Files:
@@ -63,12 +63,12 @@ class Files:
         self._gone = {int(one.orig_id) for one in remaps}
 
     def name(self, number: int) -> str:
-        """The path of a file; empty if it has none."""
+        """Return the path of a file; empty if it has none."""
         entry = self._files.get(number)
         return text(entry.reg.name)[:_LONGEST] if entry is not None and entry.HasField("reg") else ""
 
     def descriptor(self, info: Any) -> dict[str, Any]:
-        """One descriptor of a process."""
+        """Describe one descriptor of a process."""
         kind, field = _TYPES.get(int(info.type), ("other", ""))
         entry = self._files.get(int(info.id))
         found: dict[str, Any] = {
@@ -88,14 +88,14 @@ class Files:
         return found
 
     def _with_flags(self, kind: str, file: Any) -> Any:
-        """Where the flags of an open file are: those of a FIFO with the entry of its path."""
+        """Return where the flags of an open file are: a FIFO's are with the entry of its path."""
         if kind != "fifo" or not file.HasField("regf_id"):
             return file
         entry = self._files.get(int(file.regf_id))
         return entry.reg if entry is not None and entry.HasField("reg") else None
 
     def sockets(self) -> dict[str, dict[str, Any]]:
-        """Every socket, by the key its descriptors have."""
+        """Return every socket, by the key its descriptors have."""
         told: dict[str, dict[str, Any]] = {}
         for number, entry in self._files.items():
             if entry.HasField("isk"):
@@ -122,7 +122,7 @@ class Files:
             found["offset"] = int(file.pos)
         elif kind in ("pipe", "fifo"):
             found["key"] = f"{kind} {file.pipe_id}"
-            if kind == "fifo":  # how it was opened is told of the file by its path
+            if kind == "fifo":  # # the file's own entry has its flags, by its path
                 named = self._files.get(int(file.regf_id))
                 found["flags"] = int(named.reg.flags) & FLAGS if named is not None else 0
         elif kind == "socket":
@@ -130,7 +130,7 @@ class Files:
 
 
 def terminals(found: list[Any]) -> list[dict[str, Any]]:
-    """The slave ends: number, session, foreground process group, modes, size."""
+    """Return the slave ends: number, session, foreground process group, modes, size."""
     return [
         {
             "index": int(one.pty.index),
@@ -146,9 +146,9 @@ def terminals(found: list[Any]) -> list[dict[str, Any]]:
 
 
 def modes(termios: Any) -> str:
-    """The modes of a terminal in hexadecimal: four words of flags, then the 19 control characters.
+    """Return the modes of a terminal in hexadecimal: four words of flags, then the 19 control characters.
 
-    CRIU has the characters as words of four, followed by what happened to be behind them in memory.
+    CRIU has the characters as words of four, followed by whatever came after them in memory.
     """
     characters = b"".join(int(word).to_bytes(4, "little") for word in termios.c_cc[:5])[:19]
     flags = (termios.c_iflag, termios.c_oflag, termios.c_cflag, termios.c_lflag)

@@ -20,14 +20,18 @@ MAX_LINKS = 40
 
 
 class Images(Protocol):
-    """What is read; see `source.Source`."""
+    """The images to read; see `source.Source`."""
 
     def messages(self, name: str) -> list[Any]:
-        """The messages of an image."""
+        """Yield the messages of an image."""
 
 
 def names(images: Images) -> Iterator[str]:
-    """Paths that CRIU will open, bind, make or watch. Raises Unreadable."""
+    """Return paths that CRIU will open, bind, make or watch.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+    """
     for entry in images.messages("files"):
         if entry.HasField("reg"):
             yield text(entry.reg.name)
@@ -48,9 +52,9 @@ def _of_socket(socket: Any) -> Iterator[str]:
 
 
 def astray(root: Path, paths: Iterable[str]) -> str | None:
-    """The first path that a link takes into /proc, or round in circles; None if there is none.
+    """Return the first path that a link takes into /proc, or round in circles; None if there is none.
 
-    `root` is that of a container; what is there may be anything, but nobody changes it meanwhile.
+    `root` is that of a container; its contents may be anything, but nothing changes them meanwhile.
     """
     folders: set[tuple[str, ...]] = set()
     for path in paths:
@@ -85,7 +89,7 @@ def _stays(root: str, path: str, folders: set[tuple[str, ...]]) -> bool:
 
 
 def _link(path: str, here: tuple[str, ...], folders: set[tuple[str, ...]]) -> str | None:
-    """What the link there says; None if it is none, or nothing is there."""
+    """Return the target of a link; None if it is not one, or does not exist."""
     try:
         mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):

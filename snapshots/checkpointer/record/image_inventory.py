@@ -17,14 +17,18 @@ _ZOMBIE = 2
 
 
 class Images(Protocol):
-    """What is read; see `source.Source`."""
+    """The images to read; see `source.Source`."""
 
     def messages(self, name: str) -> list[Any]:
-        """The messages of an image."""
+        """Yield the messages of an image."""
 
 
 def strange(images: Images) -> Iterator[str]:
-    """What is not of a session's capture, in sentences without their subject. Raises Unreadable."""
+    """Return what cannot be of a session's capture, in sentences without their subject.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+    """
     found = images.messages("inventory")
     if len(found) != 1:
         yield "has no inventory of its images"

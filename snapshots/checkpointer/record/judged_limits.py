@@ -10,9 +10,9 @@ MAX_PROCESSES = 20_000
 MAX_DESCRIPTORS = 100_000
 """Of all processes together; where two share a table, it counts for each."""
 MAX_NAMES = 64 << 20
-"""Characters of what descriptors are called, together: each name is told as often as it is open."""
+"""Characters of all names of descriptors together: each name is reported as often as it is open."""
 MAX_THREADS = 100_000
-"""Of all processes together. Each has an image; more are no session's (its limit counts threads)."""
+"""Of all processes together. Each has an image; no session has more (its limit counts threads)."""
 MAX_GROUPS = 1 << 20
 """Supplementary groups of all threads together. One may be in 65536 (setgroups(2))."""
 MAX_MAPPED = 200_000

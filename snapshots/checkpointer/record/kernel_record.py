@@ -1,7 +1,7 @@
-"""What the kernel says of a tree that stands still, in the form `decode` gives to images.
+"""Describes a frozen tree by the kernel's reports, in the form that `decode` gives to images.
 
-Nothing of a process's memory is read: where it comes on demand, reading would wait for it. Files are looked
-at through their descriptors only; of the session's paths none is followed.
+No memory of processes is read: where it comes on demand, reading would wait for it. Files are examined
+through their descriptors only; none of the session's paths is followed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MASTER = os.makedev(5, 2)
 
 
 def look(pids: Iterable[int], init: int) -> dict[str, Any]:
-    """The processes with these pids (the reader's); `init` is the first of their container."""
+    """Describe the processes with these pids (the reader's); `init` is the first of their container."""
     looking = _Looking(init)
     processes = [found for found in map(looking.process, pids) if found is not None]
     sockets = looking.sockets(processes)
@@ -117,7 +117,9 @@ class _Looking:
         return found
 
     def sockets(self, processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The sockets among the descriptors that the kernel's tables have; call it before they are named."""
+        """Return the sockets among the descriptors that are in the kernel's tables; call this before they are
+        named.
+        """
         table: dict[int, dict[str, Any]] = {}
         # To list one of these takes the kernel 5 ms, whatever is in it: most sessions use none.
         ordinary = _TABLES if self._protocols - _WITHOUT_TABLE - set(_RARE) else ()
@@ -143,7 +145,7 @@ class _Looking:
         return list(used.values())
 
     def terminals(self) -> list[dict[str, Any]]:
-        """The slave ends that are open, with whose they are."""
+        """Return the open slave ends, with their owners."""
         for index, session, group in self._leaders:
             if index in self._terminals:
                 self._terminals[index] |= {"session": session, "foreground": self._groups.get(group, 0)}
@@ -253,7 +255,7 @@ class _Looking:
         return differing
 
     def _mounted(self, path: str, missing: bool = True) -> bool:
-        """Whether what a link of /proc leads to is on a mount of the container; `missing` without one."""
+        """Check that the target of a /proc link is on a mount of the container; `missing` without one."""
         try:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:

@@ -19,17 +19,18 @@ UNCONFINED = "unconfined"
 
 
 def normal(raw: bytes) -> str:
-    """A label as it is compared: one line, without the NUL that SELinux ends it with."""
+    """Normalize a label for comparison: one line, without the NUL that ends it under SELinux."""
     return raw.rstrip(b"\0\n").decode("utf-8", "backslashreplace").strip()
 
 
 def joined(found: list[str]) -> str:
-    """One text for what several files say; most kernels repeat the only label in `current`."""
+    """Join the contents of several files; most kernels repeat the only label in `current`."""
     return " | ".join(dict.fromkeys(label for label in found if label))
 
 
 def profile(label: str) -> str:
-    """The AppArmor profile in a label such as ``docker-default (enforce)``; empty if it confines nothing.
+    """Return the AppArmor profile in a label such as ``docker-default (enforce)``; empty if it confines
+    nothing.
 
     The mode in parentheses is not part of the name (apparmor(7)); a name may contain blanks.
     """
@@ -50,12 +51,12 @@ class Reader:
         self.first = self.of(init, init)
 
     def of(self, pid: int, tid: int) -> str:
-        """The label of a thread; empty if there is none, or the thread is gone."""
+        """Return the label of a thread; empty if it has none, or is gone."""
         return joined([_read(pid, tid, name) for name in self._sources])
 
 
 def apparmor_of(init: int) -> str:
-    """The AppArmor profile that confines a process; empty if none does."""
+    """Return the AppArmor profile that confines a process; empty if there is none."""
     return profile(_read(init, init, APPARMOR))
 
 

@@ -1,7 +1,7 @@
-"""Whose files a process has mapped: those of its session, or others.
+"""The owner of files that a process has mapped: its session, or another.
 
 A mapped file needs no descriptor: it is opened, mapped and closed. What counts is the mount through which it
-was opened, which the kernel tells of a mapping by its entry in /proc/PID/map_files (proc_pid_map_files(5)).
+was opened, which the kernel reveals by the mapping's entry in /proc/PID/map_files (proc_pid_map_files(5)).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Mappings:
     """Of all processes of one tree."""
 
     def __init__(self, mounted: Callable[[str], bool]) -> None:
-        """`mounted` tells of a link of /proc whether it leads to a file on a mount of the container."""
+        """Prepare; `mounted` checks whether a link of /proc leads to a file on a mount of the container."""
         self._mounted = mounted
         self._judged: dict[Key, bool] = {}
         self._kernel = devices_of_memory()
 
     def foreign(self, pid: int) -> list[str]:
-        """What a process has mapped that is not the session's, in words."""
+        """Return what a process has mapped that is not the session's, in words."""
         found: list[str] = []
         try:
             for one in (each for lines in walk.maps(pid) for each in memory_maps.parse(lines)):
@@ -61,9 +61,10 @@ class Mappings:
 
 @cache
 def devices_of_memory() -> frozenset[tuple[int, int]]:
-    """The kernel's own file systems: of shared memory, of ordinary and of huge pages, and of rings of AIO.
+    """Return the kernel's own file systems: of shared memory, of ordinary and huge pages, and of rings of
+    AIO.
 
-    They are the same as long as the machine runs, and to find the last one takes the kernel 15 ms.
+    They stay the same while the machine runs, and finding the last one takes the kernel 15 ms.
     """
     found = set(_device_of_rings())
     for flags in (0, os.MFD_HUGETLB):
@@ -78,7 +79,7 @@ def devices_of_memory() -> frozenset[tuple[int, int]]:
 
 
 def _device_of_rings() -> Iterator[tuple[int, int]]:
-    """Where the kernel keeps what io_setup(2) makes; nothing if it makes none."""
+    """Return where the kernel keeps what io_setup(2) makes; None if it makes none."""
     number = _SYS_IO_SETUP.get(platform.machine())
     ring = ctypes.c_ulong(0)
     if number is None or ctypes.CDLL(None).syscall(number, 1, ctypes.byref(ring)) != 0:

@@ -33,19 +33,19 @@ class Memory:
         self._by_address = sorted((part[1], part[1] + part[2]) for part in self._parts)
 
     def has(self, address: int) -> bool:
-        """Whether an address is in it."""
+        """Check whether it contains an address."""
         part = bisect_right(self._by_address, (address, 1 << 64)) - 1
         return part >= 0 and address < self._by_address[part][1]
 
     def find(
         self, wanted: Collection[bytes], head: int, alignment: int, after: int, looks: Iterator[int]
     ) -> Iterator[tuple[int, bytes, bytes]]:
-        """Where one of these is, all of the same length: the address, a multiple of `alignment`; which one it
-        is; and `after` bytes that follow, which are 0 where there is nothing.
+        """Find places of these patterns, all of the same length: the address, a multiple of `alignment`; the
+        pattern; and `after` bytes that follow, 0 where there is nothing.
 
         They are searched by their first `head` bytes, which most have in common: in one pass, gigabytes a
-        second. Each place that has these takes some microseconds, and a process may have them everywhere: one
-        of `looks` is used up by each, and the search ends when there are none left.
+        second. Each place that has these takes some microseconds, and a process may have them everywhere:
+        each uses up one of `looks`, and the search ends when there are none left.
         """
         heads = sorted({one[:head] for one in wanted})[:_MOST_HEADS]
         if not heads:
@@ -63,7 +63,7 @@ class Memory:
                 yield address + at - begin, found[:size], found[size:left].ljust(after, b"\0")
 
     def _in_file(self, pattern: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
-        """Where it matches, and so many bytes from there on."""
+        """Return the offset of a match, and a number of bytes from there on."""
         try:
             with (
                 self._pages.open("rb") as file,

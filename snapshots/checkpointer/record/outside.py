@@ -1,4 +1,4 @@
-"""What images ask for that no session has: files of kinds and in places that lead out of it. Pure.
+"""Requests of images that no session can make: files of kinds and in places that lead out of it. Pure.
 
 CRIU opens what they name with privileges, inside the session's mounts but with its own entries below /proc,
 through which other mounts can be reached. Names that kernels give to open files never lead there.
@@ -19,7 +19,7 @@ _KINDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 17, 18, 20})
 """fd_types of CRIU's fdinfo.proto that a session can have: nothing external, no tunnels, no fanotify, which
 gives who has it descriptors of what others open.
 
-A namespace is opened anew as that of a restored process, and those are all in the session's own.
+A namespace is opened again as that of a restored process, and those are all in the session's own.
 """
 _TERMINALS = frozenset({1, 4})
 """tty_info.proto: pseudo terminals, and the one that controls a process."""
@@ -53,19 +53,19 @@ _OF_PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/task/\d+)?(?:/([^/]
 
 
 class Images(Protocol):
-    """What is read; see `source.Source`."""
+    """The images to read; see `source.Source`."""
 
     def messages(self, name: str) -> list[Any]:
-        """The messages of an image."""
+        """Yield the messages of an image."""
 
     def numbered(self, kind: str) -> list[str]:
-        """The names of all images of a kind there is more than one of."""
+        """Return the names of all images of a kind that can occur more than once."""
 
 
 def strange(images: Images, *, foreign: bool = False) -> list[str]:
-    """What is not of a session, in sentences without their subject; at most MOST.
+    """Return what cannot be of a session, in sentences without their subject; at most MOST.
 
-    `foreign` images were captured on another machine, whose disks are not those of this one.
+    `foreign` images were captured on another machine, whose disks differ from this one's.
 
     Raises:
         Unreadable: they are not images of CRIU.
@@ -114,7 +114,7 @@ def _of_file(entry: Any) -> Iterator[str]:
 
 def _of_socket(socket: Any) -> Iterator[str]:
     name = bytes(socket.name)
-    # The name of an abstract socket begins with a zero, and is no path.
+    # # The name of an abstract socket begins with a zero, and is not a path.
     if name and name[0]:
         why = leads_out(os.fsdecode(name.split(b"\0")[0]), os.O_RDWR, of_socket=True)
         if why:
@@ -126,7 +126,7 @@ def _of_socket(socket: Any) -> Iterator[str]:
 
 
 def _elsewhere(name: str) -> str:
-    """Why nothing may be bound in, watched at or linked to a name; empty if it may."""
+    """Return why nothing may be bound at, watched at or linked to a name; empty if it may."""
     below = f"{os.path.normpath(name)}/".startswith("/proc/")
     return leads_out(name, os.O_RDWR if below else os.O_RDONLY)
 
@@ -174,7 +174,7 @@ def _of_limits(task: Any, pid: int) -> Iterator[str]:
 
 
 def leads_out(name: str, flags: int, *, of_socket: bool = False) -> str:
-    """Why a name of an open file is none that a session's file can have; empty if it is."""
+    """Return why no file of a session can have this name; empty if one can."""
     parts = name.split("/")
     if ".." in parts or "\0" in name:
         return "which is not a file name"

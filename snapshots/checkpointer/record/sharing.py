@@ -1,6 +1,6 @@
-"""Names what has no name of its own, such as pipes and sockets, by the first descriptor to it. Pure.
+"""Names things without a name of their own, such as pipes and sockets, by the first descriptor to them. Pure.
 
-The kernel and CRIU number such things each in their way. Who shares them with whom is the same in both.
+The kernel and CRIU number such things differently. Which processes share them is the same in both.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Source:
         self._read_before: dict[str, list[Any]] = {}
 
     def messages(self, name: str) -> list[Any]:
-        """The messages of an image; none if there is no such image."""
+        """Yield the messages of an image; none if there is no such image."""
         known = self._read_before.get(name)
         if known is not None:
             return known
@@ -34,7 +34,7 @@ class Source:
         return found
 
     def numbered(self, kind: str) -> list[str]:
-        """The names of all images of a kind there is more than one of."""
+        """Return the names of all images of a kind that can occur more than once."""
         return sorted(path.stem for path in self._folder.glob(f"{kind}-*.img"))
 
     def memory(self, pid: int, start: int, size: int) -> bytes:
@@ -56,7 +56,7 @@ class Source:
         return b""
 
     def all_memory(self, pid: int) -> Memory | None:
-        """The memory of a process, to be searched; None if nothing of it was captured."""
+        """Return the memory of a process, to be searched; None if none of it was captured."""
         head, *maps = self.messages(f"pagemap-{pid}") or [None]
         return Memory(maps, self._folder / f"pages-{head.pages_id}.img") if head is not None else None
 

@@ -30,7 +30,9 @@ Leads = Callable[[str], str]
 
 
 def of_entry(entry: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
-    """What is wrong with an entry of files.img; `foreign` images may not name inodes of this machine."""
+    """Return what is wrong with an entry of files.img; `foreign` images may not name inodes of this
+    machine.
+    """
     if entry.HasField("isk"):
         yield from _of_internet(entry.isk)
     for field in ("isk", "usk", "nlsk"):
@@ -46,7 +48,7 @@ def of_entry(entry: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
 
 
 def of_ghost(ghost: Any, leads: Leads) -> Iterator[str]:
-    """What is wrong with a file whose name is gone, which CRIU makes again."""
+    """Return what is wrong with a file without a name, which CRIU makes again."""
     kind = stat.S_IFMT(int(ghost.mode))
     if kind not in _GHOSTS:
         yield "has a file without a name that is a device"
