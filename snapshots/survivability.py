@@ -126,7 +126,7 @@ class Survivability:
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """The resources named to be left out: processes that end, descriptors that lead nowhere in a copy."""
+    """The resources named to be left out: processes that end, descriptors not connected in a copy."""
 
     pids: tuple[int, ...] = ()
     descriptors: tuple[tuple[int, int], ...] = ()

@@ -217,7 +217,7 @@ class Serving:
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - of another thread: whoever looks finds it in `error`
+        except Exception as error:  # noqa: BLE001 - of another thread, which reports it as `error`
             self.error = self.error or error
         finally:
             self.over.set()

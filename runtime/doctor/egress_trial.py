@@ -58,7 +58,7 @@ def _listening() -> socket.socket:
     """Open a listener at all addresses of all families."""
     if socket.has_dualstack_ipv6():
         return socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("0.0.0.0", 0))  # noqa: S104 - to see that nobody gets here
+    return socket.create_server(("0.0.0.0", 0))  # noqa: S104 - to see that nothing gets here
 
 
 def _opened(home: Home) -> str:

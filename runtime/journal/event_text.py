@@ -99,7 +99,7 @@ _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "kernel_died": _kernel_died,
     "shell_ended": lambda of: f"shell {of('shell')} (pid {of('pid')}) {of.end()}; a new one follows",
     "waiting": _waiting,
-    "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'goes on')}",
+    "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'continues')}",
     "refused": _refused,
     "hook": lambda of: f"hook {of('hook')} was notified that the session was {of('event')}",
     "hook_failed": lambda of: f"hook {of('hook')} ({of('event')}): {of('trouble')}",

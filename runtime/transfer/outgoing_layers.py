@@ -85,18 +85,18 @@ class Layers:
         ref: str,
         diff_ids: Sequence[str],
         destination: Destination,
-        told: Callable[[int], None],
+        report: Callable[[int], None],
     ) -> list[Descriptor]:
         """Send the layers that the destination lacks; return descriptors of all of them, the lowest first.
 
-        `told` is called with the uncompressed size of each layer when it is done.
+        `report` is called with the uncompressed size of each layer when it is done.
         """
         done: dict[str, Descriptor] = {}
         for diff_id in diff_ids:
             known = self._known(diff_id)
             if known is not None and destination.has(known):
                 done[diff_id] = known
-                told(int(known.annotations[media.RAW_BYTES]))
+                report(int(known.annotations[media.RAW_BYTES]))
 
         def take(layer: Hashed) -> None:
             made = self._compress(layer)
@@ -107,7 +107,7 @@ class Layers:
                 done[layer.digest] = made
                 if self._seal is None:
                     self._remembered.add(f"{self._name} {layer.digest}", made)
-                told(layer.size)
+                report(layer.size)
 
         missing = [diff_id for diff_id in dict.fromkeys(diff_ids) if diff_id not in done]
         image_layers.each(self._engine, ref, missing, take)

@@ -152,7 +152,7 @@ class _Sending:
     def image(self, layers: Layers) -> Descriptor:
         """Send the image; return its manifest."""
         ref = image_ref(self._snapshot.id)
-        sent = layers.send(ref, self._image.layers, self._destination, self._told)
+        sent = layers.send(ref, self._image.layers, self._destination, self._report)
         config = self._put(media.IMAGE_CONFIG, describe.image_config(self._kept, self._image, self._scrubber))
         return self._put(media.MANIFEST, form.image_manifest(config, sent))
 
@@ -168,7 +168,7 @@ class _Sending:
                 sent.append(self._put(media.SEGMENT, segment_packing.segment(data)))
                 numbers[name] = len(segments)
                 segments.append(form.Segment(bytes=len(data), blake3=name))
-            self._told(len(data))
+            self._report(len(data))
             return numbers[name]
 
         files = list(self._files(folder, place))
@@ -238,7 +238,7 @@ class _Sending:
             self._destination.put(found, io.BytesIO(data))
         return found
 
-    def _told(self, count: int) -> None:
+    def _report(self, count: int) -> None:
         self._done = min(self._all, self._done + count)
         self._progress(self._done, self._all)
 

@@ -153,9 +153,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The state a restored tree needs before it runs: the first contents of its event queues, the numbers of its
-    files where it remembers others, its personalities. `search` finds the places of the numbers; it takes a
-    while.
+    """The state a restored tree needs before it runs.
+
+    That is the first contents of its event queues, the numbers of its files where it remembers others, its
+    personalities. `search` finds the places of the numbers; it takes a while.
     """
 
     queues: Sequence[overflow.Holder]

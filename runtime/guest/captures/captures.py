@@ -23,11 +23,11 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A program's request. `asker` is where its answer goes, and `told` describes the program."""
+    """A program's request. `asker` is where its answer goes, and `program` describes the program."""
 
     asker: str
     generation: int
-    told: Mapping[str, Any] = field(default_factory=dict)
+    program: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Captures:

@@ -32,7 +32,7 @@ async def _send(guest: Guest, call: Call) -> None:
     await call.send("serving")
     while True:
         number, request = await guest.captures.next()
-        data = json.dumps(dict(request.told), separators=(",", ":")).encode()
+        data = json.dumps(dict(request.program), separators=(",", ":")).encode()
         await call.send("request", data, number=number)
 
 

@@ -17,7 +17,7 @@ from holdfast.errors import InvalidArgument
 class Point:
     """A snapshot: its session, its time, and the snapshot its container was made from.
 
-    `told` is true if its files at that point are known.
+    `known` is true if its files at that point are known.
     """
 
     id: str
@@ -25,7 +25,7 @@ class Point:
     session: str
     at: float
     base: str | None = None
-    told: bool = True
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def to_time(moment: float, session: str, base: str | None, points: Mapping[str, 
         mine = [
             one
             for one in points.values()
-            if one.told and one.session == session and one.base == base and one.at <= moment
+            if one.known and one.session == session and one.base == base and one.at <= moment
         ]
         start = max(mine, key=lambda one: one.at, default=None)
         if start is not None:
@@ -95,7 +95,7 @@ def _point(identity: str, points: Mapping[str, Point]) -> Point:
 
 
 def _checked(point: Point) -> Point:
-    if not point.told:
+    if not point.known:
         raise InvalidArgument(
             f"cannot compare: snapshot {point.name} did not record what its files were",
             hint="it was taken by an older version; compare with a later one",

@@ -186,7 +186,7 @@ POINTS = trail.points_by_id(
         Point("a1", "a1", "a", 10.0),
         Point("a2", "a2", "a", 20.0),
         Point("b1", "b1", "b", 30.0, "a1"),
-        Point("old", "old", "a", 5.0, told=False),
+        Point("old", "old", "a", 5.0, known=False),
     ]
 )
 
@@ -213,7 +213,7 @@ def test_a_gap_in_the_lineage() -> None:
     without = {key: point for key, point in POINTS.items() if key != "b1"}
     with pytest.raises(InvalidArgument, match="b1, which lies in between, was removed"):
         trail.to_snapshot(POINTS["a1"], "c", "b1", without)
-    with pytest.raises(InvalidArgument, match="does not know"):
+    with pytest.raises(InvalidArgument, match="did not record"):
         trail.to_snapshot(POINTS["old"], "a", None, POINTS)
 
 
