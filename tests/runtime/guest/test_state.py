@@ -21,9 +21,9 @@ def test_a_state_goes_over_the_wire() -> None:
     [
         (
             State("waiting", "password", 42, "su", 1000.0, "Password: "),
-            "su (pid 42) waits for a password ('Password: ') since 3 s",
+            "su (pid 42) waits for a password ('Password: '), 3 s so far",
         ),
-        (State("running", "sleep", 7, "sleep 30", 1001.0), "sleep 30 (pid 7) sleeps since 2 s"),
+        (State("running", "sleep", 7, "sleep 30", 1001.0), "sleep 30 (pid 7) sleeps, 2 s so far"),
         (State("exited", exit_code=3), "it ended with 3"),
         (State("exited", command="python3", signal=9), "python3 was ended by signal 9"),
         (State("idle"), "it is ready"),
