@@ -45,7 +45,7 @@ class Detail(GuestValue):
 
 @dataclass(frozen=True, slots=True)
 class AskedFile:
-    """A path that was queried, and the processes that have it open. `size` and the rest: None if it is gone."""
+    """A queried path, and the processes that have it open. `size` and the rest are None if it is gone."""
 
     path: str
     exists: bool

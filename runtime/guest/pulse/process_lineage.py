@@ -195,7 +195,7 @@ class Lineage:
         return origin
 
     def _started_by(self, parent: Origin, process: Seen) -> Origin:
-        """Return the origin of a child: of a shell or kernel, what that runs; otherwise its parent's origin."""
+        """Return the origin of a child: of a shell or kernel, what that runs; else its parent's origin."""
         if parent.kind not in ("shell", "kernel"):
             return parent
         windows = self._windows.get((parent.kind, parent.id), ())

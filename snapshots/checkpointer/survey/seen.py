@@ -15,7 +15,7 @@ from holdfast.procfs.socket_tables import Socket
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file's state (stat(2)); `device` is that of the file system, `node` major and minor of a device file."""
+    """A file's state (stat(2)); `device` is the file system's, `node` major and minor of a device file."""
 
     kind: str
     device: int

@@ -1,4 +1,4 @@
-"""The one word for what goes on."""
+"""The state of a shell or kernel as one value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.runtime.guest.pulse.state import State
 
 
 def test_a_state_goes_over_the_wire() -> None:
-    """What is sent is JSON, and makes the same state again."""
+    """It is sent as JSON, which gives the same state again."""
     state = State("waiting", "password", 42, "su", 1000.5, "Password: ")
 
     assert State(**json.loads(json.dumps(state.as_dict()))) == state
@@ -32,5 +32,5 @@ def test_a_state_goes_over_the_wire() -> None:
     ],
 )
 def test_a_state_is_reported_as_part_of_a_sentence(state: State, told: str) -> None:
-    """Messages name who holds the shell, what for, and since when."""
+    """Messages name the program that holds the shell, what it waits for, and for how long."""
     assert state.told(1003.0) == told
