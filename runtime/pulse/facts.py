@@ -1,6 +1,6 @@
-"""What the pulse of a session tells, as values; each checked where it is read. Pure.
+"""The facts in the pulse of a session, as values; each is checked where it is read. Pure.
 
-The names of the attributes are those of the JSON, see docs/pulse.md. Bytes are bytes, times are seconds.
+The names of the attributes are those of the JSON, see docs/pulse.md. Sizes are in bytes, times in seconds.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def _observed(raw: Any) -> State:
     try:
         return wait_state.state(raw)
     except ProtocolError as error:
-        raise ValueError("not a state") from error  # so that the field is named
+        raise ValueError("not a state") from error  # so that the error names the field
 
 
 Observed = Annotated[State, PlainValidator(_observed)]
 
 
 class Origin(GuestValue):
-    """What started a process: a command, cell or task by id, or else a shell, a kernel, the supervisor."""
+    """The origin of a process: a command, cell or task by id, or else a shell, a kernel, the supervisor."""
 
     kind: Sign = ""
     id: Label = ""
@@ -65,7 +65,7 @@ class Process(GuestValue):
 
 
 class Lock(GuestValue):
-    """A lock on bytes of a file, from `start` to `end`, or its end. `kind`: posix, flock, ofd or lease."""
+    """A lock on bytes of a file, `start` to `end` or the file's end. `kind`: posix, flock, ofd or lease."""
 
     kind: Sign = ""
     mode: Sign = ""
@@ -76,7 +76,7 @@ class Lock(GuestValue):
 
 
 class OpenFile(GuestValue):
-    """A file that a process has open. `deleted` if it has no name any more: `path` is the one it had."""
+    """A file that a process has open. `deleted` if it no longer has a name: `path` is the one it had."""
 
     pid: Count
     fd: Count
@@ -91,7 +91,7 @@ class OpenFile(GuestValue):
 
 
 class Descriptor(GuestValue):
-    """What else a process has open: `path` is a pipe, a socket, a device, as /proc names it."""
+    """Another open descriptor of a process: `path` is a pipe, a socket, a device, as named in /proc."""
 
     pid: Count
     fd: Count
@@ -100,14 +100,14 @@ class Descriptor(GuestValue):
 
 
 class Owner(GuestValue):
-    """A descriptor that stands for a socket."""
+    """A descriptor that refers to a socket."""
 
     pid: Count
     fd: Count
 
 
 class Socket(GuestValue):
-    """A socket: of the internet with addresses and ports, of unix with a path. Without owners if unseen."""
+    """A socket: internet with addresses and ports, or unix with a path. Without owners if unseen."""
 
     protocol: Annotated[str, shown(20)] = ""
     state: Sign = ""
@@ -123,12 +123,12 @@ class Socket(GuestValue):
 
     @property
     def listening(self) -> bool:
-        """Whether it takes connections, or as a UDP socket whatever is sent to it."""
+        """True if it accepts connections or, as a UDP socket, any datagram sent to it."""
         return self.state in ("listening", "bound")
 
 
 class Modes(GuestValue):
-    """How a terminal takes what is typed, see termios(3)."""
+    """The way a terminal processes typed input, see termios(3)."""
 
     echo: bool = False
     canonical: bool = False
@@ -162,4 +162,4 @@ class Terminal(GuestValue):
     holder: Name | None = None
     attached: Labels = ()
     screen: Annotated[str | None, PlainValidator(lambda _: None)] = None
-    """What it shows, which the host draws from its bytes: what the guest says here is dropped."""
+    """The picture it shows, which the host draws from its bytes: what the guest reports here is dropped."""

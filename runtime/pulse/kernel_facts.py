@@ -13,7 +13,7 @@ Kind = Annotated[str, shown(20)]
 
 
 class Variable(GuestValue):
-    """A name in a kernel. `kind` is value, module, function or class; the rest is known of known types."""
+    """A name in a kernel. `kind` is value, module, function or class; the rest is set for known types."""
 
     name: Label = ""
     type: Label = ""
@@ -27,8 +27,8 @@ class Variable(GuestValue):
 class Variables(GuestValue):
     """The names a user has in a kernel, newest last.
 
-    `current` is False if the kernel could not be asked: they are as of cell `as_of`, or `note` says why none
-    are known.
+    `current` is False if the kernel could not be queried: they are as of cell `as_of`, or `note` says why
+    none are known.
     """
 
     rows: Annotated[tuple[Variable, ...], listed()]

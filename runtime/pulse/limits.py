@@ -1,4 +1,4 @@
-"""What a session may use and uses, where it comes from, and what it wrote, as values. Pure."""
+"""The limits and usage of a session, its ancestry and what it wrote, as values. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.runtime.guest_rpc.guest_value import KNOWN, Count, GuestValue, Sec
 
 
 class Memory(GuestValue):
-    """Memory of the whole session in bytes. `used` leaves out what would be given up before any limit."""
+    """Memory of the whole session in bytes. `used` leaves out what would be reclaimed before any limit."""
 
     used: Count | None = None
     usage: Count | None = None
@@ -41,7 +41,7 @@ Spans = Annotated[dict[str, Seconds], only("some_avg10", "some_avg60", "full_avg
 
 
 class Limits(GuestValue):
-    """What the control group says. `pressure` has percentages of waiting by resource and span."""
+    """The report of the control group. `pressure` has percentages of stalled time by resource and span."""
 
     version: Count
     memory: Memory
@@ -54,7 +54,7 @@ class Limits(GuestValue):
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where a session comes from. `generation` counts the restores since a session that was made fresh."""
+    """The ancestry of a session. `generation` counts the restores since a session that was created fresh."""
 
     session: str
     name: str
@@ -66,7 +66,7 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A file that is not as it was. `kind` is added, changed or deleted."""
+    """A changed file. `kind` is added, changed or deleted."""
 
     path: str
     kind: str
@@ -75,7 +75,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """What was written since the image, or since a moment: bytes of the files then. `top` are the largest."""
+    """The writes since the image, or since a moment: then `bytes` sums the files. `top` are the largest."""
 
     since: str
     bytes: int
@@ -88,9 +88,9 @@ class Disk:
 def disk(
     since: str, written: int, paths: list[tuple[str, int]], sizes: Mapping[str, int], most: int = 10
 ) -> Disk:
-    """Sum up the changes the engine tells of: paths with 0 for changed, 1 for added, 2 for deleted.
+    """Sum up the changes that the engine reports: paths with 0 for changed, 1 for added, 2 for deleted.
 
-    A folder is told of because of what is in it, and is not counted.
+    A folder is reported because of what is in it, and is not counted.
     """
     folders = {path[:at] for path, _ in paths for at in _slashes(path)}
     leaves = [(path, kind) for path, kind in paths if path not in folders]

@@ -1,6 +1,6 @@
-"""The pulse: what was going on in a session at one moment, as one value that can be asked.
+"""The pulse: the state of a session at one instant, as one value that can be queried.
 
-Pure. How it is fetched is `calls`; how it is drawn is the command line's.
+Pure. `calls` fetches it; the command line renders it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Counts = Annotated[dict[str, Count], KNOWN]
 
 
 class Detail(GuestValue):
-    """More about one process. What it does not let be seen is None or empty."""
+    """More about one process. A fact that could not be read is None or empty."""
 
     pid: Count = 0
     cwd: Text | None = None
@@ -45,7 +45,7 @@ class Detail(GuestValue):
 
 @dataclass(frozen=True, slots=True)
 class AskedFile:
-    """A path that was asked about, and who has it open. `size` and what follows are None if it is gone."""
+    """A queried path, and the processes that have it open. `size` and the rest are None if it is gone."""
 
     path: str
     exists: bool
@@ -57,7 +57,7 @@ class AskedFile:
     opened: tuple[OpenFile, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the file in its JSON form."""
         found: dict[str, Any] = to_jsonable_python(self)
         return found
 
@@ -100,7 +100,7 @@ class _Sockets(GuestValue):
 
 
 class Answer(GuestValue):
-    """A pulse as the session answers it; parts that were not asked for are not in it."""
+    """A pulse as the session returns it; parts that were not requested are missing."""
 
     at: Seconds = 0.0
     took: Seconds = 0.0
@@ -117,7 +117,7 @@ class Answer(GuestValue):
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """How many were not told of, because there were too many."""
+    """The numbers of items left out because there were too many."""
 
     processes: int = 0
     files: int = 0
@@ -126,7 +126,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What was going on. A part that was not asked for is empty, or None.
+    """The state of a session at one instant. A part that was not requested is empty, or None.
 
     `took` is how long the session gathered. `unseen` are processes whose files it could not see.
     """
@@ -152,27 +152,31 @@ class Pulse:
 
     @classmethod
     def of(cls, raw: Any, lineage: Lineage, pid: int | None = None) -> Self:
-        """From the answer of the session. Raises ProtocolError."""
-        told = Answer.of(raw)
-        files = told.files
+        """Read the reply of the session.
+
+        Raises:
+            ProtocolError: the reply is not valid.
+        """
+        reply = Answer.of(raw)
+        files = reply.files
         return cls(
             id=lineage.session,
             name=lineage.name,
-            at=told.at,
-            took=told.took,
-            uptime=told.uptime,
+            at=reply.at,
+            took=reply.took,
+            uptime=reply.uptime,
             lineage=lineage,
-            limits=told.limits,
-            processes=told.processes.rows,
+            limits=reply.limits,
+            processes=reply.processes.rows,
             files=files.rows,
             descriptors=files.others,
-            sockets=told.sockets.rows,
-            terminals=told.terminals,
-            kernels=told.kernels,
-            left_out=LeftOut(told.processes.left_out, files.left_out, told.sockets.left_out),
+            sockets=reply.sockets.rows,
+            terminals=reply.terminals,
+            kernels=reply.kernels,
+            left_out=LeftOut(reply.processes.left_out, files.left_out, reply.sockets.left_out),
             unseen=files.unseen,
-            detail=None if pid is None or not told.detail else told.detail.model_copy(update={"pid": pid}),
-            file=told.file.used(files.rows) if told.file else None,
+            detail=None if pid is None or not reply.detail else reply.detail.model_copy(update={"pid": pid}),
+            file=reply.file.used(files.rows) if reply.file else None,
         )
 
     @property
@@ -181,15 +185,15 @@ class Pulse:
         return None if self.limits is None else self.limits.memory
 
     def process(self, pid: int) -> Process | None:
-        """The process of that number, if there was one."""
+        """Return the process with that pid, or None."""
         return next((process for process in self.processes if process.pid == pid), None)
 
     def children(self, pid: int) -> tuple[Process, ...]:
-        """The processes whose parent that is."""
+        """Return the direct children of a process."""
         return tuple(process for process in self.processes if process.ppid == pid)
 
     def tree(self) -> Iterator[tuple[int, Process]]:
-        """Every process with its depth, parents before their children."""
+        """Yield every process with its depth, parents before their children."""
         known = {process.pid for process in self.processes}
         below: dict[int, list[Process]] = {}
         for process in self.processes:
@@ -205,7 +209,7 @@ class Pulse:
             left += [(depth + 1, child) for child in reversed(below.get(process.pid, []))]
 
     def listening(self, port: int | None = None) -> tuple[Socket, ...]:
-        """The sockets of the internet that take connections or, of UDP, anything; at one port or at any."""
+        """Return the internet sockets that accept connections or UDP datagrams, at one port or at any."""
         return tuple(
             socket
             for socket in self.sockets
@@ -213,17 +217,17 @@ class Pulse:
         )
 
     def opened(self, path: str) -> tuple[OpenFile, ...]:
-        """Who has a file open, by its path."""
+        """Return the open files at a path, each with its process."""
         return tuple(file for file in self.files if file.path == path)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it: the names are those of the attributes and stay as they are."""
+        """Return the pulse in its JSON form: the names are those of the attributes and remain stable."""
         found: dict[str, Any] = to_jsonable_python(self)
         return found
 
 
 class Probe(GuestValue):
-    """What came of a connection to a port."""
+    """The outcome of a connection to a port."""
 
     answer: Annotated[str, shown(20)]
     http_status: Count | None = None
@@ -232,7 +236,7 @@ class Probe(GuestValue):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Somebody who listens at a port. `answer` is accepted, refused, timeout or unreachable; None of UDP."""
+    """A listener at a port. `answer` is accepted, refused, timeout or unreachable; None for UDP."""
 
     socket: Socket
     process: Process | None
@@ -243,16 +247,16 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Who listens at a port; nobody if there are no listeners."""
+    """The listeners at a port, if any."""
 
     port: int
     listeners: tuple[Listener, ...]
 
     @property
     def answers(self) -> bool:
-        """Whether a connection was accepted."""
+        """True if a connection was accepted."""
         return any(listener.answer == "accepted" for listener in self.listeners)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the port in its JSON form."""
         return {**to_jsonable_python(self), "answers": self.answers}

@@ -1,4 +1,4 @@
-"""What the parsers of /proc make of texts as the kernel wrote them."""
+"""The parsers of /proc, on texts as the kernel wrote them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_one_line_of_a_status_is_read() -> None:
     assert process_status.field(b"", b"Pid") == process_status.field(STATUS, b"Sig") == b""
 
 
-def test_what_is_no_status_gives_none() -> None:
+def test_invalid_status_text_gives_none() -> None:
     """A process may be gone before its text is read."""
     assert process_status.parse(b"") is None
     assert process_status.parse(b"nonsense\n\xff\xfe:\n") is None
@@ -95,7 +95,7 @@ def test_an_fdinfo_is_read() -> None:
     assert [(lock.pid, lock.mandatory) for lock in found.locks] == [(4100, False), (4100, True), (-1, False)]
 
 
-def test_what_only_some_descriptors_have_is_kept() -> None:
+def test_fields_of_special_descriptors_are_kept() -> None:
     """Watches of epoll and inotify, the process of a pidfd, the count of an eventfd."""
     epoll = descriptor_info.parse(b"pos:\t0\ntfd:        5 events:       19 data: 5  pos:0 ino:3d sdev:8\n")
     inotify = descriptor_info.parse(b"flags:\t0\ninotify wd:1 ino:3 sdev:3d mask:fc6 ignored_mask:0\n")
@@ -112,7 +112,7 @@ def test_what_only_some_descriptors_have_is_kept() -> None:
     assert descriptor_info.parse(b"eventfd-count:               2a\n").value("eventfd-count") == "2a"
 
 
-def test_a_damaged_fdinfo_is_no_error() -> None:
+def test_a_damaged_fdinfo_is_not_an_error() -> None:
     """Texts may be cut off anywhere."""
     assert descriptor_info.parse(b"pos:\tx\nlock:\t1: FLOCK\ntfd:\n\xff").pos == 0
 
@@ -131,7 +131,7 @@ def test_a_damaged_fdinfo_is_no_error() -> None:
         ("mqueue", Link("other", "mqueue")),
     ],
 )
-def test_links_tell_what_a_descriptor_is(target: str, link: Link) -> None:
+def test_links_give_the_kind_of_a_descriptor(target: str, link: Link) -> None:
     """Each form the kernel writes has its kind."""
     assert descriptor_links.parse(target) == link
 

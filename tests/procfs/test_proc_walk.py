@@ -37,7 +37,7 @@ def test_a_tree_has_its_root_first(child: subprocess.Popen[bytes]) -> None:
     assert child.pid in found.pids
 
 
-def test_a_process_is_reported_of(child: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_described(child: subprocess.Popen[bytes]) -> None:
     """Status, words, namespaces and descriptors of a living process."""
     told = walk.status_of(child.pid)
 
@@ -66,7 +66,7 @@ def test_a_process_that_is_gone_is_left_out(child: subprocess.Popen[bytes]) -> N
 
 
 def test_a_walk_is_bounded(monkeypatch: pytest.MonkeyPatch, child: subprocess.Popen[bytes]) -> None:
-    """A tree with more processes than are looked at is said not to be whole."""
+    """A tree with more processes than the limit is reported as incomplete."""
     monkeypatch.setattr(walk, "MAX_PROCESSES", 1)
 
     found = walk.tree(os.getpid())
@@ -76,7 +76,7 @@ def test_a_walk_is_bounded(monkeypatch: pytest.MonkeyPatch, child: subprocess.Po
 
 
 def test_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more of a file is read than was asked for."""
+    """No more of a file is read than was requested."""
     monkeypatch.setattr(walk, "PROC", tmp_path)
     (tmp_path / "text").write_bytes(b"x" * 100_000)
 

@@ -1,4 +1,4 @@
-"""How /proc/PID/stat is parsed, on texts as the kernel writes them."""
+"""The parser of /proc/PID/stat, on texts as the kernel writes them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_a_name_may_contain_anything() -> None:
 
 
 @pytest.mark.parametrize(("state", "flags", "ended"), [("R", 0, False), ("Z", 0, True), ("R", 4, True)])
-def test_what_exits_has_ended(state: str, flags: int, ended: bool) -> None:
-    """From then on no signal reaches it, also while it still has to run for its end: PF_EXITING."""
+def test_an_exiting_process_has_ended(state: str, flags: int, ended: bool) -> None:
+    """From then on no signal reaches it, even while its end is still running: PF_EXITING."""
     line = f"42 (a) {state} 1 42 40 34816 42 {4194304 | flags} 1 0 0 0 1 5 0 0 20 0 3 0 1234 8192 2 18"
 
     found = process_stat.parse(line.encode())
@@ -33,13 +33,13 @@ def test_what_exits_has_ended(state: str, flags: int, ended: bool) -> None:
     assert found.ended == ended
 
 
-def test_what_is_no_stat_is_nothing() -> None:
+def test_invalid_stat_text_gives_none() -> None:
     """A process that ends while it is read gives an empty or a short file."""
     assert process_stat.parse(b"") is None
     assert process_stat.parse(b"1 (x) S 1 2") is None
 
 
-def test_fields_of_a_text_cut_off_are_what_there_is() -> None:
+def test_truncated_text_gives_the_fields_it_has() -> None:
     """Nothing is an error, and a name is never taken for a field."""
     assert process_stat.fields(b"42 (a) Z) R 7") == [b"R", b"7"]
     assert process_stat.fields(b"42 (a)") == process_stat.fields(b"") == []

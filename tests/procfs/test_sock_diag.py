@@ -1,4 +1,4 @@
-"""What the kernel's answers about sockets say, byte by byte."""
+"""The parsers of the kernel's answers about sockets, byte by byte."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_both_ends_of_a_connection_between_families_look_alike() -> None:
 
 
 def test_a_listener_has_no_remote_end() -> None:
-    """A port of 0 is none; how many connections may wait is not told as something to send."""
+    """A port of 0 means none; the backlog's limit is not reported as data to send."""
     found = sock_diag.internet(internet(socket.AF_INET6, 10, "::", "::", (80, 0), 3), "tcp")
 
     assert found is not None
@@ -107,8 +107,8 @@ def test_the_kernel_lists_this_process() -> None:
     assert sorted(one.state for one in found) == ["established", "established", "listening"]
 
 
-def test_a_refusal_does_not_disturb_the_next_question() -> None:
-    """What the kernel cannot list is left out, and the rest is asked for."""
+def test_a_refusal_does_not_disturb_the_next_request() -> None:
+    """Sockets that the kernel cannot list are left out, and the rest is requested."""
     with sock_diag.opened(1.0) as link:
         with pytest.raises(netlink.Refused):
             list(netlink.dump(link, 20, bytes([255]) + bytes(55)))

@@ -1,4 +1,4 @@
-"""How the tables of sockets in /proc/net are parsed, on texts as the kernel writes them."""
+"""The parsers of the socket tables in /proc/net, on texts as the kernel writes them."""
 
 from __future__ import annotations
 

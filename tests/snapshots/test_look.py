@@ -1,4 +1,4 @@
-"""What is told of a tree that stands still, tried on this process: all of it, or that there is more."""
+"""A survey of an unchanging tree, tried on this process: it is complete, or counts what it left out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from holdfast.snapshots.checkpointer.record import kernel_record as looking
 from holdfast.snapshots.checkpointer.record.kernel_record import look
 
 
-def test_all_descriptors_of_one_process_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session may have more in one process than a survey looks at: none of them goes unjudged."""
+def test_all_descriptors_of_one_process_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session may have more in one process than one survey reads: none of its descriptors goes unjudged."""
     monkeypatch.setattr(walk, "MAX_DESCRIPTORS", 2)
     opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(5)]
     try:
@@ -29,24 +29,22 @@ def test_all_descriptors_of_one_process_are_looked_at(monkeypatch: pytest.Monkey
     assert found["left_out"] == 0
 
 
-def test_descriptors_that_are_not_looked_at_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left out is never restored: the judge is told of it."""
+def test_descriptors_that_are_not_examined_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptors that are left out are never restored: the judge is given their number."""
     monkeypatch.setattr(looking, "MAX_DESCRIPTORS", 2)
 
     assert look([os.getpid()], os.getpid())["left_out"] > 0
 
 
-def test_threads_that_are_not_looked_at_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_are_not_examined_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """So are threads, each of which has rights of its own."""
     monkeypatch.setattr(walk, "MAX_THREADS", 0)
 
     assert look([os.getpid()], os.getpid())["left_out"] > 0
 
 
-def test_names_that_are_too_long_together_are_counted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A long name that is open a hundred thousand times is not told as often."""
+def test_names_too_long_in_total_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A long name that is open a hundred thousand times is not reported as often."""
     monkeypatch.setattr(looking, "MAX_NAMES", 1000)
     (tmp_path / ("x" * 200)).touch()
     opened = [os.open(tmp_path / ("x" * 200), os.O_RDONLY) for _ in range(10)]

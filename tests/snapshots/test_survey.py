@@ -1,4 +1,4 @@
-"""What is seen of a session becomes verdicts: each kind of resource, tried without a kernel."""
+"""The verdicts on a survey of a session: each kind of resource, tried without a kernel."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LARGE = 300 << 20
 
 
 def told(text: str = "") -> process_status.Status:
-    """A status with the lines of `text` in place of the ordinary ones."""
+    """Return a status with the lines of `text` in place of the ordinary ones."""
     given = dict(line.split(":", 1) for line in text.splitlines())
     lines = {
         "Name": "program", "State": "S (sleeping)", "Pid": "4100", "PPid": "4000", "TracerPid": "0",
@@ -79,7 +79,7 @@ def verdicts(*processes: Process, network: Network | None = None) -> list[Findin
 
 
 def of(descriptor: Descriptor, network: Network | None = None) -> str:
-    """The kind one descriptor is judged to be."""
+    """Return the kind one descriptor is judged to be."""
     (found,) = (one for one in verdicts(process(descriptors=(descriptor,)), network=network) if one.fd >= 0)
     assert found.what
     return found.kind
@@ -126,7 +126,7 @@ def test_a_watch_of_a_file_that_was_deleted_ends_in_copies() -> None:
 
 
 def test_a_tracer_within_the_session_is_named() -> None:
-    """Its end would free the process, too."""
+    """Its end would free the process as well."""
     tracer = process("Pid:4200\nNSpid:4200 42", pid=4200, inner=42, command="strace -p 41")
     found = next(one for one in verdicts(process("TracerPid:4200"), tracer) if one.kind == "traced")
 
@@ -159,10 +159,12 @@ def test_a_process_adopted_out_of_its_session_is_reported() -> None:
         ("MAX_PROCESSES", "more than 3 processes in all"),
     ],
 )
-def test_more_than_a_restore_judges_is_reported(
+def test_more_than_a_restore_can_check_is_reported(
     monkeypatch: pytest.MonkeyPatch, limit: str, what: str
 ) -> None:
-    """Once, of the process that has the most of it; what a restore would refuse is not captured."""
+    """It is reported once, on the process that has the most; a session that a restore would refuse is not
+    captured.
+    """
     large = process("Threads:8\nGroups:4 5", pid=4200, inner=42, descriptors=(opened("/srv/a"),))
     seen = dataclasses.replace(
         world(process(), large, process(pid=4300, inner=43)), open={4000: 1, 4100: 2, 4200: 4}
@@ -178,7 +180,7 @@ def test_more_than_a_restore_judges_is_reported(
 
 
 def test_a_process_of_docker_exec_is_reported() -> None:
-    """It is not of the tree, and would run while that is frozen."""
+    """It is not in the tree, and would run while that is frozen."""
     entered = process(pid=4300, inner=43)
     found = list(judge.findings(dataclasses.replace(world(), outside=(entered,))))[-1]
 
@@ -361,7 +363,7 @@ def polled(*numbers: int) -> Descriptor:
     )
 
 
-def test_polling_what_is_closed_is_found_in_the_first_process() -> None:
+def test_polling_a_closed_descriptor_is_found_in_the_first_process() -> None:
     """CRIU looks for a descriptor with the first process that has the instance, and only there."""
     kept = Descriptor(4, descriptor_links.parse("pipe:[4]"))
     first = process(descriptors=(polled(4),))
@@ -371,8 +373,8 @@ def test_polling_what_is_closed_is_found_in_the_first_process() -> None:
     assert [one.kind for one in verdicts(second, first) if one.fd == 9] == ["waiting", "waiting"]
 
 
-def test_the_supervisors_own_is_marked_and_never_blocks_by_connections() -> None:
-    """It lets go of them before a capture."""
+def test_the_supervisors_connections_are_marked_and_never_block() -> None:
+    """It closes them before a capture."""
     own = Process(
         4000,
         40,
@@ -397,8 +399,8 @@ def test_sizes_count_deleted_files_once() -> None:
     assert judge.size(seen) == judge.Size(memory=128 << 10, deleted=1000)
 
 
-def test_every_kind_is_in_words() -> None:
-    """What blocks says why and what to do; every text fits into a sentence."""
+def test_every_kind_has_its_texts() -> None:
+    """A blocker says why and what to do; every text fits into a sentence."""
     for kind in CATALOGUE.values():
         assert kind.verdict in ("survives", "reset", "blocks")
         assert kind.title

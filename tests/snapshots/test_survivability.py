@@ -1,4 +1,4 @@
-"""What `force_drop` names and covers, and that the documentation says what the code does."""
+"""The names and scope of `force_drop`, and the documentation's agreement with the code."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FILE = Resource("file", 50, "client", "/srv/a", fd=4)
 REPORT = Survivability((TRACED, OUTSIDE, RING, FILE), 4, 3, 1, 2, 3, 0.01)
 
 
-def test_what_blocks_has_a_name_to_drop_it_by() -> None:
+def test_a_blocker_has_a_name_to_drop_it_by() -> None:
     """A descriptor where it can be left out alone, else the process."""
     assert [one.name for one in REPORT.blocks] == ["pid:41", "fd:50/3", "pid:60"]
     assert [one.as_dict()["drop"] for one in REPORT.survives] == [None]
 
 
-def test_names_cover_what_they_name() -> None:
+def test_names_cover_their_resources() -> None:
     """A tracer's end frees the traced one; a process's end closes its descriptors."""
     chosen = survivability.drops(["pid:40", "fd:50/3"], REPORT.blocks)
 
@@ -46,7 +46,7 @@ def test_names_cover_what_they_name() -> None:
     ],
 )
 def test_other_names_are_refused(name: str, why: str) -> None:
-    """Nothing is dropped that does not block, and nothing by a name that is none."""
+    """Nothing is dropped that does not block, and nothing by an invalid name."""
     with pytest.raises(InvalidArgument, match=why):
         survivability.drops([name], REPORT.blocks)
 
@@ -62,7 +62,7 @@ def test_a_report_counts_by_verdict() -> None:
     assert report.as_dict()["findings"][0]["advice"] == CATALOGUE["traced"].advice
 
 
-def test_the_documentation_has_every_kind_as_the_code_has_it() -> None:
+def test_the_documentation_lists_every_kind_as_the_code_does() -> None:
     """The table in docs/survivability.md is that of the catalogue."""
     page = Path(holdfast.__file__).resolve().parents[2] / "docs" / "survivability.md"
 

@@ -1,1 +1,1 @@
-"""What can be seen of a session from inside: processes, where they come from, what they wait for."""
+"""The view of a session from inside: its processes, where they come from and what they wait for."""

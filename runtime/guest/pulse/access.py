@@ -2,10 +2,10 @@
 
 Owns how files of `/proc` are opened; knows nothing of what the facts mean.
 
-The supervisor is root in its container but has no CAP_SYS_PTRACE. The kernel lets one process look into
-another if the file system ids are those of the other, see ptrace(2), PTRACE_MODE_FSCREDS; so for a process of
-another user they are changed, for this thread and for a moment. What a setuid program turned into stays
-closed even then (it is not dumpable): of those only the files that everybody may read can be read.
+The supervisor is root in its container but has no CAP_SYS_PTRACE. The kernel lets one process inspect another
+if its file system IDs match the other's, see ptrace(2), PTRACE_MODE_FSCREDS; to read a process of another
+user, this thread briefly takes on that user's IDs. A process that was started from a setuid program stays
+closed even then (it is not dumpable): only its world-readable files can be read.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def reading_as(uid: int, gid: int) -> Iterator[None]:
-    """Open files as that user, in this thread and until the end of the block.
+    """Open files as that user, in this thread, until the end of the block.
 
-    The block must not wait for anything: anything else the loop does would also run as that user.
+    The block must not await anything: whatever else the loop does would also run as that user.
     """
     own = os.geteuid()
     if own != 0 or uid == 0:
         yield
         return
     group = os.getegid()
-    # The group first: afterwards there is no right to change it. Neither call tells whether it worked.
+    # Set the group first: afterwards there is no right to change it. Neither call reports whether it worked.
     _libc.setfsgid(gid)
     _libc.setfsuid(uid)
     try:
@@ -45,7 +45,7 @@ def reading_as(uid: int, gid: int) -> Iterator[None]:
 
 
 def owner(pid: int) -> tuple[int, int] | None:
-    """Return user and group that may look into a process, root's if it is closed; None if it is gone."""
+    """Return the user and group that may inspect a process, root's if it is closed; None if it is gone."""
     try:
         found = os.stat(f"/proc/{pid}")  # noqa: PTH116  (here and below: each look costs, a Path twice as much)
     except OSError:
@@ -68,7 +68,7 @@ def read(path: str, size: int = SMALL) -> bytes | None:
 
 
 def whole(path: str) -> bytes | None:
-    """Return a file that the kernel gives a page at a time, up to LARGE bytes, or None as `read` does."""
+    """Return a file that the kernel delivers a page at a time, up to LARGE bytes, or None as `read` does."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -82,7 +82,7 @@ def whole(path: str) -> bytes | None:
 
 
 def read_at(path: str, offset: int, size: int) -> bytes | None:
-    """Return bytes from the middle of a file, as of `/proc/PID/mem`, or None."""
+    """Return bytes from the middle of a file, such as `/proc/PID/mem`, or None."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -128,7 +128,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def command(pid: int, limit: int = 200) -> str:
-    """Return the command of a process, for people to read: one line, no control characters; maybe empty."""
+    """Return a process's command line in readable form: one line without control characters, or empty."""
     data = read(f"/proc/{pid}/cmdline") or b""
     words = data[: limit * 4].rstrip(b"\0").decode("utf-8", "replace").replace("\0", " ")
     text = "".join(c if c.isprintable() else " " for c in words)

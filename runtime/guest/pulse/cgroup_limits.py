@@ -1,7 +1,7 @@
-"""Memory, processors and processes of the session against their limits: what its control group says.
+"""Memory, processors and processes of the session against their limits, as its control group reports them.
 
-The parsers are pure; `look` reads the few files they are for. A container sees the files of its own group
-below /sys/fs/cgroup, one folder for each controller in version 1 and none in version 2, see cgroups(7).
+The parsers are pure; `look` reads the few files they parse. A container sees the files of its own group below
+/sys/fs/cgroup, one folder for each controller in version 1 and none in version 2, see cgroups(7).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.runtime.guest.pulse.access import read
 
 ROOT = "/sys/fs/cgroup"
 UNLIMITED = 1 << 60
-"""Version 1 tells the largest number of pages as bytes where there is no limit."""
+"""The value by which version 1 reports that there is no limit: the largest number of pages, in bytes."""
 
 Read = Callable[[str], bytes | None]
 
@@ -22,13 +22,13 @@ Read = Callable[[str], bytes | None]
 def look(
     root: str = ROOT, proc: str = "/proc", read: Read = lambda path: read(path, 1 << 14)
 ) -> dict[str, Any]:
-    """Return memory, processors, processes and pressure. What a kernel does not tell is None."""
+    """Return memory, processors, processes and pressure. A value that the kernel does not report is None."""
     found = _second(root, read) if read(f"{root}/cgroup.controllers") is not None else _first(root, read)
     machine = found.pop("pressure", None)
     found["pressure"] = machine or {
         name: pressure(read(f"{proc}/pressure/{name}")) for name in ("memory", "cpu", "io")
     }
-    # Version 1 has no pressure of a group; that of the whole machine is better than none, if called so.
+    # Version 1 has no pressure per group; that of the whole machine is better than none, if labeled as such.
     found["pressure_of"] = "session" if machine else "machine"
     found["processors"] = os.cpu_count()
     return found
@@ -88,7 +88,10 @@ def _second(root: str, read: Read) -> dict[str, Any]:
 def _memory(
     *, usage: int | None, reclaimable: int | None, limit: int | None, **others: int | None
 ) -> dict[str, Any]:
-    """`used` leaves out pages of files that nobody used lately: they are given up before any limit."""
+    """Return the memory of the group.
+
+    `used` leaves out file pages that have not been used lately: they are reclaimed before any limit is hit.
+    """
     used = None if usage is None else max(0, usage - (reclaimable or 0))
     bounded = limit if limit is not None and limit < UNLIMITED else None
     return {"used": used, "usage": usage, "limit": bounded, **others}
@@ -102,7 +105,7 @@ def _pids(read: Read, folder: str) -> dict[str, Any]:
 
 
 def number(data: bytes | None) -> int | None:
-    """Return the number a file holds; None for `max`, and if there is none."""
+    """Return the number a file holds; None for `max`, or if there is no number."""
     try:
         return int(data or b"")
     except ValueError:
@@ -120,7 +123,7 @@ def table(data: bytes | None) -> dict[str, int]:
 
 
 def pressure(data: bytes | None) -> dict[str, float] | None:
-    """Return the shares of the last 10 and 60 s in which some, or all, tasks stood still for a resource.
+    """Return the shares of the last 10 and 60 s in which some, or all, tasks were stalled on a resource.
 
     In percent, see Documentation/accounting/psi.rst of Linux.
     """

@@ -1,10 +1,10 @@
-"""Which processes' ends are news, and what each end means.
+"""Rules for which processes' ends are worth reporting, and what each end means.
 
-Pure: looks at processes, wait statuses and counts of the kernel's memory killer come in; decisions come out.
-It opens nothing and watches nothing, `watch.py` does.
+Pure: tables of processes, wait statuses and the counts of the kernel's OOM killer come in; decisions come
+out. It opens nothing and watches nothing, `watch.py` does.
 
-News is the end of what somebody left running: of a process that outlived the command, cell or task it came
-from, and that stands at the top of what is left (a server, not each of its workers; `make`, not each of its
+Worth reporting is the end of a process that was left running: one that outlived the command, cell or task it
+came from, and that is at the top of what is left (a server, not each of its workers; `make`, not each of its
 compilers), or that listens on a port.
 """
 
@@ -21,20 +21,20 @@ from holdfast.runtime.guest.pulse.process_lineage import Origin, Seen
 
 MAX_WATCHED = 256
 OOM_MEMORY = 5.0
-"""Seconds for which a kill for lack of memory, once counted, explains the end of a process by SIGKILL."""
+"""Seconds for which a counted OOM kill explains the end of a process by SIGKILL."""
 _LEAVING = ("command", "cell", "task")
 
 
 class Notice(Protocol):
-    """Who writes down what became of processes that the supervisor started itself."""
+    """The recorder of what became of processes that the supervisor started itself."""
 
     def __call__(self, kind: str, end: End | None = None, /, **fields: Any) -> None:
-        """Take the kind of an entry, how the process ended if it did, and the entry's fields."""
+        """Record the kind of an entry, how the process ended if it did, and the entry's fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a process ended: with an exit code, or by a signal, or nobody knows."""
+    """The end of a process: an exit code, a signal, or neither if it is not known."""
 
     exit_code: int | None = None
     signal: int | None = None
@@ -48,26 +48,26 @@ class End:
 
     @classmethod
     def of_child(cls, code: int, status: int) -> End:
-        """Read what waitid(2) tells in si_code and si_status."""
+        """Read what waitid(2) reports in si_code and si_status."""
         if code == os.CLD_EXITED:
             return cls(exit_code=status)
         return cls(signal=status) if code in (os.CLD_KILLED, os.CLD_DUMPED) else cls()
 
     @classmethod
     def of_returncode(cls, code: int) -> End:
-        """Read a return code as Python has it: negative for a signal."""
+        """Read a return code in Python's form: negative for a signal."""
         return cls(exit_code=code) if code >= 0 else cls(signal=-code)
 
 
 class MemoryKills:
-    """Matches ends by SIGKILL with the kernel's count of processes it killed for lack of memory."""
+    """Matches ends by SIGKILL with the kernel's count of OOM kills."""
 
     def __init__(self, count: int | None) -> None:
         self._count = count
         self._unexplained: deque[float] = deque(maxlen=64)
 
     def counted(self, count: int | None, now: float) -> int:
-        """Take the count, and return how many are new. A lower one is that of another cgroup."""
+        """Record the count, and return how many kills are new. A lower count is that of another cgroup."""
         before, self._count = self._count, count
         if before is None or count is None or count <= before:
             return 0
@@ -89,7 +89,7 @@ class MemoryKills:
 
 @dataclass(slots=True)
 class Watched:
-    """A process whose end will be news."""
+    """A process whose end will be reported."""
 
     pid: int
     start: float
@@ -99,7 +99,7 @@ class Watched:
 
 
 class Roster:
-    """The processes that are watched now."""
+    """The processes that are being watched."""
 
     def __init__(self) -> None:
         self.watched: dict[int, Watched] = {}
@@ -111,7 +111,7 @@ class Roster:
         running: Callable[[Origin], bool],
         listening: Mapping[int, tuple[int, ...]],
     ) -> tuple[list[Watched], list[Watched]]:
-        """Take a look at all processes; return those that are watched from now on, and those that are gone.
+        """Apply a scan of all processes; return those watched from now on, and those that are gone.
 
         The latter stay in the roster until they are removed: how they ended may not be known yet.
         """
@@ -121,7 +121,7 @@ class Roster:
         for process in seen.values():
             origin = origin_of(process.pid)
             if process.pid in self.watched:
-                # Kept when there are none: it may have ended since the table was read.
+                # Keep the old ports if there are none now: it may have ended since the table was read.
                 each = self.watched[process.pid]
                 each.ports = listening.get(process.pid) or each.ports
             elif origin is None or len(self.watched) >= MAX_WATCHED:
@@ -135,18 +135,18 @@ class Roster:
         return new, gone
 
     def moved(self, table: Iterable[Seen]) -> None:
-        """Hear that all processes were restored, with the same pids and new start times."""
+        """Note that all processes were restored, with the same pids and new start times."""
         for process in table:
             if process.pid in self.watched:
                 self.watched[process.pid].start = process.start
 
     def remove(self, pid: int) -> Watched | None:
-        """Watch a process no longer, and return what it was."""
+        """Stop watching a process, and return its entry."""
         return self.watched.pop(pid, None)
 
 
 def is_left(origin: Origin | None, running: Callable[[Origin], bool]) -> bool:
-    """Whether a process of that origin has outlived it."""
+    """Check whether a process of that origin has outlived it."""
     return origin is not None and origin.kind in _LEAVING and not running(origin)
 
 

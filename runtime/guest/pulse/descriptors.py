@@ -1,4 +1,4 @@
-"""A bounded scan of the open descriptors of one process. Thin: `open_files` knows what they mean."""
+"""A bounded scan of the open descriptors of one process. Thin: `open_files` interprets them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from holdfast.procfs import descriptor_info, descriptor_links
 from holdfast.runtime.guest.pulse import access, open_files
 
 BATCH = 200
-"""Descriptors read in one go: about a millisecond."""
+"""Number of descriptors read in one go: about a millisecond."""
 
 
 @dataclass(slots=True)
 class Table:
-    """The result of a scan. `count` is None where the table could not be seen."""
+    """The result of a scan. `count` is None where the table could not be read."""
 
     count: int | None = None
     left_out: int = 0
     sockets: dict[int, int] = field(default_factory=dict)
-    """Descriptor by number of the socket."""
+    """Descriptors by the socket's inode number."""
     files: list[dict[str, Any]] = field(default_factory=list)
     others: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The bounds of a scan: `links` descriptors, of which `files` files, or none; and its subject."""
+    """The bounds of a scan, `links` descriptors of which `files` files (or none), and its subject."""
 
     links: int
     files: int
     others: bool = False
     same: tuple[int, int] | None = None
-    """Device and inode of the only file wanted, besides its path."""
+    """Device and inode of the only file wanted, in addition to its path."""
     path: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""Facts about one process that are too slow, or too many, to report of every process."""
+"""Facts about one process that are too slow, or too many, to report for every process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WANTED_LIMITS = {"Max open files": "open_files", "Max processes": "processes", 
 
 
 def look(pid: int) -> dict[str, Any] | None:
-    """Return the facts, or None if there is no such process. A fact that is closed to us is None."""
+    """Return the facts, or None if there is no such process. A fact that may not be read is None."""
     who = access.owner(pid)
     if who is None:
         return None
@@ -28,7 +28,7 @@ def look(pid: int) -> dict[str, Any] | None:
 
 
 def parse_io(data: bytes) -> dict[str, int]:
-    """Return bytes read and written, see proc_pid_io(5): by calls, and to and from a disk."""
+    """Return bytes read and written, see proc_pid_io(5): by calls, and from and to storage."""
     names = {
         b"rchar": "read",
         b"wchar": "written",
@@ -44,7 +44,7 @@ def parse_io(data: bytes) -> dict[str, int]:
 
 
 def parse_limits(data: bytes) -> dict[str, int | None]:
-    """Return the soft limits that programs meet, see proc_pid_limits(5); None is unlimited."""
+    """Return the soft limits that programs run into, see proc_pid_limits(5); None is unlimited."""
     found: dict[str, int | None] = {}
     for line in data.decode("ascii", "replace").splitlines():
         for words, name in _WANTED_LIMITS.items():

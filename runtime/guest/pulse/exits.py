@@ -1,7 +1,7 @@
-"""How a process that is not our child ended: asked of the kernel, through a descriptor of the process.
+"""The exit status of a process that is not our child, obtained from the kernel through a pidfd.
 
-Linux 6.15 and newer tell by the descriptor alone, also when the process was collected by its parent; older
-ones only while it was not. Nothing here decides anything.
+Linux 6.15 and newer report it through the pidfd alone, even after the parent has reaped the process; older
+kernels only until then. Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from holdfast.procfs import process_stat
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.deaths import End
 
-# From linux/pidfd.h: the first 64 bytes of struct pidfd_info, with the mask in front and the wait status at
-# its end, and the request that fills it.
+# From linux/pidfd.h: the first 64 bytes of struct pidfd_info, with the mask at the start and the wait status
+# at the end, and the request that fills it.
 _INFO_SIZE = 64
 _STATUS_AT = 60
 _EXIT = 1 << 3
@@ -26,7 +26,7 @@ _OOM_COUNTS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memor
 def descriptor(pid: int) -> int | None:
     """Return a descriptor that becomes readable when the process ends, or None if there is no such process.
 
-    It must not be open while this process is captured.
+    It must not be open while this process is being captured.
     """
     try:
         return os.pidfd_open(pid)
@@ -50,7 +50,7 @@ def end_of(pid: int, fd: int | None) -> End | None:
 
 
 def memory_kills() -> int | None:
-    """Return how many processes were killed here for lack of memory, or None if they are not counted."""
+    """Return how many processes the OOM killer killed here, or None if they are not counted."""
     for path in _OOM_COUNTS:
         for line in (access.read(path) or b"").splitlines():
             name, _, count = line.partition(b" ")
@@ -60,7 +60,7 @@ def memory_kills() -> int | None:
 
 
 def _end_of_zombie(pid: int) -> End | None:
-    """Read the wait status of a process that was not collected, see proc_pid_stat(5)."""
+    """Read the wait status of a process that has not been reaped, see proc_pid_stat(5)."""
     if (user := access.owner(pid)) is None:
         return None
     with access.reading_as(*user):

@@ -1,7 +1,7 @@
-"""The processes that have a terminal, and what each of their threads is blocked on.
+"""The processes in the foreground of a terminal, and what each of their threads is blocked on.
 
-A driver: it reads `/proc` and the terminal, and holds no file open between two looks. It owns which files are
-read and how seldom; what the findings mean is decided in `terminal_state.py`.
+A driver: it reads `/proc` and the terminal, and holds no file open between two scans. It owns which files are
+read and how seldom; `terminal_state.py` decides what the findings mean.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from holdfast.runtime.guest.pulse.system_calls import Call, Doing
 from holdfast.runtime.guest.pulse.terminal_state import Thing, Thread, Verdict, View, decide, thing
 
 REFRESH = 0.1
-"""Seconds between two looks at which processes there are, and how much they compute; at least."""
+"""Minimum seconds between two scans of the processes and of how much they compute."""
 THRIFT = 100
-"""And so many times as long as the last such look took. A fifth of both if something was written."""
+"""Multiple of the last scan's duration to wait at least before the next. After new output, a fifth
+of both.
+"""
 HOT = 0.4
-"""Share of a processor from which on a process computes."""
+"""Share of a processor from which on a process counts as computing."""
 MAX_THREADS = 400
 _MAX_GUESSED = 16
 _SLAVES = 136
@@ -44,7 +46,7 @@ class Process:
     tids: list[int]
     share: float | None = None
     blocked: dict[int, Thread] = field(default_factory=dict)
-    """What each thread was blocked on last, with the line it was found by."""
+    """The call that each thread was last blocked on; its line is in `lines`."""
     lines: dict[int, bytes] = field(default_factory=dict)
     runs: bool = False
     ran: bool = False
@@ -52,7 +54,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One look at a terminal: the verdict, and the call of the thread that explains it, to know it again."""
+    """One sample of a terminal: the verdict, and the call of the thread that explains it, to recognize it."""
 
     verdict: Verdict
     line: bytes = b""
@@ -60,7 +62,7 @@ class Sight:
 
 
 class Foreground:
-    """The foreground process group of one terminal, and of terminals its programs keep for others."""
+    """The foreground process group of one terminal, and of the terminals its programs keep for others."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -71,18 +73,18 @@ class Foreground:
         self._refresh_after = 0.0
         self._output = -1
         self.spare = 0.0
-        """Seconds of the last look that are paid for already, by a longer time to the next such look."""
+        """Seconds of the last scan already paid for by a longer wait until the next."""
         self._inner: Foreground | None = None
 
     def forget(self) -> None:
-        """Look anew at which processes there are."""
+        """Scan the processes again at the next sample."""
         self._refreshed = -1.0
 
     def look(self, fd: int, root: int, group: int, output: int, prompt: Callable[[], Prompt]) -> Sight | None:
         """Return what the foreground of a terminal does; None while a tracer holds it: a capture, a debugger.
 
-        `fd` is its master, `root` its leader, `output` how much was written: a program that has just been
-        started and asks for something has written that.
+        `fd` is the master side, `root` the terminal's leader, `output` how much was written: a program that
+        has just started and asks for something has written its question.
         """
         now = self._clock()
         new = group != self._group or self._refreshed < 0
@@ -95,13 +97,13 @@ class Foreground:
             self._refresh_after, self._output = max(REFRESH, THRIFT * took), output
             self.spare = 0.0 if new else took
         if any(process.stat.state == "t" for process in self._members.values()):
-            self.forget()  # it is in the middle of what it did, and will go on with it
+            self.forget()  # it was interrupted in what it did, and will continue with it
             return None
         index = struct.unpack("i", fcntl.ioctl(fd, _TIOCGPTN, bytes(4)))[0]
         return self._judge(_modes(fd), index, prompt)
 
     def turns(self, verdict: Verdict) -> int:
-        """Return how often a thread was put to sleep: it stays the same as long as it is blocked."""
+        """Return the number of context switches of a thread: it stays the same while that is blocked."""
         data = access.read(f"/proc/{verdict.pid}/task/{verdict.tid}/status") or b""
         names = (b"voluntary_ctxt_switches", b"nonvoluntary_ctxt_switches")
         return sum(int(process_status.field(data, name) or 0) for name in names)
@@ -150,7 +152,7 @@ class Foreground:
             known = old.get(stat.pid)
             process = self._members[stat.pid] = Process(stat, owner, tids)
             if known and known.stat.start == stat.start:
-                # Lines are not kept: a descriptor may be another file by now, in the same call.
+                # Do not keep lines: in the same call, a descriptor may refer to another file by now.
                 process.blocked = known.blocked
                 process.runs, process.ran = known.runs, known.ran
                 process.share = known.share
@@ -184,7 +186,7 @@ class Foreground:
         call = system_calls.parse(line)
         if call.doing is Doing.RUNS:
             process.runs = True
-            # What computes little is between two calls of the kind it was in before.
+            # A thread that computes little is between two calls of the same kind as before.
             if known and not process.ran and process.share is not None and process.share < HOT:
                 return Thread(process.stat.pid, tid, known.call, known.things - {Thing.TERMINAL})
             return Thread(process.stat.pid, tid, call)
@@ -195,7 +197,7 @@ class Foreground:
         return found
 
     def _within(self, relay: int, index: int, prompt: Callable[[], Prompt]) -> Sight | None:
-        """Look at the terminal that a program keeps for another one which it runs."""
+        """Sample the terminal that a program keeps for another one that it runs."""
         own = os.makedev(_SLAVES, index)
         inner = [
             stat
@@ -231,9 +233,9 @@ def thread_of(pid: int) -> Thread | None:
 
 
 def _table(root: int, group: int) -> dict[int, Stat]:
-    """Return what the leader of a terminal started, and the orphans of a group; by pid.
+    """Return the processes that the leader of a terminal started, and the orphans of a group, by pid.
 
-    There may be many other processes, of which nothing is wanted.
+    There may be many other processes, which are of no interest.
     """
     found: dict[int, Stat] = {}
     own = os.getpid()
@@ -254,7 +256,7 @@ def _children(pid: int, threads: int) -> list[int]:
 
 
 def _relay(threads: list[Thread]) -> int | None:
-    """Return the process that passes on what is typed into the terminal to another one, if there is one."""
+    """Return the process that relays what is typed into the terminal to another process, if there is one."""
     for thread in threads:
         if {Thing.MASTER, Thing.TERMINAL} <= thread.things or thread.call.doing is Doing.CLOSED:
             return thread.pid
@@ -295,7 +297,7 @@ def _named(pid: int, target: str) -> bool:
 
 
 def _descriptors(pid: int, call: Call) -> list[int]:
-    """Return what a call is blocked on."""
+    """Return the descriptors that a call is blocked on."""
     args = call.args
     if call.doing is Doing.READS:
         return [args[0] & 0xFFFFFFFF]
@@ -313,7 +315,7 @@ def _descriptors(pid: int, call: Call) -> list[int]:
 
 
 def _guessed(pid: int, call: Call) -> Call:
-    """Return a poll that goes on after a restore, if that is what it is: its arguments are still there."""
+    """Return a poll that continues after a restore, if the call is one: its arguments are still there."""
     address, count = call.args[:2]
     if address > 1 << 16 and 0 < count <= _MAX_GUESSED:
         data = access.read_at(f"/proc/{pid}/mem", address, count * 8) or b""
@@ -335,7 +337,7 @@ def _modes(fd: int) -> Modes:
 
 
 def _modes_of(path: str) -> Modes | None:
-    """Return the modes of a terminal that a program keeps, which is opened for a moment."""
+    """Return the modes of a terminal that a program keeps; the terminal is opened only briefly."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -349,4 +351,4 @@ def _modes_of(path: str) -> Modes | None:
 
 
 _TIOCGPTN = 0x80045430
-"""See ioctl_tty(2): the number of the slave's device."""
+"""Request for the number of the slave's device, see ioctl_tty(2)."""

@@ -1,6 +1,6 @@
-"""Gathers the pulse of a session in one pass over `/proc`, a few milliseconds long.
+"""Gathers the pulse of a session in one pass over `/proc` that takes a few milliseconds.
 
-Thin: the parsers know what the texts mean. The loop gets a turn in between, so that no command waits for a
+Thin: the parsers know what the texts mean. It yields to the loop in between, so that no command waits for a
 pulse, however many processes there are.
 """
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "variables")
 TURN = 0.002
-"""Seconds without a turn for the loop."""
+"""Seconds without yielding to the loop."""
 MAX_PROCESSES = 4096
-"""As many as a session may have by default."""
+"""Number of processes a session may have by default."""
 MAX_SOCKETS = 2000
 BRIEF = Wanted(links=1024, files=64)
 WHOLE = Wanted(links=16384, files=2000, others=True)
 MAX_FILES = 8000
 KERNEL_PATIENCE = 0.25
-"""Seconds an idle kernel has to tell its names. It takes 5 ms."""
+"""Seconds an idle kernel has to list its names. It takes 5 ms."""
 
 
 class Gatherer:
-    """A gatherer of pulses, which remembers the processor times of the last one."""
+    """Gathers pulses, and remembers the processor times of the last one."""
 
     def __init__(self, guest: Guest) -> None:
         self._guest = guest
@@ -54,13 +54,13 @@ class Gatherer:
         self._turn = 0.0
 
     async def gather(self, parts: frozenset[str], wanted: Wanted = BRIEF) -> dict[str, Any]:
-        """Return the parts that are wanted."""
+        """Return the requested parts."""
         guest = self._guest
         began = self._turn = time.perf_counter()
         found: dict[str, Any] = {"at": time.time()}
         kernels = None
         if "kernels" in parts:
-            # The kernels are asked first: they answer while the rest is gathered.
+            # Query the kernels first: they answer while the rest is gathered.
             kernels = asyncio.gather(
                 *(_kernel(kernel, variables="variables" in parts) for kernel in guest.kernels.values())
             )
@@ -100,7 +100,7 @@ class Gatherer:
             await self._breathe()
             stat, who = access.stat(pid), access.owner(pid)
             if stat is None or who is None:
-                continue  # it ended meanwhile
+                continue  # it ended in the meantime
             stats.append(stat)
             row = self._row(stat, who[0], at)
             table = Table()
@@ -144,7 +144,7 @@ class Gatherer:
         left_out = 0
         tcp = sockets.tcp()
         tables = [tcp] if tcp is not None else [read_table("tcp"), read_table("tcp6")]
-        # Unix sockets without a name say nothing; their number is in the descriptors.
+        # Unix sockets without a name say nothing; their inode number is among the descriptors.
         text = access.whole("/proc/net/unix") or b""
         unix = (one for one in socket_tables.unix(text) if one.local or one.state == "listening")
         for table in (*tables, read_table("udp"), read_table("udp6"), unix):
@@ -165,7 +165,7 @@ class Gatherer:
         return self._users[uid]
 
     async def _breathe(self) -> None:
-        """Give the loop a turn if it had none for a while."""
+        """Yield to the loop if it has not run for a while."""
         if time.perf_counter() - self._turn > TURN:
             await asyncio.sleep(0)
             self._turn = time.perf_counter()

@@ -1,7 +1,7 @@
-"""What kind of answer a program wants that waits at the terminal.
+"""The kind of answer that a program waiting at the terminal wants.
 
 Pure: the terminal's modes, the text at the cursor and the program's name come in. It owns what is known about
-programs; it does not know how it was found out that they wait.
+programs; it does not know how the waiting was detected.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _PROMPT_OF_SHELL = re.compile(r"[$#%>❯➜] ?$")
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What of the terminal's settings counts, see termios(3)."""
+    """The terminal settings that matter here, see termios(3)."""
 
     canonical: bool = True
     echo: bool = True
@@ -96,12 +96,12 @@ class Modes:
 
     @property
     def hidden(self) -> bool:
-        """Whether a line is typed that is not shown: a password."""
+        """True if a line is typed without being shown: a password."""
         return self.canonical and not self.echo
 
 
 def kind(modes: Modes, prompt: Prompt, name: str) -> Detail:
-    """Return what kind of answer a program of that name wants that is blocked on the terminal."""
+    """Return what kind of answer a program of that name wants when it is blocked on the terminal."""
     text = prompt.text
     if modes.hidden:
         return "password"
@@ -116,7 +116,7 @@ def kind(modes: Modes, prompt: Prompt, name: str) -> Detail:
     if prompt.alternate:
         return "key"
     if _repl(name, prompt) or (name in _SHELLS and not modes.echo):
-        # A shell in a line editor of its own is at its prompt, however that looks; `read -e` is one, too.
+        # A shell in its own line editor is at its prompt, however that looks; so is `read -e`.
         return "repl" if name not in _SHELLS or _PROMPT_OF_SHELL.search(text) else "line"
     if not modes.echo and not modes.translates and prompt.asks:
         return "line"

@@ -1,7 +1,7 @@
 """The TCP ports on which processes listen.
 
-Asks for the sockets and reads the links of open files. The files are read again only when a socket began or
-ceased to listen, or when the question is about other processes.
+Queries the sockets and reads the links of open files. The files are read again only when a socket started or
+stopped listening, or when the query is about other processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TABLES = ("tcp", "tcp6")
 
 
 class Listening:
-    """Remembers the last answer for as long as it holds."""
+    """The last answer, kept for as long as it holds."""
 
     def __init__(self) -> None:
         self._asked: tuple[frozenset[int], dict[int, int]] | None = None

@@ -1,7 +1,8 @@
-"""Looks at the processes of the session, so that each is seen while it is known where it is from.
+"""Scans of the session's processes, so that each is seen while its origin can still be determined.
 
-It reads `/proc` and the clock; `lineage.py` judges. A look costs about 15 µs for each process: it follows the
-end of every command and cell, but not at once, and comes every second while there is anything to look at.
+It reads `/proc` and the clock; `process_lineage.py` judges. A scan costs about 15 µs for each process: it
+follows the end of every command and cell, after a short delay, and comes every second while there is anything
+to scan.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.process_lineage import SUPERVISOR, Lineage, Origin, Seen
 
 SOON = 0.05
-"""Seconds from the end of a command to the look. Commands that follow each other closely share one."""
+"""Seconds from the end of a command to the scan. Commands that follow each other closely share one."""
 SLOWLY = 1.0
 FRESH = 0.005
-"""Seconds for which a look is good enough for a process that it did not find."""
+"""Seconds for which a scan is recent enough for a process that it did not find."""
 MAX_ENVIRONMENT = 256 << 10
 
 _ENDED = "ZX"
 
 
 class Observer(Protocol):
-    """Who is told after each look."""
+    """The receiver of each scan."""
 
     def looked(self, table: list[Seen]) -> None:
-        """Take what is there now."""
+        """Process the table of the processes that are there now."""
 
     def moved(self, table: list[Seen]) -> None:
-        """Hear, before that, that all processes were restored and have new start times."""
+        """Note, before the next `looked`, that all processes were restored and have new start times."""
 
 
 class Origins:
@@ -51,13 +52,13 @@ class Origins:
     def origin(self, pid: int) -> dict[str, str] | None:
         """Return where a process comes from, or None if there is no such process.
 
-        `look` before asking about many, so that a number that was given out twice is not mistaken.
+        Call `look` before querying many, so that a pid that was reused is not mistaken for its predecessor.
         """
         found = self.find(pid)
         return None if found is None else found.as_dict()
 
     def find(self, pid: int) -> Origin | None:
-        """As `origin`, as a value."""
+        """Return the same as `origin`, as a value."""
         found = self._lineage.find(pid)
         if found is None and _boot_time() - self._looked > FRESH:
             self.look()
@@ -65,46 +66,46 @@ class Origins:
         return found
 
     def known(self, pid: int) -> Origin | None:
-        """As `find`, of the processes that were there at the last look."""
+        """Return the same as `find`, for processes that were there at the last scan."""
         return self._lineage.find(pid)
 
     def running(self, origin: Origin) -> bool:
-        """Whether the command, cell or task has not ended."""
+        """Check whether the command, cell or task is still running."""
         return self._lineage.running(origin)
 
     def active(self, seconds: float) -> list[Origin]:
-        """Return the commands and cells that ran at some time in the last seconds."""
+        """Return the commands and cells that ran at any time in the last `seconds`."""
         return self._lineage.active(_boot_time() - seconds)
 
     def own(self, pid: int, origin: Origin) -> None:
-        """Say what a process is that the supervisor started: a shell, a kernel, a task."""
+        """Declare a process that the supervisor started: a shell, a kernel, a task."""
         self._lineage.own(pid, origin)
         if origin.kind in ("shell", "kernel"):
             self._quiet.add(pid)
 
     def disown(self, pid: int) -> None:
-        """Hear that it is gone."""
+        """Note that the process is gone."""
         self._lineage.disown(pid)
         self._quiet.discard(pid)
 
     def begin(self, owner: Origin, what: Origin) -> None:
-        """Hear that a shell or kernel is about to run something."""
+        """Note that a shell or kernel is about to run something."""
         self._lineage.begin(owner, what, _boot_time(), _newest_pid())
 
     def end(self, owner: Origin, id_: str) -> None:
-        """Hear that it ended. What it left running is looked for soon."""
+        """Note that it ended. A scan for what it left running follows soon."""
         self._lineage.end(owner, id_, _boot_time())
         self.look_soon()
 
     def look_soon(self) -> None:
-        """Look when what is ending has ended."""
+        """Scan once whatever is ending has ended."""
         self._look_in(SOON)
 
     def look(self) -> list[Seen]:
-        """Look now and return what is there."""
+        """Scan now and return the processes that are there."""
         own, table = os.getpid(), processes()
         start = next((process.start for process in table if process.pid == own), 0.0)
-        if self._own_start not in (0.0, start):  # restored: every process has begun anew
+        if self._own_start not in (0.0, start):  # restored: every process has a new start time
             self._lineage.moved(table)
             if self.observer:
                 self.observer.moved(table)
@@ -131,7 +132,7 @@ class Origins:
 
 
 def processes() -> list[Seen]:
-    """Return all processes that can be seen, without those that have ended."""
+    """Return all visible processes, without those that have ended."""
     found = (access.stat(pid) for pid in access.numbers("/proc"))
     return [
         Seen(each.pid, each.parent, each.group, each.session, each.start)
@@ -141,7 +142,7 @@ def processes() -> list[Seen]:
 
 
 def environment(pid: int) -> Mapping[str, str]:
-    """Return the marks of the supervisor in the environment a process began with."""
+    """Return the supervisor's markers in the environment a process started with."""
     found: dict[str, str] = {}
     if (user := access.owner(pid)) is None:
         return found
@@ -159,5 +160,5 @@ def _boot_time() -> float:
 
 
 def _newest_pid() -> int:
-    """Return the number given out last in this container: the last field of loadavg, see proc_loadavg(5)."""
+    """Return the pid assigned last in this container: the last field of loadavg, see proc_loadavg(5)."""
     return int((access.read("/proc/loadavg") or b"0").rpartition(b" ")[2])

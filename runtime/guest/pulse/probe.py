@@ -1,4 +1,4 @@
-"""Tries whether something answers at a port of the session, from inside: bounded in time and bytes."""
+"""A probe of a port from inside the session: bounded in time and bytes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 PATIENCE = 1.0
 GREETING = 0.05
-"""Seconds in which a server that speaks first (SSH, SMTP, MySQL) has done so."""
+"""Seconds within which a server that speaks first (SSH, SMTP, MySQL) sends its greeting."""
 NO_HTTP = frozenset({3306, 5432, 5672, 6379, 9092, 11211, 27017})
-"""Databases and queues: they would complain of the request in their logs."""
+"""Ports of databases and queues: they would log a complaint about the request."""
 _REQUEST = b"HEAD / HTTP/1.0\r\nHost: localhost\r\nUser-Agent: holdfast\r\n\r\n"
 _MAX_ANSWER = 1024
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})[^\r\n]{0,200}")
 
 
 async def probe(address: str, port: int, *, speak: bool, patience: float = PATIENCE) -> dict[str, Any]:
-    """Connect, and say whether that was accepted; with `speak`, also what a web server answers.
+    """Connect, and report the outcome; with `speak`, also the reply of a web server.
 
-    `answer` is accepted, refused, timeout or unreachable. What greets by itself is not spoken to; neither
-    is anything sent to it that would change it: HEAD is safe, see RFC 9110, 9.2.1.
+    `answer` is accepted, refused, timeout or unreachable. A server that sends a greeting is sent nothing; and
+    no server is sent anything that would change its state: HEAD is safe, see RFC 9110, 9.2.1.
     """
     try:
         async with asyncio.timeout(patience):
@@ -59,7 +59,7 @@ async def _spoken(
 
 
 def told(data: bytes) -> dict[str, Any]:
-    """Return what the first bytes of an answer say: a status of HTTP, or else the first line, shortened."""
+    """Return what the first bytes of a reply say: an HTTP status, or else the first line, shortened."""
     if found := _STATUS.match(data):
         return {"http_status": int(found[1]), "first_line": _line(found[0])}
     return {"first_line": _line(data)} if data else {}
@@ -70,5 +70,5 @@ def _line(data: bytes) -> str:
 
 
 def reachable(local: str) -> str:
-    """Return the address at which what listens at a local address can be reached from inside."""
+    """Return the address at which a listener on a local address can be reached from inside."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(local, local)  # noqa: S104

@@ -1,11 +1,11 @@
-"""Which command, cell or task each process of the session comes from.
+"""The command, cell or task that each process of the session comes from.
 
 Pure: a table of processes and the times at which commands ran come in, origins come out. It owns the rules
-and the memory of what was found at first sight; it reads no file and no clock.
+and the memory of what was determined at first sight; it reads no file and no clock.
 
-A process is judged once, when it is seen first: its parents may be gone later. In this order: its parent; a
-member of its process group or session that was known; the marks in its environment; and for what a shell or
-a kernel started itself, the command or cell that ran at that time.
+A process is judged once, when it is first seen: its parents may be gone later. The criteria, in this order:
+its parent; a known member of its process group or session; the markers in its environment; and for what a
+shell or a kernel started itself, the command or cell that ran at that time.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 TICK = 0.01
-"""Seconds: the kernel tells start times in hundredths (proc_pid_stat(5); USER_HZ is 100 on Linux)."""
+"""Seconds: the kernel reports start times in hundredths (proc_pid_stat(5); USER_HZ is 100 on Linux)."""
 KEPT_WINDOWS = 128
-"""Commands of one owner that a process seen late may still belong to; processes are looked for far sooner."""
+"""Commands of one owner that a process seen late may still belong to; scans for processes come far sooner."""
 SHORT = 120
 
 MARKERS = {"HOLDFAST_TASK": "task", "HOLDFAST_KERNEL": "kernel", "HOLDFAST_SHELL": "shell"}
-"""Set in the environment of what the supervisor starts; the first that a process has counts."""
+"""Variables set in the environment of what the supervisor starts; the first that a process has counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process as it was seen. `start` is in seconds of the boot clock."""
+    """A process at the time of a scan. `start` is in seconds of the boot clock."""
 
     pid: int
     parent: int
@@ -37,7 +37,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a process comes from: a command, cell or task, or else a shell, a kernel or the supervisor."""
+    """The origin of a process: a command, cell or task, or else a shell, a kernel or the supervisor."""
 
     kind: str
     id: str = ""
@@ -45,7 +45,7 @@ class Origin:
     actor: str = ""
 
     def as_dict(self) -> dict[str, str]:
-        """Return it for the wire."""
+        """Return the origin for the wire."""
         return {"kind": self.kind, "id": self.id, "command": self.command, "actor": self.actor}
 
 
@@ -54,7 +54,7 @@ SUPERVISOR = Origin("supervisor")
 
 @dataclass(slots=True)
 class Window:
-    """When something ran, in seconds of the boot clock, with the newest pid at its begin and end."""
+    """The time something ran, in seconds of the boot clock, with the newest pid at its begin and end."""
 
     origin: Origin
     begin: float
@@ -63,11 +63,11 @@ class Window:
     end_pid: int | None = None
 
     def covers(self, start: float) -> bool:
-        """Whether a process with that start time may have been started in it."""
+        """Check whether a process with that start time may have been started in the window."""
         return start + TICK > self.begin and (self.end is None or start <= self.end)
 
     def numbered(self, pid: int) -> bool:
-        """Whether a pid was given out in it. Pids grow, and begin again when they reach their limit."""
+        """Check whether a pid was assigned in the window. Pids grow, and start over at their limit."""
         if self.end is None or self.end_pid is None:
             return pid > self.begin_pid
         if self.end_pid >= self.begin_pid:
@@ -82,7 +82,7 @@ def short(text: str) -> str:
 
 
 class Lineage:
-    """Origins of the processes that were there at the last look."""
+    """Origins of the processes that were there at the last scan."""
 
     def __init__(self) -> None:
         self._owners: dict[int, Origin] = {}
@@ -93,33 +93,33 @@ class Lineage:
         self._sessions: dict[int, Origin] = {}
 
     def own(self, pid: int, origin: Origin) -> None:
-        """Say what a process is that the supervisor starts: a shell, a kernel, a task, itself."""
+        """Declare a process that the supervisor starts: a shell, a kernel, a task, itself."""
         self._owners[pid] = origin
         if pid in self._starts:
             self._origins[pid, self._starts[pid]] = origin
 
     def disown(self, pid: int) -> None:
-        """Hear that such a process is gone; its number may be given out again."""
+        """Note that such a process is gone; its pid may be reused."""
         self._owners.pop(pid, None)
 
     def begin(self, owner: Origin, what: Origin, at: float, pid: int) -> None:
-        """Hear that a shell or kernel is about to run something, `pid` being the newest number given out."""
+        """Note that a shell or kernel is about to run something, `pid` being the newest pid assigned."""
         windows = self._windows.setdefault((owner.kind, owner.id), deque(maxlen=KEPT_WINDOWS))
         if windows and windows[-1].origin.id == what.id and windows[-1].end is None:
-            windows.pop()  # it was offered before, and not taken
+            windows.pop()  # it was offered before, and not accepted
         if windows and windows[-1].end_pid is None:
             windows[-1].end_pid = pid
         windows.append(Window(what, at, pid))
 
     def end(self, owner: Origin, id_: str, at: float, pid: int | None = None) -> None:
-        """Hear that it ended; the newest number then is that at the next begin, unless it is told."""
+        """Note that it ended. The newest pid at its end is that at the next begin, unless it is given."""
         for window in reversed(self._windows.get((owner.kind, owner.id), ())):
             if window.origin.id == id_:
                 window.end, window.end_pid = at, pid
                 return
 
     def running(self, origin: Origin) -> bool:
-        """Whether a command, cell or task has not ended."""
+        """Check whether a command, cell or task is still running."""
         if origin.kind == "task":
             return origin in self._owners.values()
         return any(
@@ -129,7 +129,7 @@ class Lineage:
         )
 
     def active(self, since: float) -> list[Origin]:
-        """Return the commands and cells that ran at some time since then."""
+        """Return the commands and cells that have run at any time since then."""
         return [
             window.origin
             for windows in self._windows.values()
@@ -138,7 +138,7 @@ class Lineage:
         ]
 
     def find(self, pid: int) -> Origin | None:
-        """Return the origin of a process that was there at the last look."""
+        """Return the origin of a process that was there at the last scan."""
         start = self._starts.get(pid)
         return None if start is None else self._origins.get((pid, start))
 
@@ -157,7 +157,7 @@ class Lineage:
         return new
 
     def moved(self, table: Iterable[Seen]) -> None:
-        """Hear that all processes were restored: the same pids with new start times, on another clock."""
+        """Note that all processes were restored: the same pids with new start times, on another clock."""
         origins = {}
         for process in table:
             origin = self.find(process.pid)
@@ -166,7 +166,7 @@ class Lineage:
         self._origins = origins
         self._starts = dict(origins)
         for key, windows in self._windows.items():
-            # What still runs began before anything that the new clock can tell.
+            # What still runs began before any time that the new clock can express.
             lasting = (replace(each, begin=0.0, begin_pid=0) for each in windows if each.end is None)
             self._windows[key] = deque(lasting, maxlen=KEPT_WINDOWS)
 
@@ -195,7 +195,7 @@ class Lineage:
         return origin
 
     def _started_by(self, parent: Origin, process: Seen) -> Origin:
-        """What a shell or a kernel starts belongs to what it runs; all else to what its parent belongs to."""
+        """Return the origin of a child: of a shell or kernel, what that runs; else its parent's origin."""
         if parent.kind not in ("shell", "kernel"):
             return parent
         windows = self._windows.get((parent.kind, parent.id), ())
@@ -203,7 +203,7 @@ class Lineage:
 
     def _orphan(self, process: Seen, environment: Callable[[int], Mapping[str, str]]) -> Origin:
         if self._owners.get(process.parent) is not SUPERVISOR:
-            return SUPERVISOR  # put here from outside, or another supervisor's: it proves nothing
+            return SUPERVISOR  # placed here from outside, or a child of another supervisor: it proves nothing
         for table, leader in ((self._groups, process.group), (self._sessions, process.session)):
             if (relative := table.get(leader)) and relative is not SUPERVISOR:
                 return self._started_by(relative, process)
@@ -220,7 +220,10 @@ class Lineage:
 
 
 def _chosen(windows: Iterable[Window], process: Seen) -> Origin | None:
-    """Commands may follow each other within one tick: then the pid tells them apart."""
+    """Return the origin whose window fits a process.
+
+    Commands may follow each other within one tick: then the pid distinguishes them.
+    """
     fitting = [window for window in windows if window.covers(process.start)]
     exact = [window for window in fitting if window.numbered(process.pid)]
     found = exact or fitting

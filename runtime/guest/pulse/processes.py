@@ -19,7 +19,7 @@ STATES = {
     "X": "dead",
 }
 RECENT = 60.0
-"""Seconds for which an earlier sample says something about what a process does now."""
+"""Seconds for which an earlier sample is meaningful for what a process does now."""
 MAX_COMMAND = 4096
 
 
@@ -32,8 +32,8 @@ class Usage:
     def percent(self, stat: Stat, at: float) -> tuple[float, float]:
         """Return the percentage of one processor and the seconds it was measured over.
 
-        `at` is now on the boot clock. It is measured since the last sample if that is recent, else
-        over the life of the process, as ps(1) does.
+        `at` is the current time of the boot clock. The percentage is measured since the last sample if that
+        is recent, else over the life of the process, as ps(1) does.
         """
         cpu, before = self._seen.get((stat.pid, stat.start), (0.0, stat.start))
         span = at - before
@@ -42,7 +42,7 @@ class Usage:
         return (round(100 * (stat.cpu - cpu) / span, 1) if span > 0 else 0.0, round(max(span, 0.0), 3))
 
     def looked(self, stats: list[Stat], at: float) -> None:
-        """Remember a sample."""
+        """Store a sample."""
         self._seen = {(stat.pid, stat.start): (stat.cpu, at) for stat in stats}
 
 
@@ -90,7 +90,7 @@ def terminal_name(device: int) -> str | None:
 
 
 def command_line(data: bytes) -> str:
-    """Return the words of a process on one line, those with blanks in quotes."""
+    """Return the arguments of a process on one line, those with blanks in quotes."""
     words = data[:MAX_COMMAND].rstrip(b"\0").decode("utf-8", "replace").split("\0")
     return " ".join(
         f"'{word}'" if len(words) > 1 and (not word or " " in word) else word for word in words

@@ -1,7 +1,7 @@
-"""The text at the cursor, and what kind of answer a text like that asks for.
+"""The text at the cursor, and what kind of answer such a text asks for.
 
-Pure: bytes of a terminal come in, lines and kinds come out. It is no terminal emulator: it follows one line,
-which is all a prompt needs, and begins a new one where a program jumps elsewhere on the screen.
+Pure: bytes of a terminal come in, lines and kinds come out. It does not emulate a terminal: it follows one
+line, which is all a prompt needs, and starts a new one where a program moves elsewhere on the screen.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 
 TAIL = 16 << 10
-"""Bytes of output that are looked at: more than any line, and what a full screen program draws at once."""
+"""Bytes of output that are examined: more than any line, and what a full-screen program draws at once."""
 LONGEST = 500
 
 _TOKEN = re.compile(
-    rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC, also our own marks
+    rb"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC, including our own marks
     rb"|\x1b[PX^_].*?(?:\x1b\\|$)"
     rb"|\x1b\[(?P<args>[0-?]*)[ -/]*(?P<final>[@-~])"
     rb"|\x1b(?P<short>[ -/]*[0-~])"
@@ -36,32 +36,32 @@ REPL = re.compile(
     r"|julia> ?|octave:\d+> ?|sftp> ?|ftp> ?|lftp .*> ?|telnet> ?|redis.*> ?|[\d.]+:\d+(?:\[\d+\])?> ?"
     r"|\w+@[\w.-]+.*[$#%>] ?|(?:[\w./~-]*[A-Za-z~/] ?)?[$#%] ?)$"
 )
-"""Prompts that are known to belong to programs which read one command after the other."""
+"""Known prompts of programs that read one command after the other."""
 PAGER = re.compile(
     r"^(?::|\(END\)|--More--.*|--MORE--.*|.*\(END\)|.* lines? \d+.*|lines? \d+.*|(?:Manual page|Help:) .*"
     r"|.*\(press h for help or q to quit\)|HELP -- .*|.*\d+%)\s*$"
 )
 QUESTION = re.compile(r"(?:[:?»›❯➜]|[A-Za-z][\])]|(?<![=>\-])>|(?<!#)#|\$|[A-Za-z~/] ?%) ?$")
-"""Ends of prompts that are no ends of progress bars: "50 %", "[####]", "(1/3)", "===>"."""
+"""Ends of prompts that are not ends of progress bars: "50 %", "[####]", "(1/3)", "===>"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What stands at the cursor: its line up to the end, and whether a program has the whole screen."""
+    """The text at the cursor: its line up to the end, and whether a program uses the whole screen."""
 
     text: str = ""
     alternate: bool = False
     above: bool = False
-    """Whether the cursor's own line is empty, and the text is that of the line above it."""
+    """True if the cursor's own line is empty, and the text is that of the line above it."""
 
     @property
     def asks(self) -> bool:
-        """Whether it looks like a question: the cursor stands behind text that ends the way prompts do."""
+        """True if it looks like a question: the cursor follows text that ends the way prompts do."""
         return not self.above and bool(QUESTION.search(self.text))
 
 
 def at_cursor(tail: bytes) -> Prompt:
-    """Return what stands at the cursor after the last bytes of a terminal's output."""
+    """Return the text at the cursor after the last bytes of a terminal's output."""
     line, before = _Line(), ""
     for token in _TOKEN.finditer(tail[-TAIL:]):
         if (text := token["text"]) is not None:
@@ -110,7 +110,7 @@ class _Line:
             self.put(" " * (8 - self._column % 8))
 
     def sequence(self, final: bytes, args: bytes) -> bool:
-        """Do what it says; False if the cursor goes to another line."""
+        """Apply an escape sequence; return False if the cursor moves to another line."""
         number = _number(args)
         if final in b"CDG`":
             self._move(final, number)
@@ -150,6 +150,6 @@ def _number(args: bytes) -> int:
 
 
 def _bounded(text: str) -> str:
-    """Return the end of a line as text to show: what follows a prompt belongs to it, what precedes may go."""
+    """Return the end of a line for display: text after a prompt belongs to it, text before it may go."""
     kept = "".join(c if c.isprintable() else " " for c in text[-LONGEST:])
     return kept.lstrip() if kept.strip() else ""

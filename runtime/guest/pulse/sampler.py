@@ -1,8 +1,8 @@
-"""Watches what the foreground of one terminal does while a command runs, and tells when it waits.
+"""A watch on what the foreground of one terminal does while a command runs, which reports when it waits.
 
-A driver: it owns the ticks and the memory of what was told. What is seen is found by `foreground.py` and
-judged by `terminal_state.py`. There is no tick while the shell is at its prompt; a look costs about 0.1 ms,
-and the ticks are so far apart that looking takes at most a twentieth of a processor.
+A driver: it owns the ticks and the memory of what was reported. `foreground.py` takes the samples and
+`terminal_state.py` judges them. There is no tick while the shell is at its prompt; a sample costs about 0.1
+ms, and the ticks are spaced so that sampling takes at most a twentieth of a processor.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ TICK = 0.02
 CONFIRM = 0.01
 """Seconds for which a thread must have been blocked in the same call: some read line after line."""
 SETTLED = 0.05
-"""Between looks at what is known to wait."""
+"""Seconds between samples of a program that is known to wait."""
 THRIFT = 20
-"""A look is followed by so many times its own duration without one."""
+"""Multiple of a sample's own duration to wait before the next."""
 SHELL = "bash"
-"""Name of the leader as it was started, whose arguments say nothing: of a shell, or of a task."""
+"""Name of a leader that still has its original arguments, which say nothing: a shell's, or a task's."""
 STARTED = ("/bin/bash --rcfile ", "/bin/bash -c ")
 UNTAKEN = 0.25
-"""Seconds after which what was typed is held to be not what the program waits for: half a line, say."""
+"""Seconds after which typed input counts as not what the program waits for: half a line, say."""
 
 
 class Subject(Protocol):
@@ -45,26 +45,26 @@ class Subject(Protocol):
         """The process whose terminal it is."""
 
     def foreground_group(self) -> int | None:
-        """The process group that has it."""
+        """Return the process group in its foreground."""
 
     def drain(self) -> None:
-        """Record what it holds now."""
+        """Record the output that it holds now."""
 
     def end(self) -> int:
-        """Offset behind the newest output."""
+        """Return the offset after the newest output."""
 
     def tail(self) -> bytes:
-        """The newest output of what runs."""
+        """Return the newest output of what runs."""
 
     def observed(self, state: State) -> None:
-        """Hear that it waits now, or does no longer."""
+        """Note that it waits now, or no longer does."""
 
 
 class Sampler:
-    """What the foreground of a terminal does while it is watched. Each time it waits is an episode."""
+    """The state of a terminal's foreground while it is watched. Each time it waits is an episode."""
 
     def __init__(self, subject: Subject, least: float = 0.0) -> None:
-        """`least` is the time in seconds between two looks that nobody asked for."""
+        """Set up the sampler; `least` is the minimum of seconds between two unrequested samples."""
         self._subject = subject
         self._least = least
         self._loop = asyncio.get_running_loop()
@@ -75,14 +75,14 @@ class Sampler:
         self._typed: tuple[object, int, float] | None = None
         self._looks = 0
         self._before: State | None = None
-        """What it waited for last, unless something was typed since."""
+        """The last state in which it waited, unless something was typed since."""
         self._prompt: tuple[int, Prompt] = (-1, Prompt())
         self._told_at = -1
         self.state = State("idle")
         self.episode = 0
 
     def watch(self, wanted: bool) -> None:
-        """Begin or end to look."""
+        """Start or stop sampling."""
         if wanted == self._watching:
             return
         self._watching = wanted
@@ -98,7 +98,7 @@ class Sampler:
             self.state = State("idle", since=time.time())
 
     def typed(self) -> None:
-        """Hear that something is typed: what waited for it goes on, or waits for more."""
+        """Note that something is typed: the program that waited for it continues, or waits for more."""
         if not self._watching:
             return
         self._typed = self._before = None
@@ -113,11 +113,11 @@ class Sampler:
         self._again(CONFIRM)
 
     def look(self) -> State:
-        """Return what goes on, looking now. That it waits is known only after some time of waiting."""
+        """Return the state, sampled now. It counts as waiting only after some time of waiting."""
         if self._watching:
             self._tick()
         if self.state.state == "running":
-            # It may have been seen first between fork and exec, under the name of its parent.
+            # It may have been first seen between fork and exec, under the name of its parent.
             self.state = replace(self.state, command=self._command(self.state.pid))
         return self.state
 
@@ -152,7 +152,7 @@ class Sampler:
         return self._prompt[1]
 
     def _take(self, sight: Sight) -> float:
-        """Take what was seen; return how soon to look again."""
+        """Process a sample; return the delay until the next."""
         verdict, now = sight.verdict, self._loop.time()
         if verdict.state != "waiting":
             self._candidate = None
@@ -176,16 +176,16 @@ class Sampler:
         return SETTLED
 
     def _settle(self, key: object) -> None:
-        """Tell that it waits, with all it wrote before."""
+        """Report that it waits, with all that it wrote before."""
         self._subject.drain()
-        # What was read may have told the end of the command, or more of the prompt.
+        # The output just read may have contained the end of the command, or more of the prompt.
         sight = self._look() if self._watching else None
         if sight is None or sight.verdict.state != "waiting" or _key(sight) != key or not self._candidate:
             return
         verdict = sight.verdict
         assert verdict.pid
         asked = self._asked()
-        # On a full screen the cursor may be anywhere; what stands there asks for nothing.
+        # On a full screen the cursor may be anywhere; the text there asks for nothing.
         prompt = "" if asked.alternate and verdict.detail == "key" else asked.text
         command, since = self._command(verdict.pid), self._candidate[2]
         state, end = (
@@ -193,7 +193,7 @@ class Sampler:
             self._subject.end(),
         )
         if self._before is not None and self._told_at == end:
-            # Interrupted by a capture, say, the call went on as it was: nobody is told again.
+            # After an interruption, by a capture, say, the same call continued: do not report it again.
             same = replace(self._before, since=since) == state
             state = self._before if same else state
             self.episode += not same
@@ -203,19 +203,19 @@ class Sampler:
         self._publish(state)
 
     def _look_at_prompt(self, sight: Sight) -> None:
-        """Look whether it asks something else now, with the same call: the time for an answer was over."""
+        """Check whether it asks something else now, in the same call: the time for an answer had run out."""
         self._told_at = self._subject.end()
         if self._asked().text != self.state.prompt and self._asked().asks and not self._asked().alternate:
             self._candidate = None
             self._publish(State("running", "io", self.state.pid, self.state.command, time.time()))
 
     def _is_untaken(self, sight: Sight, key: object, now: float) -> bool:
-        """Whether the program may not have seen yet what was typed."""
+        """Check whether the program may not have seen the typed input yet."""
         if self._typed is None:
             return False
         before, turns, at = self._typed
         self._looks += 1
-        # Both: after a standstill of the machine much time has passed, in which nobody ran.
+        # Require both: after a pause of the machine much time has passed, but no process has run.
         late = now - at >= UNTAKEN and self._looks >= UNTAKEN / CONFIRM / 2
         if before != key or late or self._foreground.turns(sight.verdict) != turns:
             self._typed = None

@@ -1,4 +1,4 @@
-"""Sockets as the pulse reports them: the question for those of TCP, and the rows of all."""
+"""Sockets as the pulse reports them: the query for TCP sockets, and the rows of all."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a shell or a kernel does now, as one value that everybody names alike.
+"""The state of a shell or a kernel, as one value with the same names everywhere.
 
-Pure data, shared by guest and host. Who finds it out is `sampler.py`, by the rules of `terminal_state.py`.
+Pure data, shared by guest and host. `sampler.py` determines it, by the rules of `terminal_state.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DOES = {"cpu": "computes", "io": "waits for input or output that is not the ter
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Why something is not finished.
+    """The state of something that may not be finished, and why.
 
     `state` is starting, idle (a prompt is ready), running, waiting (for input of its user), stopped or
     exited. `detail` says how: running is cpu, io or sleep; waiting is for a line, a password, a key, at a
@@ -44,17 +44,17 @@ class State:
 
     @property
     def waits(self) -> bool:
-        """Whether it goes on only when somebody answers."""
+        """True if it continues only when its user answers."""
         return self.state == "waiting"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for the wire."""
+        """Return the state for the wire."""
         return asdict(self)
 
     def told(self, now: float) -> str:
-        """Return it as the rest of a sentence, as in "su (pid 42) waits for a password …"."""
+        """Return the state as the rest of a sentence, as in "su (pid 42) waits for a password …"."""
         who = f"{self.command or 'a program'} (pid {self.pid})" if self.pid else self.command or "it"
-        since = f" since {max(0.0, now - self.since):.0f} s" if self.since else ""
+        since = f", {max(0.0, now - self.since):.0f} s so far" if self.since else ""
         prompt = f" ({self.prompt!r})" if self.prompt else ""
         match self.state:
             case "waiting":

@@ -1,7 +1,7 @@
 """A parser of `/proc/PID/task/TID/syscall`: the system call that a thread is in.
 
-Pure: it owns the numbers of system calls and the forms of their arguments, for the machines that sessions run
-on; it reads nothing. See proc_pid_syscall(5), poll(2), select(2), epoll_wait(2).
+Pure: it owns the numbers of system calls and the forms of their arguments, for the architectures that
+sessions run on; it reads nothing. See proc_pid_syscall(5), poll(2), select(2), epoll_wait(2).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import StrEnum
 from holdfast.procfs import descriptor_info
 
 MAX_WATCHED = 1024
-"""Descriptors of one call that are considered."""
+"""Number of descriptors of one call that are considered."""
 
 
 class Doing(StrEnum):
-    """Kinds of activity of a thread, as far as they differ for us."""
+    """Kinds of activity of a thread, as far as the difference matters here."""
 
     RUNS = "runs"
     READS = "reads"
@@ -29,7 +29,7 @@ class Doing(StrEnum):
     SLEEPS = "sleeps"
     WAITS_FOR_CHILD = "waits for a child"
     CLOSED = "closed"
-    """It sleeps in a call that may not be seen."""
+    """Sleeps in a call that may not be inspected."""
     STOPPED = "stopped"
 
 
@@ -62,7 +62,7 @@ class Call:
 
 
 def table(machine: str) -> dict[int, Doing]:
-    """Return the numbers of a machine's system calls that mean something here."""
+    """Return the system call numbers of an architecture that are meaningful here."""
     numbers = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(machine, {})
     return {number: doing for doing, of in numbers.items() for number in of}
 
@@ -71,7 +71,7 @@ _TABLE = table(platform.machine())
 
 
 def parse(line: bytes, numbers: dict[int, Doing] = _TABLE) -> Call:
-    """Return the call in a line. A thread that is in no call, or in one that is done, runs."""
+    """Return the call in a line. A thread that is in no call, or in one that has finished, runs."""
     words = line.split()
     if len(words) < 9:  # "running", or "-1 SP PC" for one that was stopped outside of a call
         return Call(Doing.RUNS)

@@ -1,12 +1,12 @@
-"""Decides what the foreground of a terminal does, and whether it waits for somebody.
+"""Rules for what the foreground of a terminal does, and whether it waits for its user.
 
-Pure: what was seen of threads, the terminal's modes and the text at the cursor come in, a verdict comes out.
+Pure: a sample of the threads, the terminal's modes and the text at the cursor come in, a verdict comes out.
 It owns the rules; it reads nothing and knows no clock.
 
 A program waits when one of its threads is blocked in a call that reads from the terminal. That alone is not
 enough where the same program also serves sockets or computes: a development server reads keys all its life.
-Such a one waits only if the terminal says so, too: a password is being typed, or the cursor stands behind a
-prompt.
+Such a program waits only if the terminal indicates it as well: a password is being typed, or the cursor
+follows a prompt.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from holdfast.runtime.guest.pulse.system_calls import Call, Doing
 
 
 class Thing(StrEnum):
-    """What a descriptor is, as far as it matters for waiting.
+    """The kind of a descriptor, as far as it matters for waiting.
 
-    Plumbing is what a program has for itself: events, timers, signals, socket pairs.
+    Plumbing is internal to a program: events, timers, signals, socket pairs.
     """
 
     TERMINAL = "terminal"
@@ -38,7 +38,7 @@ class Thing(StrEnum):
 def thing(target: str, names: Collection[str]) -> Thing:
     """Return what a link in `/proc/PID/fd` points to. `names` are those of the terminal.
 
-    Of a socket that alone does not tell whether it is one between parts of the program.
+    For a socket the link alone does not show whether it connects parts of the program.
     """
     if target in names:
         return Thing.TERMINAL
@@ -50,7 +50,7 @@ def thing(target: str, names: Collection[str]) -> Thing:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread of the foreground, and what the descriptors are that it reads or waits for."""
+    """One thread of the foreground, and the kinds of the descriptors that it reads or waits for."""
 
     pid: int
     tid: int
@@ -59,16 +59,16 @@ class Thread:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether it is blocked until the terminal has input (or something else comes)."""
+        """True if it is blocked until the terminal has input (or something else happens)."""
         return Thing.TERMINAL in self.things
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One look at the foreground.
+    """One sample of the foreground.
 
-    `names` are the programs of its processes, `parents` who started them; `hot` are those that used a good
-    part of a processor lately, `busy` those of them that run right now.
+    `names` are the programs of its processes, `parents` their parent processes; `hot` are those that recently
+    used a good part of a processor, `busy` those of them that run right now.
     """
 
     threads: Sequence[Thread]
@@ -82,7 +82,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one look says; `thread` is the one that explains it."""
+    """The conclusion from one sample; `pid` and `tid` are those of the thread that explains it."""
 
     state: Name
     detail: Detail | None = None
@@ -91,9 +91,9 @@ class Verdict:
 
 
 def decide(view: View) -> Verdict:
-    """Return what the foreground does."""
+    """Return the verdict on a sample of the foreground."""
     waiting = [thread for thread in view.threads if thread.on_terminal]
-    # A plain read is surer than a set of many; of several the last started is the one people see.
+    # A plain read is surer than a set of many; of several readers, the last started is the one people see.
     waiting.sort(key=lambda thread: (thread.call.doing is Doing.READS, thread.pid))
     for thread in reversed(waiting):
         if _waits(thread, view):
@@ -116,7 +116,7 @@ def decide(view: View) -> Verdict:
 
 
 def running(view: View) -> Verdict:
-    """Return how it goes on by itself, or that it is stopped."""
+    """Return how it continues on its own, or that it is stopped."""
     at_work = [thread for thread in view.threads if thread.call.doing is not Doing.WAITS_FOR_CHILD]
     if at_work and all(thread.call.doing is Doing.STOPPED for thread in at_work):
         return Verdict("stopped", None, at_work[-1].pid)
@@ -137,7 +137,7 @@ _SETS = (Doing.POLLS, Doing.SELECTS, Doing.EPOLLS)
 
 
 def _waits(thread: Thread, view: View) -> bool:
-    """Whether a thread that is blocked on the terminal means that the program waits for somebody."""
+    """Check whether a thread that is blocked on the terminal means that the program waits for its user."""
     served = any(
         other.things & {Thing.SOCKET, Thing.MASTER}
         for other in view.threads
@@ -160,7 +160,7 @@ def _descends(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
 
 
 def _takes_over(thread: Thread) -> bool:
-    """Whether it waits for what another one in its pipeline writes: that one explains it."""
+    """Check whether it waits for output of another process in its pipeline: that process explains it."""
     return thread.call.doing is Doing.READS and thread.things == {Thing.PIPE}
 
 

@@ -1,4 +1,4 @@
-"""The terminals of the shells as the pulse tells of them: size, modes, who is in front, who is there."""
+"""The terminals of the shells as the pulse reports them: size, modes, foreground and attached terminals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def modes(attributes: list[Any] | None) -> dict[str, bool] | None:
-    """Return what of termios(3) decides how typed text is taken; None if it is not known."""
+    """Return the termios(3) settings that decide how typed text is processed; None if not known."""
     if attributes is None:
         return None
     local, output = attributes[3], attributes[1]
@@ -29,7 +29,7 @@ def modes(attributes: list[Any] | None) -> dict[str, bool] | None:
 
 
 def describe(shell: Shell, desk: Desk) -> dict[str, Any]:
-    """Return what is told of a shell and its terminal."""
+    """Return the report of a shell and its terminal."""
     terminal, held, current = shell.terminal, shell.held(), shell.current
     group = terminal.foreground() if terminal else None
     picture = shell.picture.describe()

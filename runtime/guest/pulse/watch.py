@@ -1,7 +1,8 @@
-"""Watches what was left running, and reports how it ended.
+"""A watch on the processes that were left running, which reports how they ended.
 
-Ends come from three sides: the reaper tells of adopted processes; the kernel tells by a descriptor of the
-process; and a look at all processes finds what is missing. `deaths.py` decides what is news and why it died.
+Ends are detected in three ways: the reaper reports adopted processes; the kernel signals through a descriptor
+of the process; and a scan of all processes shows which are missing. `deaths.py` decides which ends are
+reported and why a process died.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holdfast.runtime.guest.tasks.reaper import Reaper
 
 _ASK_AGAIN = 0.01
 _ASKS = 6
-"""An ended process is collected by its parent within moments; until then its status may be unknown."""
+"""Polls for the status: a parent reaps an ended process within moments, until then it may be unknown."""
 _JUST_NOW = 0.25
 _MAX_DURING = 4
 
@@ -27,10 +28,10 @@ Report = Callable[..., object]
 
 
 class Watch:
-    """Reports `process_exited` and `oom`; and says for others why their processes ended."""
+    """Reports `process_exited` and `oom`, and determines for others why their processes ended."""
 
     def __init__(self, origins: Origins, reaper: Reaper, report: Report) -> None:
-        """`report` is called with the kind and the fields of an entry."""
+        """Start watching; `report` is called with the kind and the fields of an entry."""
         self._origins = origins
         self._report = report
         self._roster = Roster()
@@ -49,30 +50,30 @@ class Watch:
         return self._kills.cause(end, self._loop.time())
 
     def count_kills(self) -> None:
-        """See whether something was killed for lack of memory."""
+        """Check for new OOM kills, and report them."""
         count = exits.memory_kills()
         if new := self._kills.counted(count, self._loop.time()):
             self._report("oom", kills=new, total=count, during=self._during())
 
     def hold(self) -> None:
-        """Let go of everything that cannot be captured."""
+        """Release everything that cannot be captured."""
         self._held = True
         for pid in list(self._descriptors):
             self._close(pid)
 
     def resume(self) -> None:
-        """Watch again. Who ended meanwhile is found missing."""
+        """Watch again. Processes that ended in the meantime are found missing."""
         self._held = False
         for pid in self._roster.watched:
             self._open(pid)
         self._origins.look()
 
     def moved(self, table: list[Seen]) -> None:
-        """Hear that all processes were restored."""
+        """Note that all processes were restored."""
         self._roster.moved(table)
 
     def looked(self, table: list[Seen]) -> None:
-        """Take a look at all processes."""
+        """Process a scan of all processes."""
         known, running = self._origins.known, self._origins.running
         left = frozenset(each.pid for each in table if is_left(known(each.pid), running))
         new, gone = self._roster.update(table, known, running, self._listening.ports(left))
@@ -108,7 +109,7 @@ class Watch:
             self._ask(pid, _ASKS)
 
     def _ask(self, pid: int, asks: int) -> None:
-        if pid not in self._roster.watched:  # the reaper was first
+        if pid not in self._roster.watched:  # the reaper came first
             self._asking.discard(pid)
             return
         end = exits.end_of(pid, self._descriptors.get(pid))
@@ -140,5 +141,5 @@ class Watch:
         )
 
     def _during(self) -> list[dict[str, str]]:
-        """What ran when it happened, and so may have done it."""
+        """Return the origins of what ran when it happened, and so may have caused it."""
         return [origin.as_dict() for origin in self._origins.active(_JUST_NOW)[-_MAX_DURING:]]

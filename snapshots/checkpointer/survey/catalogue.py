@@ -1,8 +1,8 @@
-"""The words of the survivability report: each kind of resource, its verdict, why, and what to do. Pure data.
+"""The texts of the survivability report: each kind of resource, its verdict, why, and what to do. Pure data.
 
-One table serves the report before a capture, the reading of CRIU's log after one that failed, and the
-documentation. `survives`: a copy has it as it was. `reset`: the session that is captured keeps it, a copy
-finds it closed or empty. `blocks`: with it a capture, or every restore of it, has been seen to fail.
+One table serves the report before a capture, the interpretation of CRIU's log after a failed one, and the
+documentation. `survives`: a copy has it as it was. `reset`: the captured session keeps it, a copy finds it
+closed or empty. `blocks`: with it a capture, or every restore of it, has been seen to fail.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Kind(NamedTuple):
     """A kind of resource. `reason` says what a process with it does; it and `advice` may be empty.
 
     `replaceable`: where a descriptor leads to it, a copy can be given another file instead. `passing`: it may
-    well be gone a moment later.
+    well be gone an instant later.
     """
 
     verdict: str
@@ -77,8 +77,8 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "crowd": Kind(
         BLOCKS,
-        "more than is judged in a restore",
-        "belongs to a session that has more than a restore can judge",
+        "more than a restore can check",
+        "belongs to a session that has more than a restore can check",
         "close some, or end processes",
     ),
     "trap": Kind(
@@ -158,7 +158,7 @@ CATALOGUE: dict[str, Kind] = {
         _STOP,
     ),
     "namespace": Kind(SURVIVES, "namespace held open", "has the copy's own"),
-    # What is held by a descriptor and has no name.
+    # Objects that are held by a descriptor and have no name.
     "pipe": Kind(SURVIVES, "pipe", "has what was written to it"),
     "fifo": Kind(SURVIVES, "named pipe", "has what was written to it"),
     "memory_file": Kind(SURVIVES, "memory file (memfd)"),

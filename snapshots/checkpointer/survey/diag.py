@@ -1,6 +1,6 @@
 """The sockets of a session's network namespace, listed by the kernel.
 
-Owns the way into that namespace and out of it; the questions are those of `procfs.sock_diag`.
+Owns the way into that namespace and out of it; the queries are those of `procfs.sock_diag`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def listed(process: int) -> list[Socket]:
 
 
 def _in_namespace(process: int) -> socket.socket:
-    """Return a socket that asks the kernel about another namespace. A socket stays where it was made."""
+    """Return a socket that queries another namespace. A socket stays in the namespace where it was made."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     other = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -10,10 +10,10 @@ from holdfast.snapshots.checkpointer.survey.seen import Process
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A resource and what becomes of it; `kind` is a key of the catalogue.
+    """A resource and its fate in a capture; `kind` is a key of the catalogue.
 
-    `pid` is the process's own in the session, `fd` -1 where it is no descriptor. `also` are inner pids whose
-    end would clear it, too. `own`: it is the supervisor's.
+    `pid` is the process's own in the session, `fd` is -1 if it is not a descriptor. `also` are inner pids
+    whose end would clear it as well. `own`: it belongs to the supervisor.
     """
 
     kind: str
@@ -25,7 +25,7 @@ class Finding:
     own: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        """For the host."""
+        """Return the finding for the host."""
         return {
             "kind": self.kind,
             "pid": self.pid,
@@ -43,7 +43,7 @@ class Finding:
 
 
 def of(process: Process, kind: str, what: str, fd: int = -1, also: tuple[int, ...] = ()) -> Finding:
-    """A finding about a process or a descriptor of it."""
+    """Return a finding about a process or one of its descriptors."""
     status = process.status
     command = process.command or f"[{status.name}]"
     return Finding(kind, process.inner, command[:200], what[:300], fd, also)

@@ -1,4 +1,4 @@
-"""Judges all that was seen of a session. Pure."""
+"""The judge of all that was seen of a session. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS
 from holdfast.snapshots.checkpointer.survey.finding import Finding
 from holdfast.snapshots.checkpointer.survey.seen import Descriptor, Process, World
 
-# The supervisor lets go of these before a capture, and takes new ones after it.
+# The supervisor releases these before a capture, and makes new ones after it.
 _LET_GO = frozenset({"unix_outside", "unix_waiting", "pidfd_outside", "loopback", "poll_lost"})
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a capture would write at most: resident memory, and files that have no name any more. Bytes."""
+    """The most a capture would write, in bytes: resident memory, and files that no longer have a name."""
 
     memory: int
     deleted: int
 
 
 def findings(world: World) -> Iterator[Finding]:
-    """Every resource and what becomes of it; `own` marks those of the supervisor."""
+    """Yield every resource with its fate; `own` marks those of the supervisor."""
     polled: set[tuple[int, ...]] = set()
     adopted = judge_processes.adopted(world)
     for number, one in enumerate(world.processes):
@@ -54,7 +54,7 @@ def _of(world: World, one: Process, polled: set[tuple[int, ...]], adopted: set[i
     lost = {descriptor.number: what for descriptor, what in judge_descriptors.lost(one)}
     for descriptor in one.descriptors:
         if descriptor.link.name == "eventpoll" and descriptor.info is not None and descriptor.info.watched:
-            # The same instance in another process: only the first one that has it is asked for the members.
+            # The same instance in another process: only the first one that has it is judged by its members.
             members = tuple(target.inode for target in descriptor.info.watched)
             if members in polled:
                 lost.pop(descriptor.number, None)
@@ -72,7 +72,10 @@ def _descriptor(world: World, one: Process, descriptor: Descriptor) -> tuple[str
 
 
 def size(world: World) -> Size:
-    """Shared memory is counted once for each process that has touched it, so this is the most it can be."""
+    """Return the most that a capture would write.
+
+    Shared memory is counted once for each process that has touched it, so this is an upper bound.
+    """
     deleted: dict[tuple[int, int], int] = {}
     for one in world.processes:
         for descriptor in one.descriptors:

@@ -1,4 +1,4 @@
-"""What becomes of open descriptors other than sockets. Pure."""
+"""The fate of open descriptors other than sockets. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _THREAD = re.compile(r"/proc/(\d+)/task/(\d+)")
 
 
 def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
-    """The kind a descriptor is of, and what it is in words."""
+    """Return the kind of a descriptor, and its description."""
     match one.link.kind:
         case "pipe":
             return "pipe", "pipe"
@@ -33,9 +33,9 @@ def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, st
 
 
 def lost(process: Process) -> Iterator[tuple[Descriptor, str]]:
-    """Epoll instances that poll what the process has closed and another one keeps open.
+    """Yield epoll instances that poll what the process has closed and another process keeps open.
 
-    Descriptors without an inode of their own (events, timers) cannot be told apart; those are let pass.
+    Descriptors without an inode of their own (events, timers) cannot be told apart; those are not reported.
     """
     numbers = {one.number for one in process.descriptors}
     inodes = {one.link.inode for one in process.descriptors if one.link.inode}
@@ -83,7 +83,7 @@ def _watch(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     count = info.count("inotify wd") + info.count("fanotify ino") + info.count("fanotify mnt_id")
     what = f"{one.link.name}, {count} watch{'es' if count != 1 else ''}"
     if unknown:
-        return "watch_gone", f"{what}, {unknown} of what a copy lacks"
+        return "watch_gone", f"{what}, {unknown} of files missing in a copy"
     if one.unread:
         return "watch_unread", what
     files = (other.file for other in process.descriptors if other.file is not None)
@@ -112,15 +112,15 @@ def _path(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
 
 
 def _unreachable(world: World, process: Process, one: Descriptor) -> tuple[str, str] | None:
-    """A file that is not below what a copy has mounted."""
+    """Judge a file that is not below what a copy has mounted; None if it is below that."""
     if one.info is None or not one.info.mount_id:
         return None
     mount = world.places.mounts.get(one.info.mount_id)
     if mount is None:
-        # A process in a mount namespace of its own is a finding already.
+        # A process in its own mount namespace is a finding already.
         elsewhere = process.namespaces.get("mnt", 0) not in (0, world.root_namespaces.get("mnt"))
         return None if elsewhere else ("nowhere", one.link.name)
-    # What is in memory is kept apart and put into the folder of the same name.
+    # Files in memory are kept separately and restored into the folder of the same name.
     if mount.id not in world.places.inner or mount.kind == "tmpfs":
         return None
     kind = "fuse_file" if mount.kind.startswith("fuse") else "inner_mount"
@@ -156,7 +156,7 @@ def _special(path: str, node: tuple[int, int]) -> tuple[str, str]:
 
 
 def _proc(path: str, flags: int) -> tuple[str, str]:
-    """What tells of a process is opened anew by its number; threads get there only later."""
+    """Judge a file of /proc: that of a process is reopened by its pid, but threads are created only later."""
     if outside.leads_out(path, flags):
         return "proc_file_inside", path
     thread = _THREAD.match(path)

@@ -1,4 +1,4 @@
-"""Whether a session has more than a restore would judge. Pure."""
+"""Limits on what a restore checks, compared with what a session has. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.snapshots.checkpointer.survey.seen import Process, World
 
 
 def beyond(world: World) -> Iterator[Finding]:
-    """A finding for each limit that is passed, of the process that has the most of it."""
+    """Yield a finding for each limit that is exceeded, on the process that has the most of it."""
     for counted, most, what in (
         ({one.pid: 1 for one in world.processes}, judged_limits.MAX_PROCESSES, "processes"),
         (world.open, judged_limits.MAX_DESCRIPTORS, "descriptors"),
@@ -21,13 +21,13 @@ def beyond(world: World) -> Iterator[Finding]:
     ):
         total = sum(counted.values())
         if total > most:
-            # The supervisor is nobody's to close or end.
+            # The supervisor cannot be closed or ended: name another process if there is one.
             largest = max(world.processes[1:] or world.processes, key=lambda one: counted.get(one.pid, 0))
             yield finding.of(largest, "crowd", f"more than {most} {what} in all")
 
 
 def _groups(one: Process) -> int:
-    """As many as its first thread has, in each."""
+    """Return the number of groups in all threads, taking each to have as many as the first thread."""
     return len(one.status.groups) * max(1, one.status.threads)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of processes and of their memory. Pure."""
+"""The fate of processes and of their memory. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from holdfast.snapshots.checkpointer.survey.finding import Finding
 from holdfast.snapshots.checkpointer.survey.seen import Mapped, Process, World
 
 GHOST_LIMIT = 256 << 20
-"""Bytes of a deleted file that CRIU is told to keep at most."""
+"""Bytes of a deleted file that CRIU is configured to keep at most."""
 _SIGTRAP = 1 << 4
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time_for_children", "user", "uts")
 
 
 def process(world: World, one: Process) -> Iterator[Finding]:
-    """What becomes of a process itself."""
+    """Judge a process itself."""
     status = one.status
     what = f"user {status.uids.effective}, {status.threads} thread{'s' if status.threads != 1 else ''}"
     if status.state in "ZX":
@@ -47,7 +47,7 @@ def process(world: World, one: Process) -> Iterator[Finding]:
 
 
 def adopted(world: World) -> set[int]:
-    """The inner pids of processes that cannot be born into their sessions again."""
+    """Return the inner pids of processes that cannot be restored in their sessions."""
     return ancestry.lost(
         ancestry.Task(
             one.inner,
@@ -61,7 +61,7 @@ def adopted(world: World) -> set[int]:
 
 
 def in_lost_session(one: Process) -> Finding:
-    """Such a process."""
+    """Return the finding for such a process."""
     return finding.of(one, "adopted", f"of session {_session(one)}")
 
 
@@ -70,12 +70,12 @@ def _session(one: Process) -> int:
 
 
 def outside(one: Process) -> Finding:
-    """A process of the container that is not of the tree."""
+    """Return the finding for a process of the container that is not in the tree."""
     return finding.of(one, "outside", f"user {one.status.uids.effective}")
 
 
 def memory(one: Process) -> Iterator[Finding]:
-    """What becomes of notable memory; one finding for all that is alike."""
+    """Judge notable memory; yield one finding for all mappings that are alike."""
     seen: set[tuple[str, str]] = set()
     for mapped in one.memory:
         kind, what = _memory(mapped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.procfs.socket_tables import Socket
 from holdfast.snapshots.checkpointer.survey.seen import Descriptor, World
 
-# As the kernel calls protocols, see /proc/net/protocols.
+# Names of protocols in the kernel, see /proc/net/protocols.
 _UNLISTED = {
     "TCP": "connectionless",
     "TCPv6": "connectionless",
@@ -29,7 +29,7 @@ def socket(world: World, one: Descriptor) -> tuple[str, str]:
     found = world.network.sockets.get(one.link.inode)
     if one.link.inode in world.network.unread:
         return "netlink_unread", "netlink socket"
-    # The kernel lists the TCP socket below a multipath one by the same number.
+    # The kernel lists the TCP socket below a multipath one by the same inode number.
     if found is None or one.family.startswith("MPTCP"):
         return _UNLISTED.get(one.family, "socket_foreign" if one.family else "connectionless"), (
             f"{one.family or 'unknown'} socket"
@@ -71,12 +71,12 @@ def _unix(world: World, found: Socket) -> tuple[str, str]:
 
 
 def _closed_early(found: Socket) -> bool:
-    """Check for a connection that was closed before it was accepted: it has no number any more."""
+    """Check for a connection that was closed before it was accepted: it no longer has an inode number."""
     return 0 in found.waiting
 
 
 def _without_peer(world: World, found: Socket, what: str) -> tuple[str, str]:
-    """Judge a connection whose other end has no number: not accepted yet, closed, or of another namespace."""
+    """Judge a connection whose other end has no inode: not accepted yet, closed, or in another namespace."""
     listener = next((one for one in world.network.listeners if found.inode in one.waiting), None)
     if listener is None:
         return ("unix_outside", f"{what} -> outside") if not found.closed else ("unix", what)

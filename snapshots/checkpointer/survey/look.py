@@ -1,7 +1,7 @@
-"""A survey of a session through the host's /proc. Thin: it is judged elsewhere.
+"""A survey of a session through the host's /proc. Thin: other modules judge it.
 
-Nothing is stopped or traced. A process that ends meanwhile is left out. Costly facts are read only where they
-matter: fdinfo of files and of watched descriptors, stat of what has a path.
+Nothing is stopped or traced. A process that ends in the meantime is left out. Costly facts are read only
+where they matter: fdinfo of files and of watched descriptors, stat of whatever has a path.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from holdfast.snapshots.checkpointer.survey.seen import (
 )
 
 ENGINE_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
-"""Mounted by the engine into every container, another file each time."""
+"""Files that the engine mounts into every container, a different file each time."""
 ENGINE_FOLDERS = ("/proc/", "/sys/", "/dev/")
 MAX_OUTSIDE = 100
 MAX_TOTAL = 50_000
-"""Descriptors of all processes together."""
+"""Maximum number of descriptors of all processes together."""
 MAX_MAPPED = 500
 STUCK_LOOKS, STUCK_PAUSE = 10, 0.02
 PATIENCE = 2.0
-"""Seconds to find uninterruptible tasks in, of all processes together; those beyond are let pass."""
+"""Seconds to search for uninterruptible tasks, in all processes together; after that none is reported."""
 # File systems that may never answer.
 _SLOW = frozenset({"fuse", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph"})
 _SYS_ADMIN = 1 << 21  # CAP_SYS_ADMIN, see capabilities(7)
-# There is nothing to know of these but that they exist.
+# Their existence is all there is to know about these.
 _PLAIN = frozenset({"eventfd", "signalfd", "timerfd"})
 _KINDS = (
     (stat.S_ISREG, "file"),
@@ -59,7 +59,7 @@ _KINDS = (
 
 
 def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, ...]) -> World:
-    """Return the session below `root`; its container has the processes `container` and the first one `init`.
+    """Return the session below `root`; its container has the processes `container`, the first of them `init`.
 
     `mounted` are the mount points in it of folders of the host.
     """
@@ -67,12 +67,12 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
     places = _places(init, mounted)
     top = walk.status_of(root)
     depth = len(top.inner_pids) if top is not None else 0
-    # A task that lacks this for good, as its parents do, is in other namespaces only below another user one.
+    # A task that, like its parents, lacks this for good is in other namespaces only below another user one.
     confined = top is not None and not top.capabilities.bounding & _SYS_ADMIN
     namespaces = walk.namespaces_of(root)
     space = namespaces.get("user", 0) if confined else 0
     counted = _counted(tree.pids)
-    # To read each costs far more, and with too many of them nothing else matters.
+    # Reading each costs far more, and with too many of them nothing else matters.
     most = MAX_TOTAL if sum(counted.values()) <= MAX_DESCRIPTORS else 0
     looker = _Looker(places.mounts, depth, space, labels.Reader(init), most)
     processes = tuple(found for pid in tree.pids if (found := looker.process(pid)) is not None)
@@ -91,7 +91,7 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
 
 
 def _counted(pids: tuple[int, ...]) -> dict[int, int]:
-    """Count the descriptors of each process, until there are more than are judged."""
+    """Count the descriptors of each process, until there are more than a restore judges."""
     found: dict[int, int] = {}
     room = MAX_DESCRIPTORS + 1
     for pid in pids:
@@ -138,7 +138,7 @@ def _network(root: int, processes: tuple[Process, ...], outside: tuple[int, ...]
 
 
 def _in_flight(processes: tuple[Process, ...]) -> bool:
-    """Check whether descriptors that were sent over a unix socket wait to be received."""
+    """Check whether descriptors that were sent over a unix socket are still to be received."""
     for process in processes:
         for one in process.descriptors:
             if one.family.startswith("UNIX"):
@@ -171,14 +171,15 @@ def _brief(pid: int, depth: int) -> Process | None:
 
 
 class _Looker:
-    """A reader of one process after the other, with a bound on all of them."""
+    """A reader of processes, one after the other, with a bound on all of them."""
 
     def __init__(
         self, table: Mapping[int, Mount], depth: int, confined: int, reader: labels.Reader, most: int
     ) -> None:
         """Read at most `most` descriptors.
 
-        `confined` is the user namespace below which no one can make others; 0: there is no such confinement.
+        `confined` is the user namespace below which no process can make others; 0: there is no such
+        confinement.
         """
         self._most = most
         self._labels = reader
@@ -218,7 +219,7 @@ class _Looker:
         return next((label for label in threads if label and label != self._labels.first), "")
 
     def _stuck(self, pid: int, threads: int, state: str) -> int:
-        """Do as the function of that name, as long as there is time for it."""
+        """Call the function of that name, as long as there is time left."""
         if self._patience <= 0:
             return 0
         began = time.monotonic()
@@ -288,7 +289,7 @@ def _file(found: os.stat_result | None) -> File | None:
 
 
 def _memory(pid: int) -> Iterator[Mapped]:
-    # Here the rest goes unnamed: a restore judges all of it.
+    # Beyond the limit files go unnamed here: a restore judges all of them.
     with suppress(bounded.TooLong):
         notable = (found for lines in walk.maps(pid) for found in memory_maps.notable(lines))
         for found in islice(notable, MAX_MAPPED):
@@ -296,7 +297,7 @@ def _memory(pid: int) -> Iterator[Mapped]:
 
 
 def _mapped_bytes(pid: int, found: memory_maps.Mapping) -> int:
-    """Return the bytes on disk of a deleted file that is mapped, if no name is left of it."""
+    """Return the bytes on disk of a deleted file that is mapped, if it has no name left."""
     if found.path.startswith(("/memfd:", "/SYSV", "/dev/zero", "/dev/shm/")):  # noqa: S108
         return 0
     try:
@@ -307,9 +308,9 @@ def _mapped_bytes(pid: int, found: memory_maps.Mapping) -> int:
 
 
 def _stuck(pid: int, threads: int, state: str) -> int:
-    """Return the inner id of a thread that stays in an uninterruptible sleep, which CRIU awaits; 0: none.
+    """Return the inner id of a thread that stays in an uninterruptible sleep, for which CRIU waits; 0: none.
 
-    A thread that reads from a disk is in one briefly: only one that has not run meanwhile counts.
+    A thread that reads from a disk is in one briefly: only one that has not run in between counts.
     """
     candidates = [pid] if threads == 1 else walk.threads(pid)
     if threads == 1 and state != "D":
@@ -327,7 +328,7 @@ def _stuck(pid: int, threads: int, state: str) -> int:
 
 
 def _asleep(pid: int, threads: list[int]) -> dict[int, bytes]:
-    """Return the threads that cannot be interrupted, with how often each has run."""
+    """Return the threads that cannot be interrupted, with the number of times each has run."""
     found: dict[int, bytes] = {}
     for thread in threads:
         told = walk.read(f"{pid}/task/{thread}/stat", 4096)
@@ -339,7 +340,7 @@ def _asleep(pid: int, threads: list[int]) -> dict[int, bytes]:
 
 
 def _memory_device() -> int:
-    """Return the device of ordinary memfds, which those of huge pages are not on."""
+    """Return the device of ordinary memfds; memfds of huge pages are on another."""
     descriptor = os.memfd_create("device", os.MFD_CLOEXEC)
     try:
         return os.fstat(descriptor).st_dev

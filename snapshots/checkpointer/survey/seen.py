@@ -15,7 +15,7 @@ from holdfast.procfs.socket_tables import Socket
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file's state (stat(2)); `device` is of the file system, `node` major and minor of a device file."""
+    """A file's state (stat(2)); `device` is the file system's, `node` major and minor of a device file."""
 
     kind: str
     device: int
@@ -27,10 +27,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """One open descriptor. `info` and `file` only where they matter; `family` of sockets.
+    """One open descriptor. `info` and `file` are set only where they matter; `family` only for sockets.
 
-    `by_name`: it only names a device (O_PATH); of other files `info` has that. `unread`: bytes of events
-    in an inotify that were not read.
+    `by_name`: it only names a device (O_PATH); for other files `info` has that. `unread`: bytes of unread
+    events in an inotify instance.
     """
 
     number: int
@@ -52,7 +52,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process. `pid` is the host's number, `inner` the session's, also of one in a namespace below it.
+    """One process. `pid` is the host's number, `inner` the session's, even for one in a namespace below it.
 
     `stuck` is the inner id of a thread that nothing can stop; 0: none. `label` is the security label of a
     thread whose label differs from that of the container's first process; empty: none differs.
@@ -71,11 +71,11 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The mounts of a session. Device numbers are as stat(2) has them.
+    """The mounts of a session. Device numbers are those of stat(2).
 
-    `mounts` are all by their id, `inner` those that were made inside, `host` folders that a person mounted.
-    `engine_files` are device and inode of files that the engine makes for each container, `proc` the
-    devices of /proc, `memory` that of ordinary memfds.
+    `mounts` are all by their id, `inner` those that were made inside, `host` folders that a user mounted.
+    `engine_files` are device and inode of files that the engine makes for each container, `proc` the devices
+    of /proc, `memory` that of ordinary memfds.
     """
 
     mounts: Mapping[int, Mount]
@@ -90,10 +90,11 @@ class Places:
 class Network:
     """The sockets of a session's network namespace.
 
-    `sockets` by inode, `held` those that descriptors of the tree lead to, `outside` those of other processes.
-    `ends` are local and remote address of each TCP connection, `unaccepted` of those that only a
-    listener holds; `listeners` the unix sockets that listen. `in_flight`: descriptors are on their way
-    through unix sockets of the tree, out of sight. `unread` are netlink sockets with messages.
+    `sockets` are by inode, `held` those that descriptors of the tree lead to, `outside` those of other
+    processes. `ends` are the local and remote address of each TCP connection, `unaccepted` those of
+    connections that only a listener holds; `listeners` are the unix sockets that listen. `in_flight`:
+    descriptors are on their way through unix sockets of the tree, out of sight. `unread` are netlink sockets
+    with messages.
     """
 
     sockets: Mapping[int, Socket]
@@ -108,11 +109,12 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A session at one moment. Pids are the host's; processes come parents first, the supervisor foremost.
+    """A session at one instant. Pids are the host's; processes come parents first, the supervisor foremost.
 
-    `outside` are processes of the container that are not of the tree; `pids` the inner pid of each process of
-    the tree by the host's. `whole` is false if there was more than is read. `open` counts descriptors by the
-    host's pid, including those that were not read, until there are more than are judged.
+    `outside` are processes of the container that are not in the tree; `pids` maps the host's pid of each
+    process of the tree to its inner pid. `whole` is false if there was more than was read. `open` counts
+    descriptors by the host's pid, including those that were not read, until there are more than a restore
+    judges.
     """
 
     processes: tuple[Process, ...]

@@ -1,4 +1,4 @@
-"""What can be read of other processes."""
+"""Reads of other processes' files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import sys
 from holdfast.runtime.guest.pulse import access, foreground
 
 
-def test_one_sees_oneself() -> None:
-    """The own process can be read through all doors."""
+def test_a_process_can_read_its_own_files() -> None:
+    """A process can read itself through every function."""
     me = os.getpid()
 
     assert access.stat(me) is not None
@@ -21,8 +21,8 @@ def test_one_sees_oneself() -> None:
     assert access.read(f"/proc/{me}/task/{me}/syscall")
 
 
-def test_what_is_gone_is_nothing() -> None:
-    """A process may end between two looks."""
+def test_a_process_that_is_gone_reads_as_none() -> None:
+    """A process may end between two reads."""
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
 
@@ -32,8 +32,8 @@ def test_what_is_gone_is_nothing() -> None:
     assert access.command(ended.pid) == ""
 
 
-def test_a_process_of_another_user_can_be_looked_into() -> None:
-    """Root without CAP_SYS_PTRACE sees it with that user's file system ids, and has its own ones back."""
+def test_a_process_of_another_user_can_be_inspected() -> None:
+    """Root without CAP_SYS_PTRACE sees it with that user's file system IDs, and gets its own back."""
     code = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None)
@@ -62,7 +62,9 @@ assert os.access("/root", os.R_OK)
 
 
 def test_a_table_of_many_pages_is_read_to_its_end() -> None:
-    """The kernel gives a page at a time: of hundreds of sockets each is found, and those with a name told."""
+    """The kernel delivers a page at a time: of hundreds of sockets each is found, and the named ones are
+    listed.
+    """
     with contextlib.ExitStack() as opened:
         named = [opened.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(300)]
         for one in named:

@@ -1,4 +1,4 @@
-"""What is news of all that ends, and how a cause is told."""
+"""The rules for which ends are reported, and with which cause."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seen(pid: int, parent: int, start: float = 1.0) -> Seen:
 
 
 class Session:
-    """Processes and their origins, as a roster is told."""
+    """Processes and their origins, as a roster receives them."""
 
     def __init__(self) -> None:
         self.origins = {20: SHELL}
@@ -46,8 +46,8 @@ def session() -> Session:
     return Session()
 
 
-def test_what_outlived_its_command_is_watched(session: Session) -> None:
-    """What a running command starts and ends is its own affair; so is what belongs to nothing."""
+def test_a_process_that_outlived_its_command_is_watched(session: Session) -> None:
+    """Processes that a running command starts and ends are its own affair; so are those without an origin."""
     session.add(30, 20, JOB)
     session.add(31, 20, LATER)
     session.add(32, 1, Origin("supervisor"))
@@ -57,7 +57,7 @@ def test_what_outlived_its_command_is_watched(session: Session) -> None:
 
 
 def test_only_the_top_of_what_is_left_is_watched(session: Session) -> None:
-    """A background `make -j` starts hundreds of compilers; the end of each is no news."""
+    """A background `make -j` starts hundreds of compilers; their ends are not reported."""
     session.add(30, 20, JOB)
     for pid in range(31, 400):
         session.add(pid, 30, JOB)
@@ -65,7 +65,7 @@ def test_only_the_top_of_what_is_left_is_watched(session: Session) -> None:
 
 
 def test_a_worker_that_listens_is_watched(session: Session) -> None:
-    """Somebody will miss its port."""
+    """Its clients will miss its port."""
     session.add(30, 20, JOB)
     session.add(31, 30, JOB)
     session.listening = {31: (8000,)}
@@ -86,7 +86,7 @@ def test_an_orphan_is_the_top_of_what_is_left(session: Session) -> None:
     assert session.look() == ([31], [30])
 
 
-def test_what_is_gone_is_reported_until_it_is_removed(session: Session) -> None:
+def test_a_gone_process_is_reported_until_it_is_removed(session: Session) -> None:
     """How it ended may be known only later. A pid that was given out again is another process."""
     session.add(30, 20, JOB)
     session.look()
@@ -122,7 +122,7 @@ def test_the_roster_is_bounded(session: Session) -> None:
     ],
 )
 def test_an_end_is_the_same_however_it_is_reported(leave: Callable[[], None], end: End) -> None:
-    """waitid, a wait status and Python's return code say the same."""
+    """waitid, a wait status and Python's return code give the same result."""
     pid = os.fork()
     if pid == 0:
         leave()
@@ -138,7 +138,7 @@ KILLED = End(signal=signal.SIGKILL)
 
 
 def test_causes() -> None:
-    """A kill is one for lack of memory if the kernel counted one, each once and not for ever."""
+    """A SIGKILL is an OOM kill if the kernel counted one, each once and not forever."""
     kills = MemoryKills(3)
     assert kills.cause(End(exit_code=0), 0.0) == "exited"
     assert kills.cause(End(signal=15), 0.0) == "signal"
@@ -152,7 +152,7 @@ def test_causes() -> None:
     assert kills.cause(KILLED, 60.0) == "signal"
 
 
-def test_counts_may_begin_again() -> None:
+def test_counts_may_start_over() -> None:
     """A restored session is in another cgroup; some machines count nothing."""
     kills = MemoryKills(3)
     assert kills.counted(0, 1.0) == 0

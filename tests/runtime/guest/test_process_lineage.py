@@ -43,7 +43,7 @@ def child(pid: int, start: float, parent: int = SHELL, **other: int) -> Seen:
 
 
 def test_a_child_of_the_shell_belongs_to_the_command_that_ran(lineage: Lineage) -> None:
-    """By the time it started; also when it is seen after the command's end."""
+    """The time of its start decides, even if it is seen after the command's end."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.end(MAIN, "a", 3.0, 60)
     lineage.take([*BASE, child(55, 2.5), child(70, 9.0)], nothing)
@@ -51,8 +51,8 @@ def test_a_child_of_the_shell_belongs_to_the_command_that_ran(lineage: Lineage) 
     assert lineage.find(70) == MAIN
 
 
-def test_commands_of_one_tick_are_reported_apart_by_the_pid(lineage: Lineage) -> None:
-    """Start times have hundredths of a second; two commands fit into one."""
+def test_the_pid_distinguishes_commands_of_one_tick(lineage: Lineage) -> None:
+    """Start times are in hundredths of a second; two commands fit into one."""
     lineage.begin(MAIN, A, 2.001, 50)
     lineage.end(MAIN, "a", 2.003)
     lineage.begin(MAIN, B, 2.004, 51)
@@ -61,8 +61,8 @@ def test_commands_of_one_tick_are_reported_apart_by_the_pid(lineage: Lineage) ->
     assert (lineage.find(51), lineage.find(52)) == (A, B)
 
 
-def test_pids_may_begin_again(lineage: Lineage) -> None:
-    """A number below the window's first is in it if the numbers ran out meanwhile."""
+def test_pids_may_start_over(lineage: Lineage) -> None:
+    """A pid below the window's first is in it if the pids wrapped around in the meantime."""
     lineage.begin(MAIN, B, 1.999, 32000)
     lineage.end(MAIN, "b", 2.0, 32760)
     lineage.begin(MAIN, A, 2.0, 32760)
@@ -72,7 +72,9 @@ def test_pids_may_begin_again(lineage: Lineage) -> None:
 
 
 def test_origin_is_inherited(lineage: Lineage) -> None:
-    """What a background job starts hours later belongs to the job's command, not to what runs now."""
+    """A process that a background job starts hours later belongs to the job's command, not to what
+    runs now.
+    """
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.0)], nothing)
     lineage.end(MAIN, "a", 3.0, 51)
@@ -82,7 +84,7 @@ def test_origin_is_inherited(lineage: Lineage) -> None:
 
 
 def test_an_adopted_orphan_keeps_its_origin(lineage: Lineage) -> None:
-    """What was found at first sight holds, whoever the parent is later."""
+    """The origin determined at first sight holds, even if the parent changes later."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.0), child(52, 2.1, parent=51)], nothing)
     lineage.take([*BASE, child(52, 2.1, parent=SUPER)], nothing)
@@ -90,7 +92,7 @@ def test_an_adopted_orphan_keeps_its_origin(lineage: Lineage) -> None:
 
 
 def test_an_orphan_belongs_to_its_group_and_session(lineage: Lineage) -> None:
-    """A process whose parent was gone at first sight is known by those it is grouped with."""
+    """A process whose parent was gone at first sight is identified by its group and session."""
     lineage.begin(MAIN, A, 2.0, 50)
     job = child(51, 2.0)
     daemon = child(52, 2.1, parent=51, session=52)
@@ -102,7 +104,7 @@ def test_an_orphan_belongs_to_its_group_and_session(lineage: Lineage) -> None:
 
 
 def test_a_daemon_is_known_by_its_environment_and_its_time(lineage: Lineage) -> None:
-    """It left parents, group and session behind before anybody looked."""
+    """It left its parents, group and session before any scan saw it."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.end(MAIN, "a", 3.0, 60)
     daemon = child(55, 2.5, parent=SUPER, session=55)
@@ -113,15 +115,15 @@ def test_a_daemon_is_known_by_its_environment_and_its_time(lineage: Lineage) -> 
 
 
 def test_a_task_is_known_by_its_environment(lineage: Lineage) -> None:
-    """A task has no window of time: all that carries its mark is the task's."""
+    """A task has no time window: every process that carries its marker is the task's."""
     task = Origin("task", "t1", "sleep 9", "agent")
     lineage.own(80, task)
     lineage.take([*BASE, child(81, 2.0, parent=SUPER, session=81)], marked(HOLDFAST_TASK="t1"))
     assert lineage.find(81) == task
 
 
-def test_without_a_mark_the_only_command_of_that_time_is_taken(lineage: Lineage) -> None:
-    """An environment may have been cleared. If more than one thing ran, nobody knows."""
+def test_without_a_marker_the_only_command_of_that_time_owns_it(lineage: Lineage) -> None:
+    """An environment may have been cleared. If more than one command ran, the origin is unknown."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.5, parent=SUPER, session=51)], nothing)
     lineage.begin(MIND, Origin("cell", "c"), 4.0, 60)
@@ -130,8 +132,10 @@ def test_without_a_mark_the_only_command_of_that_time_is_taken(lineage: Lineage)
     assert lineage.find(61) == SUPERVISOR
 
 
-def test_what_was_put_here_from_outside_belongs_to_nothing(lineage: Lineage) -> None:
-    """The engine can start a process in the container; another supervisor's have the same marks."""
+def test_a_process_placed_from_outside_belongs_to_no_command(lineage: Lineage) -> None:
+    """The engine can start a process in the container; children of another supervisor have the same
+    markers.
+    """
     lineage.begin(MAIN, A, 2.0, 50)
     strangers = [child(51, 2.5, parent=0, session=51), child(52, 2.5, parent=5, session=5)]
     lineage.take([*BASE, *strangers], marked(HOLDFAST_SHELL="main"))
@@ -139,7 +143,7 @@ def test_what_was_put_here_from_outside_belongs_to_nothing(lineage: Lineage) -> 
 
 
 def test_a_reused_pid_is_another_process(lineage: Lineage) -> None:
-    """The start time tells them apart."""
+    """The start times differ."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.0)], nothing)
     lineage.end(MAIN, "a", 3.0, 51)
@@ -147,8 +151,8 @@ def test_a_reused_pid_is_another_process(lineage: Lineage) -> None:
     assert lineage.find(51) == MAIN
 
 
-def test_a_restore_changes_times_and_no_origin(lineage: Lineage) -> None:
-    """All processes begin anew, on another boot clock; what ran goes on to own what it starts."""
+def test_a_restore_changes_times_but_no_origin(lineage: Lineage) -> None:
+    """All processes have new start times, on another boot clock; what ran continues to own what it starts."""
     lineage.begin(MAIN, A, 2000.0, 50)
     lineage.take([*BASE, child(51, 2000.0)], nothing)
     there = [Seen(each.pid, each.parent, each.group, each.session, 7.0) for each in [*BASE, child(51, 0)]]
@@ -161,7 +165,7 @@ def test_a_restore_changes_times_and_no_origin(lineage: Lineage) -> None:
     assert lineage.find(53) == MAIN
 
 
-def test_what_is_gone_is_forgotten(lineage: Lineage) -> None:
+def test_processes_that_are_gone_are_forgotten(lineage: Lineage) -> None:
     """Memory is bounded by the processes that are there."""
     lineage.begin(MAIN, A, 2.0, 50)
     for pid in range(51, 5000):

@@ -34,22 +34,22 @@ def test_the_line_of_the_cursor_is_the_prompt(output: bytes, text: str) -> None:
     assert at_cursor(output).text == text.lstrip()
 
 
-def test_an_empty_line_has_the_one_above_it_for_a_prompt() -> None:
-    """A program may ask in one line and read in the next; that is told apart."""
+def test_the_prompt_of_an_empty_line_is_the_line_above() -> None:
+    """A program may ask on one line and read on the next; the two cases are distinguished."""
     assert at_cursor(b"What now?\r\n").above
     assert not at_cursor(b"What now?\r\n").asks
     assert not at_cursor(b"What now? ").above
     assert at_cursor(b"What now? ").asks
 
 
-def test_a_program_on_the_full_screen_is_known() -> None:
+def test_a_full_screen_program_is_recognized() -> None:
     """Programs switch to the alternate screen and back."""
     assert at_cursor(b"\x1b[?1049h\x1b[Htext").alternate
     assert not at_cursor(b"\x1b[?1049htext\x1b[?1049l$ ").alternate
 
 
 def test_a_line_without_an_end_is_bounded() -> None:
-    """Output is made by anybody."""
+    """Output can come from any program."""
     assert len(at_cursor(b"x" * 100_000).text) == LONGEST
     assert len(at_cursor(b"\x1b[99999999C" + b"x").text) <= LONGEST
 
@@ -81,7 +81,7 @@ def test_prompts_of_programs_that_read_commands(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["Continue? [y/N] ", "Name: ", "Password: ", "50 % ", "Downloading x", "a > b"]
 )
-def test_other_text_is_no_such_prompt(text: str) -> None:
+def test_other_text_is_not_such_a_prompt(text: str) -> None:
     """A question is not a program that reads commands."""
     assert not REPL.match(text)
 
@@ -89,13 +89,13 @@ def test_other_text_is_no_such_prompt(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["Name: ", "Sure? ", "[y/N] ", "(yes/no) ", "ada@far:~$ ", "far# ", "far% ", "❯ ", "db> "]
 )
-def test_questions_are_known_by_their_ends(text: str) -> None:
-    """Where nothing else tells that somebody is asked."""
+def test_questions_are_recognized_by_their_ends(text: str) -> None:
+    """They decide where nothing else shows that the user is asked."""
     assert Prompt(text).asks
 
 
 @pytest.mark.parametrize("text", ["50 %", "50% ", "[####] ", "(1/3) ", "[==> ", "#### ", "ready", ""])
-def test_progress_is_no_question(text: str) -> None:
+def test_progress_is_not_a_question(text: str) -> None:
     """Clients draw it while they are connected and read keys."""
     assert not Prompt(text).asks
 

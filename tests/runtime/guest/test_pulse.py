@@ -45,7 +45,7 @@ def sleepers(guest: Guest, command: str, count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def held(guest: Guest) -> tuple[int, dict[str, int]]:
-    """The kernel holds a lock, files and sockets: its pid, and its ports."""
+    """A kernel that holds a lock, files and sockets: its pid, and its ports."""
     frames = guest.run_cell(f"{HOLDER}\nhold({str(guest.folder)!r})")
     tcp, udp = b"".join(frame.payload for frame in frames if frame.event == "stream").split()
     return guest.ask("hello")[0].head["kernels"][0]["pid"], {"tcp": int(tcp), "udp": int(udp)}
@@ -88,7 +88,7 @@ def test_files_locks_and_sockets_are_reported_with_their_owner(
     assert (unix["state"], unix["owners"][0]["pid"]) == ("listening", pid)
 
 
-def test_who_has_a_file_open_by_any_of_its_names(guest: Guest, held: tuple[int, dict[str, int]]) -> None:
+def test_an_open_file_is_found_by_any_of_its_names(guest: Guest, held: tuple[int, dict[str, int]]) -> None:
     """A file is found by another link to it, by a relative path, and by the name it lost."""
     pid, _ = held
     guest.exec(f"cd {guest.folder}")
@@ -100,8 +100,8 @@ def test_who_has_a_file_open_by_any_of_its_names(guest: Guest, held: tuple[int, 
     assert (nothing["files"]["rows"], nothing["file"]["status"]) == ([], None)
 
 
-def test_one_process_closer(guest: Guest, held: tuple[int, dict[str, int]]) -> None:
-    """Asked about one process, memory, limits and all its descriptors are told, too."""
+def test_one_process_in_detail(guest: Guest, held: tuple[int, dict[str, int]]) -> None:
+    """The detail of one process includes its memory, its limits and all its descriptors."""
     pid, _ = held
     found = pulse(guest, pid=pid)
     assert found["detail"]["memory"]["proportional"] > 0
@@ -135,7 +135,7 @@ def test_terminal_and_kernel(guest: Guest) -> None:
 
 
 def test_hundreds_of_files_are_bounded(guest: Guest) -> None:
-    """Of many files some are told, the rest is counted; asked for files, all are told."""
+    """Of many files some are listed and the rest are counted; a request for files lists all."""
     guest.run_cell(f"many = [open({str(guest.folder / 'many')!r}, 'a') for _ in range(300)]")
     pid = guest.ask("hello")[0].head["kernels"][0]["pid"]
 
@@ -149,10 +149,10 @@ def test_hundreds_of_files_are_bounded(guest: Guest) -> None:
     assert told(files=True)[0] >= 300
 
 
-def test_many_processes_and_some_that_vanish(guest: Guest) -> None:
-    """With 200 processes and others that end all the time, each look is whole."""
+def test_many_processes_some_of_which_vanish(guest: Guest) -> None:
+    """With 200 processes and others that end all the time, each scan is complete."""
     enough = guest.folder / "enough"
-    command = f"sleep 300.{os.getpid()}"  # of this run, and over by itself should the run be killed
+    command = f"sleep 300.{os.getpid()}"  # made by this test, and ends on its own if the test is killed
     guest.exec(f"for i in $(seq 200); do {command} & done 2>/dev/null")
     try:
         sleepers(guest, command, 200)
@@ -167,16 +167,16 @@ def test_many_processes_and_some_that_vanish(guest: Guest) -> None:
         guest.exec("kill $(jobs -p)")
 
 
-def test_parts_that_are_not_there_are_refused(guest: Guest) -> None:
-    """A wrong name is an error that tells the right ones."""
+def test_unknown_parts_are_refused(guest: Guest) -> None:
+    """An unknown name is an error that lists the valid ones."""
     with pytest.raises(Refused, match="the parts are processes"):
         guest.ask("pulse", parts=["proceses"])
     with pytest.raises(Refused):
         guest.ask("probe", port=0)
 
 
-def test_a_server_is_tried_from_inside(guest: Guest) -> None:
-    """A web server answers with its status; where nobody listens the connection is refused."""
+def test_a_server_is_probed_from_inside(guest: Guest) -> None:
+    """A web server answers with its status; at a port without a listener the connection is refused."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with guest.call("probe", port=port, speak=True) as call:
@@ -189,8 +189,8 @@ def test_a_server_is_tried_from_inside(guest: Guest) -> None:
     assert json.loads(guest.ask("probe", port=port)[-1].payload) == {"answer": "refused"}
 
 
-def test_a_server_that_does_not_accept_is_given_up() -> None:
-    """A full queue of connections is a timeout, and no error."""
+def test_a_server_that_does_not_accept_times_out() -> None:
+    """A full queue of connections is a timeout, not an error."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         waiting = [socket.socket() for _ in range(4)]
         for each in waiting:
@@ -202,8 +202,8 @@ def test_a_server_that_does_not_accept_is_given_up() -> None:
     assert found == {"answer": "timeout"}
 
 
-def test_others_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While processes are looked at one after the other, the loop goes on with what else there is."""
+def test_other_tasks_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While processes are scanned one after the other, the loop runs its other tasks."""
     monkeypatch.setattr(gather, "TURN", 0.0)
     nobody = SimpleNamespace(session="", name="", generation=0)
     lineage = SimpleNamespace(look=lambda: None, origin=lambda _: None)
@@ -229,14 +229,14 @@ def test_others_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_process_that_is_gone_has_no_descriptors() -> None:
-    """A process may end between two looks at it."""
+    """A process may end between two scans."""
     (table,) = descriptors.look(1 << 22, 0, 0, Wanted(links=10, files=10))
     assert (table.count, table.files) == (None, [])
     assert access.stat(1 << 22) is None
 
 
 def test_the_tables_of_sockets_agree() -> None:
-    """What netlink tells of a socket is what /proc/net tells, which is used where there is no netlink."""
+    """Netlink reports the same about a socket as /proc/net, which is used where there is no netlink."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         by_netlink = sockets.tcp()

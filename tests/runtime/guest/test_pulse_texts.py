@@ -1,4 +1,4 @@
-"""What the pulse makes of the kernel's texts, on texts that were recorded."""
+"""The pulse's parsers, on recorded texts of the kernel."""
 
 import os
 import termios
@@ -35,7 +35,7 @@ def stat(pid: int = 7, cpu: float = 0.0, start: float = 100.0) -> Stat:
 
 
 def test_sockets() -> None:
-    """A mapped address of version 4 is told as one, and what there is not is None."""
+    """A mapped IPv4 address is reported as IPv4, and what is missing is None."""
     listener = sockets.row(Socket("tcp6", "listening", "::ffff:127.0.0.1", 80, "::", 0, 0, 2, 1000, 41))
     assert (listener["local"], listener["local_port"], listener["receive_queue"]) == ("127.0.0.1", 80, 2)
     assert (listener["remote"], listener["remote_port"], listener["uid"], listener["inode"]) == (
@@ -77,7 +77,7 @@ def test_synchronous_writing_needs_all_its_bits() -> None:
 
 
 def test_kinds_of_descriptors() -> None:
-    """A link tells what a descriptor is, except for what only stat(2) knows."""
+    """A link gives the kind of a descriptor, except where only stat(2) knows."""
     kinds = {
         "socket:[5]": "socket",
         "pipe:[5]": "pipe",
@@ -91,7 +91,7 @@ def test_kinds_of_descriptors() -> None:
 
 
 def test_a_deleted_file_is_one_without_names(tmp_path: Path) -> None:
-    """The kernel's mark alone is not believed: a name may end like that."""
+    """The kernel's mark alone is not enough: a name may end like that."""
     odd = tmp_path / "odd (deleted)"
     odd.write_bytes(b"12345")
     row = open_files.row(1, 3, str(odd), odd.stat(), NO_INFO)
@@ -102,8 +102,8 @@ def test_a_deleted_file_is_one_without_names(tmp_path: Path) -> None:
     assert (gone["deleted"], gone["path"]) == (True, str(odd))
 
 
-def test_processor_time_since_the_last_look() -> None:
-    """The share is measured since the last look, or over the whole life where there was none of late."""
+def test_processor_time_since_the_last_sample() -> None:
+    """The share is measured since the last sample, or over the whole life if there is no recent one."""
     usage = processes.Usage()
     assert usage.percent(stat(cpu=2.0), 110.0) == (20.0, 10.0)
     usage.looked([stat(cpu=2.0)], 110.0)
@@ -153,8 +153,8 @@ SECOND = {
 }
 
 
-def test_both_versions_of_control_groups_tell_the_same() -> None:
-    """The same facts come out of either; version 1 has no pressure of its own."""
+def test_both_versions_of_control_groups_report_the_same() -> None:
+    """Either gives the same facts; version 1 has no pressure of its own."""
     first, second = (cgroup_limits.look("/c", "/p", texts.get) for texts in (FIRST, SECOND))
     assert (first["version"], second["version"]) == (1, 2)
     for found in (first, second):
@@ -167,7 +167,7 @@ def test_both_versions_of_control_groups_tell_the_same() -> None:
     assert (first["pressure_of"], second["pressure_of"]) == ("machine", "session")
 
 
-def test_limits_that_nobody_tells() -> None:
+def test_limits_that_are_not_reported() -> None:
     """Without any of the files every fact is unknown, and nothing fails."""
     found = cgroup_limits.look("/c", "/p", lambda _: None)
     assert found["memory"]["used"] is None
@@ -176,7 +176,7 @@ def test_limits_that_nobody_tells() -> None:
 
 
 def test_modes_of_a_terminal() -> None:
-    """What is typed is shown, taken by lines, and may be a signal: each by its bit."""
+    """Input is echoed, read by lines, and may be a signal: each by its bit."""
     cooked = [0, termios.OPOST, 0, termios.ECHO | termios.ICANON | termios.ISIG]
     assert terminals.modes(cooked) == {"echo": True, "canonical": True, "signals": True, "raw": False}
     assert terminals.modes([0, 0, 0, 0]) == {"echo": False, "canonical": False, "signals": False, "raw": True}
@@ -199,7 +199,7 @@ def test_answers_of_servers() -> None:
 
 
 def test_details_of_a_process() -> None:
-    """Memory, bytes and limits of a process are read from what it is told as."""
+    """Memory, bytes and limits of a process are read from the kernel's text."""
     rollup = b"00400000-7fff [rollup]\nRss:  100 kB\nPss:   60 kB\nPrivate_Dirty:  8 kB\nSwap:  0 kB\n"
     assert processes.parse_rollup(rollup) == {"proportional": 60 << 10, "private_dirty": 8 << 10, "swap": 0}
     io = b"rchar: 10\nwchar: 20\nread_bytes: 4096\nsyscr: 1\n"
@@ -209,6 +209,6 @@ def test_details_of_a_process() -> None:
     assert detail.parse_limits(b"Max processes  unlimited unlimited processes\n") == {"processes": None}
 
 
-def test_a_file_that_is_not_there() -> None:
-    """There is nothing to tell of it."""
+def test_a_missing_file() -> None:
+    """There is nothing to report about it."""
     assert gather.file_status("/no/such/file") is None

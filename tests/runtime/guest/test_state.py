@@ -1,4 +1,4 @@
-"""The one word for what goes on."""
+"""The state of a shell or kernel as one value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.runtime.guest.pulse.state import State
 
 
 def test_a_state_goes_over_the_wire() -> None:
-    """What is sent is JSON, and makes the same state again."""
+    """It is sent as JSON, which gives the same state again."""
     state = State("waiting", "password", 42, "su", 1000.5, "Password: ")
 
     assert State(**json.loads(json.dumps(state.as_dict()))) == state
@@ -21,9 +21,9 @@ def test_a_state_goes_over_the_wire() -> None:
     [
         (
             State("waiting", "password", 42, "su", 1000.0, "Password: "),
-            "su (pid 42) waits for a password ('Password: ') since 3 s",
+            "su (pid 42) waits for a password ('Password: '), 3 s so far",
         ),
-        (State("running", "sleep", 7, "sleep 30", 1001.0), "sleep 30 (pid 7) sleeps since 2 s"),
+        (State("running", "sleep", 7, "sleep 30", 1001.0), "sleep 30 (pid 7) sleeps, 2 s so far"),
         (State("exited", exit_code=3), "it ended with 3"),
         (State("exited", command="python3", signal=9), "python3 was ended by signal 9"),
         (State("idle"), "it is ready"),
@@ -32,5 +32,5 @@ def test_a_state_goes_over_the_wire() -> None:
     ],
 )
 def test_a_state_is_reported_as_part_of_a_sentence(state: State, told: str) -> None:
-    """Messages name who holds the shell, what for, and since when."""
+    """Messages name the program that holds the shell, what it waits for, and for how long."""
     assert state.told(1003.0) == told

@@ -1,4 +1,4 @@
-"""What threads do in the kernel, as the kernel tells it."""
+"""The activity of threads, from the kernel's text."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _line(number: int, *args: int) -> bytes:
         (AARCH64, 260, Doing.WAITS_FOR_CHILD),
     ],
 )
-def test_a_call_is_known_by_its_number(numbers: dict[int, Doing], number: int, doing: Doing) -> None:
+def test_a_call_is_recognized_by_its_number(numbers: dict[int, Doing], number: int, doing: Doing) -> None:
     """The numbers differ between machines."""
     assert system_calls.parse(_line(number, 3, 5), numbers) == Call(doing, (3, 5, 0, 0, 0, 0))
 
 
 @pytest.mark.parametrize("line", [b"running\n", b"-1 0x7ffd 0x7f00\n", b"", b"x y z 1 2 3 4 5 6\n"])
-def test_what_is_in_no_call_runs(line: bytes) -> None:
+def test_a_thread_in_no_call_runs(line: bytes) -> None:
     """A thread that computes, or was caught between two calls."""
     assert system_calls.parse(line).doing is Doing.RUNS
 

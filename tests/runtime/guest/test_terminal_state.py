@@ -1,4 +1,4 @@
-"""What is made of one look at the foreground of a terminal."""
+"""The verdict on one sample of the foreground of a terminal."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_thread_that_reads_the_terminal_waits() -> None:
 
 
 @pytest.mark.parametrize("doing", [Doing.POLLS, Doing.SELECTS, Doing.EPOLLS])
-def test_own_plumbing_is_no_reason_not_to_wait(doing: Doing) -> None:
-    """Event loops wait for their timers and signals, too."""
+def test_a_program_with_internal_plumbing_still_waits(doing: Doing) -> None:
+    """Event loops also wait for their timers and signals."""
     thread = _thread(doing, Thing.TERMINAL, Thing.PLUMBING, Thing.PIPE)
 
     assert decide(_view(thread, modes=RAW)).state == "waiting"
@@ -65,7 +65,7 @@ def test_a_reader_thread_of_a_server_does_not_wait() -> None:
     [(RAW, "ada@far:~$ ", "repl"), (RAW, "ada@far's password: ", "password"), (HIDDEN, "", "password")],
 )
 def test_a_client_with_a_prompt_waits(modes: Modes, prompt: str, detail: str) -> None:
-    """A remote shell is behind a socket; what it shows tells whether it waits."""
+    """A remote shell is behind a socket; its output shows whether it waits."""
     thread = _thread(Doing.POLLS, Thing.TERMINAL, Thing.SOCKET)
 
     found = decide(_view(thread, modes=modes, prompt=prompt))
@@ -84,8 +84,8 @@ def test_a_watcher_that_computes_does_not_wait() -> None:
     assert (found.state, found.detail, found.pid) == ("running", "cpu", 11)
 
 
-def test_who_computes_elsewhere_in_the_pipeline_does_not_matter() -> None:
-    """A pager waits for a key while what it shows is still being made."""
+def test_computing_elsewhere_in_the_pipeline_does_not_matter() -> None:
+    """A pager waits for a key while its input is still being produced."""
     pager, maker = _thread(Doing.READS, Thing.TERMINAL), _thread(Doing.RUNS, pid=9)
     busy = frozenset({9})
     view = _view(pager, maker, names={10: "less"}, parents={9: 1, 10: 1}, busy=busy, hot=busy)
@@ -94,7 +94,7 @@ def test_who_computes_elsewhere_in_the_pipeline_does_not_matter() -> None:
 
 
 def test_a_closed_program_with_a_hidden_line_waits_for_a_password() -> None:
-    """What a setuid program is blocked on cannot be seen; the terminal's modes can."""
+    """The call that a setuid program is blocked in cannot be seen; the terminal's modes can."""
     closed, above = _thread(Doing.CLOSED), _thread(Doing.WAITS_FOR_CHILD, pid=9)
 
     assert decide(_view(closed, above, modes=HIDDEN)).detail == "password"
@@ -102,7 +102,7 @@ def test_a_closed_program_with_a_hidden_line_waits_for_a_password() -> None:
     assert decide(_view(closed, _thread(Doing.RUNS, pid=11), modes=HIDDEN)).state == "running"
 
 
-def test_a_hidden_echo_alone_is_no_password() -> None:
+def test_a_hidden_echo_alone_is_not_a_password_prompt() -> None:
     """A program may switch it off and sleep."""
     found = decide(_view(_thread(Doing.SLEEPS), modes=HIDDEN, prompt="Password: "))
 
@@ -123,22 +123,22 @@ def test_a_hidden_echo_alone_is_no_password() -> None:
         ([_thread(Doing.WAITS_FOR_CHILD)], "io", 10),
     ],
 )
-def test_what_continues_is_explained_by_one_process(threads: list[Thread], detail: str, pid: int) -> None:
-    """Not by the one that only waits for another one."""
+def test_one_process_explains_what_is_running(threads: list[Thread], detail: str, pid: int) -> None:
+    """A process that only waits for another does not explain it."""
     found = decide(_view(*threads))
 
     assert (found.state, found.detail, found.pid) == ("running", detail, pid)
 
 
-def test_what_is_stopped_is_stopped() -> None:
-    """A parent that waits for a stopped child does nothing, either."""
+def test_a_stopped_pipeline_is_stopped() -> None:
+    """A parent that waits for a stopped child does nothing either."""
     stopped, above = _thread(Doing.STOPPED, pid=11), _thread(Doing.WAITS_FOR_CHILD)
 
     assert decide(_view(stopped, above)).state == "stopped"
 
 
-def test_nothing_at_all_runs() -> None:
-    """Between two programs there may be nobody."""
+def test_an_empty_foreground_runs() -> None:
+    """Between two programs there may be none at all."""
     assert decide(_view()).state == "running"
 
 
@@ -193,6 +193,6 @@ def test_on_a_full_screen_a_key_is_wanted(prompt: str, name: str, detail: str) -
         ("/etc/passwd", Thing.OTHER),
     ],
 )
-def test_descriptors_are_known_by_what_they_link_to(target: str, found: Thing) -> None:
+def test_descriptors_are_classified_by_their_links(target: str, found: Thing) -> None:
     """See proc_pid_fd(5)."""
     assert thing(target, ("/dev/pts/3", "/dev/tty")) is found

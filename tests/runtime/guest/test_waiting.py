@@ -1,4 +1,4 @@
-"""Real programs on a real terminal: which of them wait for somebody, and what for."""
+"""Real programs on a real terminal: which of them wait for their user, and what for."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def guest(marks_library: Path) -> Iterator[Guest]:
 
 
 def _until(guest: Guest, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """Ask what the shell does until it is what is wanted."""
+    """Query the shell's state until it is the expected one."""
     deadline = time.monotonic() + PATIENCE
     while True:
         state: dict[str, Any] = guest.shell()["observed"]
@@ -109,7 +109,7 @@ def _end(guest: Guest, connection: Connection) -> None:
 def test_a_program_that_waits_is_reported_with_its_prompt(
     guest: Guest, command: str, detail: str, prompt: str | None
 ) -> None:
-    """What it wrote arrives before the news that it waits."""
+    """Its output arrives before the report that it waits."""
     with guest.begin(command) as connection:
         output = b""
         for frame in connection.frames():
@@ -144,7 +144,7 @@ def test_a_program_that_waits_is_reported_with_its_prompt(
         _relayed("sleep", "0.4"),
     ],
 )
-def test_a_program_that_does_not_wait_is_not_said_to(guest: Guest, command: str) -> None:
+def test_a_program_that_does_not_wait_is_not_reported(guest: Guest, command: str) -> None:
     """Neither silence nor a text that looks like a question is taken for one."""
     done = guest.exec(command)
 
@@ -156,7 +156,7 @@ def test_a_program_that_does_not_wait_is_not_said_to(guest: Guest, command: str)
     ("command", "detail"),
     [("sleep 600", "sleep"), ("while :; do :; done", "cpu"), ("sleep 600 | cat", "sleep")],
 )
-def test_what_runs_is_reported_with_how_it_runs(guest: Guest, command: str, detail: str) -> None:
+def test_a_running_program_is_reported_with_how_it_runs(guest: Guest, command: str, detail: str) -> None:
     """Also which process it is."""
     with guest.begin(command) as connection:
         state = _until(guest, lambda found: (found["state"], found["detail"]) == ("running", detail))
@@ -166,14 +166,14 @@ def test_what_runs_is_reported_with_how_it_runs(guest: Guest, command: str, deta
 
 
 def test_a_stopped_program_is_stopped(guest: Guest) -> None:
-    """Its parent waits for it, and nobody else does anything."""
+    """Its parent waits for it, and no other process does anything."""
     with guest.begin("bash -c 'sleep 600 & kill -STOP $!; wait'") as connection:
         _until(guest, lambda found: found["state"] == "stopped")
         _end(guest, connection)
 
 
-def test_a_program_held_by_a_tracer_does_what_it_did(guest: Guest) -> None:
-    """A capture and a debugger hold a program for a moment: that is not the stop of a job."""
+def test_a_program_held_by_a_tracer_keeps_its_state(guest: Guest) -> None:
+    """A capture or a debugger holds a program briefly: that is not the stop of a job."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     with guest.begin("cat") as connection:
@@ -183,7 +183,7 @@ def test_a_program_held_by_a_tracer_does_what_it_did(guest: Guest) -> None:
             assert libc.ptrace(_INTERRUPT, pid, None, None) == 0
             os.waitpid(pid, _WALL)
             assert "State:\tt" in Path(f"/proc/{pid}/status").read_text()
-            held = {guest.shell()["observed"]["state"] for _ in range(500)}  # the members are looked for anew
+            held = {guest.shell()["observed"]["state"] for _ in range(500)}  # scan for the members again
         finally:
             libc.ptrace(_DETACH, pid, None, None)
         assert held == {"waiting"}
@@ -191,7 +191,7 @@ def test_a_program_held_by_a_tracer_does_what_it_did(guest: Guest) -> None:
 
 
 def test_an_idle_shell_is_idle(guest: Guest) -> None:
-    """At its prompt the shell waits for commands; that is no question."""
+    """At its prompt the shell waits for commands; that is not a question."""
     guest.exec("true")
 
     assert _until(guest, lambda found: found["state"] == "idle")["command"] == "bash"
@@ -211,7 +211,7 @@ def test_each_question_is_reported_once(guest: Guest) -> None:
 
 
 def test_half_an_answer_leaves_it_waiting(guest: Guest) -> None:
-    """A line without its end is not taken; the program waits on, and that is told again."""
+    """A line without its end is not read; the program waits on, and that is reported again."""
     with guest.begin("read -p 'Name: ' x; echo $x") as connection:
         connection.until("waiting")
         guest.ask("send", b"Ada")
@@ -220,7 +220,7 @@ def test_half_an_answer_leaves_it_waiting(guest: Guest) -> None:
         assert connection.until("finished").head["exit_code"] == 0
 
 
-def test_who_joins_later_is_reported_too(guest: Guest) -> None:
+def test_a_later_connection_receives_the_state(guest: Guest) -> None:
     """The state is the session's, not that of a connection."""
     with guest.begin("read -p 'Name: ' x", id="asks") as first:
         first.until("waiting")
@@ -235,12 +235,12 @@ def test_who_joins_later_is_reported_too(guest: Guest) -> None:
     assert sent["offset"] > 0
 
 
-def test_a_refusal_names_who_waits(guest: Guest) -> None:
-    """Who is refused is told what has to be done first."""
+def test_a_refusal_names_the_waiting_program(guest: Guest) -> None:
+    """The error says what has to be done first."""
     with guest.begin("read -s -p 'Secret: ' x") as connection:
         connection.until("waiting")
         with pytest.raises(
-            Refused, match=r"bash \(pid \d+\) waits for a password \('Secret: '\) since \d+ s"
+            Refused, match=r"bash \(pid \d+\) waits for a password \('Secret: '\), \d+ s so far"
         ):
             guest.exec("true")
         _end(guest, connection)
@@ -257,8 +257,8 @@ def test_waiting_is_in_the_journal(guest: Guest) -> None:
     assert b'"prompt":"Journal? "' in entries[-1].payload
 
 
-def test_what_waits_is_known_after_a_capture(guest: Guest) -> None:
-    """The pause around a capture closes all connections; who joins again is told."""
+def test_a_waiting_program_is_known_after_a_capture(guest: Guest) -> None:
+    """The pause around a capture closes all connections; a client that rejoins receives the state."""
     with guest.begin("read -p 'Name: ' x", id="captured") as connection:
         connection.until("waiting")
     guest.pause_and_wake()
@@ -268,7 +268,7 @@ def test_what_waits_is_known_after_a_capture(guest: Guest) -> None:
         connection.until("finished")
 
 
-def test_nothing_stays_open_between_two_looks(guest: Guest) -> None:
+def test_nothing_stays_open_between_two_samples(guest: Guest) -> None:
     """A capture finds no file of /proc: it could not be restored."""
     with guest.begin("sleep 600") as connection:
         _until(guest, lambda found: found["detail"] == "sleep")

@@ -1,4 +1,4 @@
-"""What was left running is watched by a real supervisor, and its end is written down."""
+"""A real supervisor watches the processes that were left running, and records their ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def first(guest: Guest, kind: str, after: int = 0) -> dict[str, Any]:
 
 
 def look(guest: Guest) -> None:
-    """Have the supervisor look at all processes now, as it does before a capture."""
+    """Have the supervisor scan all processes now, as it does before a capture."""
     guest.pause_and_wake()
 
 
@@ -46,7 +46,7 @@ def pid_of(guest: Guest, command: str, **args: Any) -> int:
     ],
 )
 def test_the_end_of_a_background_job(guest: Guest, ending: str, told: dict[str, Any]) -> None:
-    """It is told with its signal and the command that had started it."""
+    """It is reported with its signal and the command that had started it."""
     pid = pid_of(guest, "exec sleep 1000", id="starter")
     while b"sleep" not in Path(f"/proc/{pid}/cmdline").read_bytes():
         os.sched_yield()
@@ -61,8 +61,8 @@ def test_the_end_of_a_background_job(guest: Guest, ending: str, told: dict[str, 
     assert "killer" in [each["id"] for each in entry["during"]]
 
 
-def test_an_exit_code_is_known(guest: Guest) -> None:
-    """Of a child of the shell, which collects it before anybody else could ask; Linux 6.15 tells."""
+def test_an_exit_code_is_reported(guest: Guest) -> None:
+    """A child of the shell, which reaps it before any other process could query it; Linux 6.15 reports it."""
     pid = pid_of(guest, "until [ -e go ]; do sleep 0.01; done; exit 7")
     guest.exec("touch go")
     entry = first(guest, "process_exited")
@@ -93,8 +93,8 @@ os._exit(3)
     assert (entry["origin"]["kind"], entry["origin"]["id"]) == ("command", "d")
 
 
-def test_what_a_cell_left_running(guest: Guest) -> None:
-    """Also if nobody collects it."""
+def test_a_process_that_a_cell_left_running(guest: Guest) -> None:
+    """It is reported even if no process reaps it."""
     frames = guest.run_cell(
         "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)", id="c"
     )
@@ -105,7 +105,7 @@ def test_what_a_cell_left_running(guest: Guest) -> None:
     assert (entry["pid"], entry["signal"], entry["origin"]["id"]) == (pid, signal.SIGTERM, "c")
 
 
-def test_who_dies_during_a_pause_is_missed(guest: Guest) -> None:
+def test_a_process_that_dies_during_a_pause_is_found_missing(guest: Guest) -> None:
     """No descriptor of a process is open while the supervisor may be captured."""
     pid = pid_of(guest, "until [ -e go ]; do sleep 0.01; done; exit 4")
     head = guest.prepare()
@@ -120,7 +120,7 @@ def test_who_dies_during_a_pause_is_missed(guest: Guest) -> None:
 
 
 def test_the_end_of_a_shell_and_of_a_kernel(guest: Guest) -> None:
-    """They are told with signal and cause; a kernel that was to be started anew was not killed."""
+    """They are reported with signal and cause; a kernel that was to be restarted was not killed."""
     shell = guest.shell()["pid"]
     guest.exec("exec bash -c 'kill -9 $$'")
     ended = first(guest, "shell_ended")
@@ -134,15 +134,15 @@ def test_the_end_of_a_shell_and_of_a_kernel(guest: Guest) -> None:
     assert (died["kernel"], died["pid"], died["signal"], died["cause"]) == ("main", kernel, 9, "signal")
 
 
-def test_what_ends_with_its_command_is_no_news(guest: Guest) -> None:
-    """A command's own processes are told of by its result."""
+def test_a_process_that_ends_with_its_command_is_not_reported(guest: Guest) -> None:
+    """A command's result covers its own processes."""
     guest.exec("for i in 1 2 3; do sleep 0.01; done; (exit 3); ls | cat")
     look(guest)
     assert entries(guest, "process_exited") == []
 
 
-def test_the_next_result_tells_what_died(guest: Guest) -> None:
-    """Once, so that it is no surprise three commands later."""
+def test_the_next_result_reports_what_died(guest: Guest) -> None:
+    """It does so once, so that the death is not a surprise three commands later."""
     pid = pid_of(guest, "exec sleep 1000")
     told = guest.exec(f"kill -9 {pid}", actor="agent:a").finished.get("news", [])
     first(guest, "process_exited")
