@@ -161,7 +161,7 @@ HOSTILE: dict[str, tuple[Callable[[Forgery], None], str]] = {
     "truncated": (_truncated, "not those of its manifest"),
     "swapped": (_swapped, "does not match"),
     "beyond a segment": (_beyond, "not those of its manifest|beyond its segment"),
-    "no such segment": (_no_segment, "segment there is not"),
+    "no such segment": (_no_segment, "segment that does not exist"),
     "a bomb": (_bomb, "its declared size"),
     "a petabyte": (_petabyte, "MiB are free"),
     "another image": (_another_image, "another image"),

@@ -38,6 +38,10 @@ class Keyboard:
             return self._limit.later_excess(data)
         return self._limit.excess(data, terminal.line_ends(), begun=self._prompts == self._shell.prompts)
 
+    def excess_at_prompt(self, data: bytes) -> int:
+        """Return the same as if a prompt were there."""
+        return self._limit.later_excess(data)
+
     async def type(self, actor: str, data: bytes) -> None:
         """Type data for an actor; returns when the terminal has taken all of it."""
         shell = self._shell

@@ -73,8 +73,8 @@ async def send(guest: Guest, call: Call) -> None:
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
     await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
     keyboard = guest.keyboards[shell.name]
-    if keyboard.excess(call.frame.payload):
-        # Between a command and the prompt the terminal briefly reads lines.
+    if keyboard.excess(call.frame.payload) or keyboard.excess_at_prompt(call.frame.payload):
+        # Between a command and the prompt the terminal briefly reads lines, or keys already.
         await turn.prompted(shell)
     if excess := keyboard.excess(call.frame.payload):
         raise Refusal("line_too_long", refusal(excess))

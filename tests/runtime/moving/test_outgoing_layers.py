@@ -117,5 +117,5 @@ def test_encrypted_layers_are_not_shared(tmp_path: Path, read: list[str]) -> Non
 
 def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:
     """Before anything is read."""
-    with pytest.raises(InvalidArgument, match="not known"):
+    with pytest.raises(InvalidArgument, match="not a known"):
         _layers(tmp_path, compression="lz4")

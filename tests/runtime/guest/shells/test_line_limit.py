@@ -62,7 +62,10 @@ def test_a_line_that_would_be_cut_is_not_typed(guest: Guest) -> None:
     assert (guest.folder / "work" / "f").stat().st_size == 10_001
 
     _refused(guest, "send", b"cat > g\n" + b"y" * 5000 + b"\n\x04")
-    # Also right after a command, before the prompt appears.
+    # Also right after a command, before the prompt appears: the terminal reads keys or lines there.
+    guest.exec("PROMPT_COMMAND='sleep 0.2'; stty raw")
+    _refused(guest, "send", b"cat > g\n" + b"y" * 5000 + b"\n\x04")
+    guest.exec("stty cooked")
     guest.exec("PROMPT_COMMAND='sleep 0.2'")
     guest.ask("send", b": " + b"y" * 5000 + b"\n")
     assert guest.exec("echo typed; ls g").output.startswith(b"typed\r\nls: ")
