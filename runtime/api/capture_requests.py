@@ -148,7 +148,7 @@ class Serving:
                 for frame in connection.events():
                     self._heard(connection, frame)
             finally:
-                persistence.heard()  # # however long there were no requests
+                persistence.heard()  # however long there were no requests
                 with self._lock:
                     self._connection = self._opened = None
 

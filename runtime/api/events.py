@@ -42,7 +42,7 @@ NOTABLE = (
     attempt_log.KIND,
 )
 """Kinds that are reported unless others are requested."""
-# # Before reconnecting: a session that only hangs up must not keep us busy.
+# Before reconnecting: a session that only hangs up must not keep us busy.
 PAUSE = 0.005
 REFUSALS_SECONDS = 2.0
 """Seconds between two checks for refusals, while events are followed."""
@@ -76,7 +76,7 @@ def read(
         try:
             row = line.row
             refusals.look(row)
-            if past_lives.rewound_at(row) > began:  # # it went back: numbers start again there
+            if past_lives.rewound_at(row) > began:  # it went back: numbers start again there
                 began, after = time.time(), min(after, past_lives.resumes_after(row))
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.persistence().run(partial(_open, line, args))
@@ -89,7 +89,7 @@ def read(
             yield from refusals.new()
             return
         except GuestDisconnected:
-            # # A capture closes connections; the next request finds out whether the session still exists.
+            # A capture closes connections; the next request finds out whether the session still exists.
             now = time.monotonic()
             if follow and now - opened > LASTING:
                 heard = now
@@ -154,7 +154,7 @@ def _told(connection: Connection, line: Line, refusals: _Refusals, *, follow: bo
             yield None
             continue
         event = parse(wire_fields.body(frame))
-        if event.kind != attempt_log.KIND:  # # the session's own claim counts for nothing
+        if event.kind != attempt_log.KIND:  # the session's own claim counts for nothing
             yield from refusals.new(event.seq)
             yield event
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
-# # The most paths whose sizes the session returns in one reply.
+# The most paths whose sizes the session returns in one reply.
 MOST_PATHS = 20_000
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.fitness import Ladder, Name
 
-# # A larger number is likely a mistake; each fork takes the memory of a session.
+# A larger number is likely a mistake; each fork takes the memory of a session.
 FORKS = 256
 
 

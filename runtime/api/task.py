@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import Line
 
 MOST_SHOWN = 1000
-_LATEST = 4e9  # # in the year 2096; a later time is not plausible
+_LATEST = 4e9  # in the year 2096; a later time is not plausible
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ METADATA = ("169.254.169.254", 80)
 SECONDS = 3.0
 """Seconds after which an address counts as unreachable. A refusal comes at once."""
 _STEP = 60.0
-# # `connected`, or the error; by destination.
+# `connected`, or the error; by destination.
 _CONNECT = """
 import json, socket
 def tried(place):

@@ -36,17 +36,17 @@ from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 
-# # The supervisor answers in milliseconds; only a snapshot delays it.
+# The supervisor answers in milliseconds; only a snapshot delays it.
 ANSWER_SECONDS = 30.0
-# # Seconds to wait for the rest of a frame. Frames are sent at once, and a capture hangs up.
+# Seconds to wait for the rest of a frame. Frames are sent at once, and a capture hangs up.
 FRAME_SECONDS = 30.0
-# # Limits of a reply that ends: a supervisor keeps 64 MiB of journal, and as much of what a
-# # task wrote; frames add to it. Seconds are the time waited for it.
+# Limits of a reply that ends: a supervisor keeps 64 MiB of journal, and as much of what a
+# task wrote; frames add to it. Seconds are the time waited for it.
 MAX_ANSWER_FRAMES = 200_000
 MAX_ANSWER_BYTES = 80 << 20
 WHOLE_SECONDS = 120.0
 ENDLESS = "cannot understand the session: its answer does not end"
-# # Errors the guest may name. Any other code is a GuestError with its text.
+# Errors the guest may name. Any other code is a GuestError with its text.
 ERRORS: dict[str, type[HoldfastError]] = {
     "busy": SessionBusy,
     "held": SessionBusy,
@@ -132,7 +132,7 @@ class Connection:
         try:
             return self._bytes()
         except GuestDisconnected as error:
-            # # A caller with less patience than that sees silence, as if no frame had begun.
+            # A caller with less patience than that sees silence, as if no frame had begun.
             if isinstance(error.__cause__, TimeoutError) and (patience is None or left < patience):
                 self._waited = FRAME_SECONDS
                 return self._rest()
@@ -155,7 +155,7 @@ class Connection:
             try:
                 found = self.receive()
             except GuestDisconnected as error:
-                # # A frame that began and then stopped is more than silence.
+                # A frame that began and then stopped is more than silence.
                 if bounded and self._received > before and isinstance(error.__cause__, TimeoutError):
                     raise ProtocolError(ENDLESS) from error
                 raise

@@ -78,7 +78,7 @@ class Intents:
 
     def add(self, order: Order, state: str) -> None:
         """Record that a call is about to run (`intent`), was refused, or is done. Durable on return."""
-        # # It starts a new line even after one that was cut off.
+        # It starts a new line even after one that was cut off.
         line = "\n" + json.dumps({"key": order.key, "what": order.digest, "state": state}) + "\n"
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC

@@ -23,8 +23,8 @@ from holdfast.runtime.terminal.uncook import Tail
 OnEvent = Callable[[CellEvent], None]
 OnInput = Callable[[str, bool], str]
 
-# # Bytes that a result keeps of a cell, from its end: of each stream, and of all displays together.
-# # Callers that need more receive it as it comes (`on_event`), or have it written to a file.
+# Bytes that a result keeps of a cell, from its end: of each stream, and of all displays together.
+# Callers that need more receive it as it comes (`on_event`), or have it written to a file.
 KEEP_TEXT = 16 << 20
 KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
@@ -131,7 +131,7 @@ class KernelCall:
             raise
 
     def _take(self, event: CellEvent | None, size: int) -> None:
-        if event is None:  # # an event kind of a newer guest
+        if event is None:  # an event kind of a newer guest
             return
         if event.kind == "stream":
             self._text["stderr" if event.name == "stderr" else "stdout"].feed(

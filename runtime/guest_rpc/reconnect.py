@@ -14,9 +14,9 @@ from holdfast.errors import GuestDisconnected, SessionRewound
 
 T = TypeVar("T")
 
-# # Silence for this long while the container runs: the supervisor hangs. A capture ends within 10 s.
+# Silence for this long while the container runs: the supervisor hangs. A capture ends within 10 s.
 SILENCE_SECONDS = 30.0
-# # A capture is the usual cause and takes about this long; the engine is asked only afterwards.
+# A capture is the usual cause and takes about this long; the engine is asked only afterwards.
 ASK_SECONDS = 0.1
 
 
@@ -53,7 +53,7 @@ class Persistence:
             return attempt()
         except GuestDisconnected:
             self._check()
-        import tenacity  # # 70 ms that a call which no snapshot interrupts need not spend
+        import tenacity  # 70 ms that a call which no snapshot interrupts need not spend
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(GuestDisconnected),

@@ -29,14 +29,14 @@ OnBytes = Callable[[bytes], object]
 OnWaiting = Callable[[State], None]
 _Decoder = codecs.getincrementaldecoder("utf-8")
 
-# # Output that a result keeps, from its end: as much as a program will read if its caller asked for
-# # nothing else; a little if it was passed on as it came. `dropped` counts the rest.
+# Output that a result keeps, from its end: as much as a program will read if its caller asked for
+# nothing else; a little if it was passed on as it came. `dropped` counts the rest.
 KEEP = 16 << 20
 KEEP_STREAMED = 1 << 20
-# # How long a command may take to obey an interrupt before its caller stops waiting.
+# How long a command may take to obey an interrupt before its caller stops waiting.
 INTERRUPT_SECONDS = 3.0
 MAX_PATH = 4096
-# # The largest terminal that is drawn, in rows or columns.
+# The largest terminal that is drawn, in rows or columns.
 MAX_SIDE = 1000
 
 
@@ -149,7 +149,7 @@ class Following:
         call_deadline.check(self._overdue, "command")
 
     def _take(self, frame: Frame) -> None:
-        # # After a reconnection the guest may start a little earlier than requested.
+        # After a reconnection the guest may start a little earlier than requested.
         start, end = wire_fields.integer(frame, "offset"), wire_fields.integer(frame, "next")
         if self._next is not None and end <= self._next:
             return
@@ -276,7 +276,7 @@ class ShellCall(Following):
 
     def _hear(self, frame: Frame) -> ExecResult | None:
         if self._patience is not None and self._until is None and wire_fields.event(frame) == "started":
-            self._until = time.monotonic() + self._patience  # # by other rules than it waited for the shell
+            self._until = time.monotonic() + self._patience  # by other rules than it waited for the shell
         return super()._hear(frame)
 
     def interrupt(self) -> None:

@@ -63,6 +63,6 @@ def advice(name: str, found: State, task: str = "") -> str:
 
 
 def _prompt(text: str) -> str:
-    # # The space after a prompt belongs to it: "Password: " is not "Password:".
+    # The space after a prompt belongs to it: "Password: " is not "Password:".
     shown = plain(text, 300)
     return shown + " " * (len(text) > len(text.rstrip(" ")) and not shown.endswith(" "))

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from holdfast.errors import StoreError
 from holdfast.runtime.store import faults, schema
 
-# # A writer holds the lock for one small transaction and an fsync; a minute means trouble.
+# A writer holds the lock for one small transaction and an fsync; a minute means trouble.
 BUSY_SECONDS = 60
 
 
@@ -73,7 +73,7 @@ def _prepare(engine: Engine, path: Path) -> None:
             hint="upgrade holdfast, or set HOLDFAST_HOME to another folder",
         )
     with engine.connect() as db, db.execution_options(immediate=True).begin():
-        # # Another process may have been faster.
+        # Another process may have been faster.
         version = db.exec_driver_sql("PRAGMA user_version").scalar_one()
         if version == 0:
             schema.metadata.create_all(db, checkfirst=True)

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from holdfast.errors import HoldfastError, StoreError
 
-# # SQLite's messages, and what to do; the first match counts.
+# SQLite's messages, and what to do; the first match counts.
 ADVICE = (
     ("disk is full", "free some disk space; `holdfast rm`, `rmi` and `gc` work on a full disk"),
     ("disk i/o error", "check the disk: free space, quota, health"),

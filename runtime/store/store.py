@@ -198,7 +198,7 @@ class Store:
             SnapshotNotFound, InvalidArgument: none or several match.
         """
         exact = self.find_snapshot(ref)
-        if exact is not None:  # # an exact id wins (`resolve`), and is what the library uses
+        if exact is not None:  # an exact id wins (`resolve`), and is what the library uses
             return exact
         rows = {row.id: row for row in self.snapshots()}
         return rows[resolve(ref, ((row.id, row.name) for row in rows.values()), "snapshot")]

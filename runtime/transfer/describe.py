@@ -40,7 +40,7 @@ def config(
         "options": options,
         "files": list(stored),
         "failure": scrubber.failure(kept.failure) if kept.failure is not None else None,
-        # # Names have a form of their own, which replacements of secrets do not have.
+        # Names have a form of their own, which replacements of secrets do not have.
         "label": kept.label if kept.label is None or scrubber.text(kept.label) == kept.label else None,
         "session_name": kept.session_name
         if scrubber.text(kept.session_name) == kept.session_name

@@ -194,7 +194,7 @@ class _Receiving:
         self._all = max(1, state + grown)
         self._staging.mkdir(mode=0o700)
         whole = sum(entry.bytes for entry in wanted.foreign.files) if wanted.live else 0
-        # # Layers exist twice for a while: as archives, and as the engine unpacks them.
+        # Layers exist twice for a while: as archives, and as the engine unpacks them.
         unpack_parts.check_room(self._staging, whole + 2 * grown)
 
         if isinstance(wanted.opened.origin, Resuming):

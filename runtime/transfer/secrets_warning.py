@@ -17,7 +17,7 @@ from holdfast.runtime.guest.records import masking
 from holdfast.snapshots.manifest import Manifest
 from holdfast.snapshots.record import Process, Record
 
-# # Programs whose memory consists of keys and passwords.
+# Programs whose memory consists of keys and passwords.
 _KEEPERS = frozenset(
     {
         *("ssh-agent", "gpg-agent", "ssh", "sshd", "gpg", "gnome-keyring-d", "keyboxd", "scdaemon", "pass"),
@@ -36,7 +36,7 @@ _KEEPERS = frozenset(
         ),
     }
 )
-# # Below the folders of users, and of the work.
+# Below the folders of users, and of the work.
 _FILES = (
     *(
         ".ssh/id_rsa",

@@ -55,7 +55,7 @@ def plan(tasks: Iterable[Task]) -> Plan:
         return Plan(every, [], astray)
     told = {one.pid: one for one in every}
     births: list[Birth] = []
-    # # Ancestors first: an adopter may be within a session that is changed for CRIU.
+    # Ancestors first: an adopter may be within a session that is changed for CRIU.
     for session in dict.fromkeys(one.session for one in every if one.pid in astray):
         orphans = [one for one in every if one.pid in astray and one.session == session]
         if session in told:

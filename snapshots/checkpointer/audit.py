@@ -98,7 +98,7 @@ class Audit:
         """
         try:
             root = self._root(criu)
-            # # This process is also in the container's cgroups, and CRIU and the tree below it.
+            # This process is also in the container's cgroups, and CRIU and the tree below it.
             self._check_alone(root, os.getpid())
             restored = walk.tree(root)
             if not restored.whole:

@@ -29,7 +29,7 @@ class Channel:
 
     def send(self, event: str, **fields: object) -> None:
         """Tell the host; a host that is gone is not an error here."""
-        # # File names may not be UTF-8; JSON readers need not accept lone surrogates.
+        # File names may not be UTF-8; JSON readers need not accept lone surrogates.
         line = json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n"
         try:
             self._connection.sendall(line.encode("utf-8", "replace"))

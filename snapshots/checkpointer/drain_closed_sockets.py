@@ -84,5 +84,5 @@ def _make_room(pid: int, fd: int, size: int) -> None:
         before = reader.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         if before < 2 * size:
             reader.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
-        # # A read, even a peek, makes the kernel announce the free space to the other end.
+        # A read, even a peek, makes the kernel announce the free space to the other end.
         reader.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)

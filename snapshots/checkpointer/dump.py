@@ -185,7 +185,7 @@ def run(request: Dump, channel: Channel) -> None:
         if request.leave_running:
             capture.let_go()
         ended = time.monotonic()
-        # # Ending the tree ends the container's first process, and with it its PID namespace, including CRIU.
+        # Ending the tree ends the container's first process, and with it its PID namespace, including CRIU.
         # One that was killed otherwise has let all of them go.
         ended_with_tree = capture.agreed and not request.leave_running and _is_over(root)
         if status < 0 and not ended_with_tree:
@@ -228,7 +228,7 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
             if not capture.stopped:
                 process.kill()
                 raise NotFrozen("a process does not stop")
-            # # Not killed, which could leave its code in tasks: when it fails, it releases all of them.
+            # Not killed, which could leave its code in tasks: when it fails, it releases all of them.
             raise Passed(f"to write its memory took longer than {DUMP_LIMIT:g} s")
         # A task that is traced looks the same before it was seized: not as long as the container is frozen.
         if not capture.stopped and not capture.freezer.is_frozen() and capture.watch.all_stopped():

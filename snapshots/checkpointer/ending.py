@@ -38,7 +38,7 @@ def run(request: End, channel: Channel) -> None:
     named = [pid for pid, number in inside.items() if number in request.pids and pid not in spared]
     ended: dict[int, int] = {}
     deadline = time.monotonic() + PATIENCE
-    # # Listed again in each turn: what is to end may start more.
+    # Listed again in each turn: what is to end may start more.
     while left := _below(named, depth, space, spared) | {
         pid: number for pid, number in ended.items() if _lives(pid, number, depth, space)
     }:

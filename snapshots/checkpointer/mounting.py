@@ -31,7 +31,7 @@ def detach(target: bytes) -> None:
 
 
 def _call(name: str, *arguments: bytes | int | None) -> None:
-    import ctypes  # # the host also imports this module where it mounts nothing
+    import ctypes  # the host also imports this module where it mounts nothing
 
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:

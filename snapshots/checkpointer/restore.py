@@ -89,7 +89,7 @@ def run(request: Restore, channel: Channel) -> None:
         )
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
-            # # Links in there also lead: what is examined must be all that CRIU will find.
+            # Links in there also lead: what is examined must be all that CRIU will find.
             source = audit.images(images)
             login_ids.forget(images, source)
             adopted = births.prepare(images, source)
@@ -197,7 +197,7 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
     watchers = overflow.unmark(found)
     criu_images.write(images / "files.img", magic, found)
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
-    # # Processes in no group or session that is visible from there have an invalid number.
+    # Processes in no group or session that is visible from there have an invalid number.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
     by_packets = sockets.half_closed(found) or streams.has_unsent(images)
     return Prepared(outcome, made, lazy, highest, by_packets, watchers)

@@ -122,7 +122,7 @@ def _archive(source: int, archive: Path, deadline: Deadline) -> None:
         except BaseException:
             tar.kill()
             raise
-    # # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them again.
+    # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them again.
     if status not in (0, 1):
         raise OSError(f"tar failed: {told.decode('utf-8', 'replace').strip()[:_REASON]}")
 

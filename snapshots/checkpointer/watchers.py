@@ -77,7 +77,7 @@ class Watchers:
         private = self._private() if disturbed else set()
         for one in disturbed:
             info = walk.fdinfo_of(os.getpid(), one.descriptor)
-            # # Watched only where no other process can have done anything.
+            # Watched only where no other process can have done anything.
             if info is not None and {device for device, _ in info.watches()} <= private:
                 pidfd_files.drain(one.descriptor)
 

@@ -21,6 +21,7 @@ class FakeImages(Images):
     def __init__(self) -> None:
         self.labels: dict[str, dict[str, str]] = {}
         self.tags: dict[str, list[str]] = {}
+        self.configs: dict[str, dict[str, Any]] = {}
 
     def add(self, identity: str, *tags: str, **labels: str) -> None:
         self.labels[identity] = {key.replace("_", "."): value for key, value in labels.items()}
@@ -30,7 +31,11 @@ class FakeImages(Images):
         identity = next((key for key, tags in self.tags.items() if ref == key or ref in tags), None)
         if identity is None:
             return None
-        return {"Id": identity, "Size": 1, "Config": {"Labels": self.labels[identity]}}
+        return {
+            "Id": identity,
+            "Size": 1,
+            "Config": {"Labels": self.labels[identity], **self.configs.get(identity, {})},
+        }
 
     def described(self, ref: str) -> dict[str, Any]:
         found = self.inspect(ref)
@@ -73,6 +78,7 @@ class FakeEngine(Engine):
         self.images: FakeImages = FakeImages()
         self.states: dict[str, ContainerState] = {}
         self.names: dict[str, str] = {}
+        self.files: dict[tuple[str, str], bytes] = {}
         self.unpaused: list[str] = []
         self.coming: dict[str, dict[str, str]] = {}
         self.refused = 0
@@ -128,6 +134,12 @@ class FakeEngine(Engine):
     def inspect(self, container_id: str) -> ContainerState | None:
         named = (key for key, name in self.names.items() if name == container_id)
         return self.states.get(container_id) or self.states.get(next(named, ""))
+
+    def read_file(self, container_id: str, path: str, limit: int = 1 << 20) -> bytes:
+        return self.files.get((container_id, path), b"")[-limit:]
+
+    def logs(self, container_id: str) -> bytes:
+        return b""
 
     def containers(self, **labels: str) -> dict[str, dict[str, str]]:
         return {key: dict(state.labels) for key, state in self.states.items() if _fits(state.labels, labels)}

@@ -37,7 +37,7 @@ _VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
 _APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 _DEFAULT_HOST = "unix:///var/run/docker.sock"
 
-# # A session whose rules are not in force is never started.
+# A session whose rules are not in force is never started.
 _NETWORK = "closed to host and private networks before anything runs; `holdfast doctor` tries it"
 
 

@@ -76,7 +76,7 @@ def differences(before: Flat, after: Flat) -> dict[str, FileChange]:
     now = dict(after.table)
     for path, entry in before.table.items():
         if path not in now and not _below(path, now):
-            # # It is as in the ancestor, of which size and time are not known.
+            # It is as in the ancestor, of which size and time are not known.
             if entry.change == "changed":
                 now[path] = Entry("changed", entry.kind, ctime=-1 if entry.kind != "d" else 0)
             elif entry.change == "deleted":

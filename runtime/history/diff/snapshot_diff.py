@@ -141,7 +141,7 @@ class Comparing:
     def _contents(self, row: SnapshotRow) -> Contents:
         return Contents(self._context.engine.images.layers(image_ref(row.id)))
 
-    # # Memory.
+    # Memory.
 
     def _held(self, row: SnapshotRow) -> Holdings:
         held = self._baseline(row).held
@@ -169,7 +169,7 @@ class Comparing:
             for one in alive
         }
 
-    # # What could not be compared.
+    # What could not be compared.
 
     def _note_files_only(self) -> None:
         names = [row.name for row in (self._before, self._after) if row.kind != "live"]

@@ -50,7 +50,7 @@ class Authors:
         found = [one for one in self.by_seq.values() if one.begin - SLACK <= moment <= one.end]
         acting = [one for one in found if one.kind != "person"] or found
         chosen = [one for one in acting if one.begin <= moment]
-        if not chosen and acting:  # # the stamp is of the tick before: the first that started after it
+        if not chosen and acting:  # the stamp is of the tick before: the first that started after it
             chosen = [min(acting, key=lambda one: one.begin)]
         return tuple(sorted(one.seq for one in chosen)) if len(chosen) <= MOST else ()
 

@@ -106,7 +106,7 @@ def _same(old: HeldProcess, one: HeldProcess, *, clock: bool) -> bool:
 
 def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[Changed]:
     if not now.cwd and not now.variables:
-        return  # # nothing is known of it: a shell of another kind, or one that has just started
+        return  # nothing is known of it: a shell of another kind, or one that has just started
     if old.cwd != now.cwd and old.cwd:
         yield Changed("directory", name, "cwd", "changed", old.cwd, now.cwd)
     if old.umask is not None and now.umask is not None and old.umask != now.umask:

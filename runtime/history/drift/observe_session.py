@@ -125,7 +125,7 @@ def _portions(every: Sequence[str]) -> Iterable[list[str]]:
     size = 0
     for path in every[:MAX_PATHS]:
         some.append(path)
-        size += len(path) * 6 + 4  # # as JSON may encode it at worst
+        size += len(path) * 6 + 4  # as JSON may encode it at worst
         if len(some) == PER_REQUEST or size > _REQUEST_BYTES:
             yield some
             some, size = [], 0

@@ -74,7 +74,7 @@ def settle(
         about = told.get(one.key, {})
         new = about.get("new") or one.new
         if one.manager == "apt" and "new" in about and not about["new"]:
-            new = None  # # its list exists for its configuration alone
+            new = None  # its list exists for its configuration alone
         old = one.old or about.get("old") or known.get(one.key)
         settled.append(replace(one, old=old or None, new=new))
     return [one for one in settled if one.old != one.new or one.replaced]

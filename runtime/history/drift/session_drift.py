@@ -87,7 +87,7 @@ class Asking:
         files, found = self._files(spans, None if old else moment.at, old)
         return self._drift(moment, now, before, files, found, entries, known, everything=everything)
 
-    # # The point in time.
+    # The point in time.
 
     def _snapshot(self, text: str) -> SnapshotRow | None:
         """Find a snapshot; numbers and times do not count as the beginning of an id."""
@@ -145,7 +145,7 @@ class Asking:
                 f"the journal begins at #{self._first}: what was done before is known of files only"
             )
 
-    # # Files.
+    # Files.
 
     def _files(
         self, spans: list[Span], at: float | None, old: Baseline | None
@@ -171,7 +171,7 @@ class Asking:
                     begin.keys if begin else (),
                 ),
             )
-            if end:  # # the known packages then apply where nothing newer is known
+            if end:  # the known packages then apply where nothing newer is known
                 for key, version in end.known().items():
                     told.setdefault(key, {"new": version})
         changed = packages.settle(packages.find(total.values()), told, old.known() if old else {})
@@ -197,7 +197,7 @@ class Asking:
         at = row.created_at.timestamp() if at is None else at
         return Point(row.id, row.name, row.session_id, at, kept.base, kept.has_base)
 
-    # # Everything.
+    # Everything.
 
     def _drift(
         self,

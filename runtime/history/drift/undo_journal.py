@@ -66,7 +66,7 @@ def _began_after(one: HeldProcess, seq: int, at: float, known: Authors) -> bool:
         return False
     if found := known.of(one.origin):
         return min(found) > seq
-    # # All later commands are known: one that is not is older. Without a command, the start time must do.
+    # All later commands are known: one that is not is older. Without a command, the start time must do.
     return not one.origin and bool(one.started) and one.started > at
 
 

@@ -26,7 +26,7 @@ _READ = 256 << 10
 _WORD = re.compile(rb"\x1b\]133;[A-Z](?:;\d{1,3})?;hf=([0-9a-f]{16});n=\d")
 _OUTPUT = re.compile(r"\d{16}")
 _INDEX = re.compile(r"\d{8}")
-# # What a supervisor keeps of both, and some room.
+# What a supervisor keeps of both, and some room.
 MOST = 320 << 20
 
 

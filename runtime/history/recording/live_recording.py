@@ -11,10 +11,10 @@ from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.history.recording.cast import Chunk, Gap
 from holdfast.runtime.history.recording.recording import Kept
 
-# # Bytes read over one connection before its pieces are used: a slow consumer holds none.
+# Bytes read over one connection before its pieces are used: a slow consumer holds none.
 RANGE = 1 << 20
 MOST_PIECES = 10_000
-# # The supervisor keeps 16 MiB.
+# The supervisor keeps 16 MiB.
 MOST_INDEX = 64 << 20
 
 

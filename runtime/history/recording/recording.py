@@ -18,7 +18,7 @@ from holdfast.runtime.history.recording import cast, scrubbed_recording
 from holdfast.runtime.history.recording.cast import Chunk, Event, Gap
 from holdfast.runtime.scrubbing.matcher import Matcher
 
-# # Output that is rendered into the screen at the start of a part; see `screen_state.py`.
+# Output that is rendered into the screen at the start of a part; see `screen_state.py`.
 TAIL = 256 << 10
 
 

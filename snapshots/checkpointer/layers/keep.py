@@ -18,7 +18,7 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
     Raises:
         OSError: they cannot be read or written.
     """
-    # # Sent to the holder of a lease when a process wants to write; it is given back at once anyway.
+    # Sent to the holder of a lease when a process wants to write; it is given back at once anyway.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     found = where.layers(init_pid)
     if found is None:

@@ -26,7 +26,7 @@ def _put(found: dict[str, Entry], item: Entry) -> None:
     if below is not None and (item.kind != file_entry.DIRECTORY or item.opaque):
         _cut(found, item.path)
     elif below is not None and (below.kind != file_entry.DIRECTORY or below.opaque):
-        # # An entry that was not a directory hid everything below it, and so does the directory in its place.
+        # An entry that was not a directory hid everything below it, and so does the directory in its place.
         item.opaque = True
     found[item.path] = item
 

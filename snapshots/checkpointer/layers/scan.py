@@ -32,7 +32,7 @@ _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _STRANGE = ("redirect", "metacopy")
 # Kept; what else there is belongs to the overlay or to a security module of this host.
 _KEPT = ("user.", "security.capability", "system.posix_acl_")
-# # The kernel's errors for a name that is gone, is not a link any more, or lost an attribute: a process put
+# The kernel's errors for a name that is gone, is not a link any more, or lost an attribute: a process put
 # something else in its place just now. The next pass finds that.
 _REPLACED = (errno.ENOENT, errno.EINVAL, errno.ENODATA)
 # The image format uses these names for what is deleted.
@@ -227,7 +227,7 @@ def _kind(found: os.stat_result) -> str | None:
         return entry.FIFO
     if stat.S_ISCHR(mode):
         return entry.CHARACTER if found.st_rdev else entry.WHITEOUT
-    # # A restored process binds its socket again.
+    # A restored process binds its socket again.
     return entry.BLOCK if stat.S_ISBLK(mode) else None
 
 

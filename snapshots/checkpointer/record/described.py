@@ -50,7 +50,7 @@ _MASTER = os.makedev(5, 2)
 _LONGEST = 4096
 FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH
 """Of the flags of an open file those that have an effect once it is open."""
-_LISTEN = 10  # # tcp_states.h of Linux, also for unix sockets
+_LISTEN = 10  # tcp_states.h of Linux, also for unix sockets
 
 
 class Files:
@@ -122,7 +122,7 @@ class Files:
             found["offset"] = int(file.pos)
         elif kind in ("pipe", "fifo"):
             found["key"] = f"{kind} {file.pipe_id}"
-            if kind == "fifo":  # # the file's own entry has its flags, by its path
+            if kind == "fifo":  # the file's own entry has its flags, by its path
                 named = self._files.get(int(file.regf_id))
                 found["flags"] = int(named.reg.flags) & FLAGS if named is not None else 0
         elif kind == "socket":

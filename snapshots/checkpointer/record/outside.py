@@ -114,7 +114,7 @@ def _of_file(entry: Any) -> Iterator[str]:
 
 def _of_socket(socket: Any) -> Iterator[str]:
     name = bytes(socket.name)
-    # # The name of an abstract socket begins with a zero, and is not a path.
+    # The name of an abstract socket begins with a zero, and is not a path.
     if name and name[0]:
         why = leads_out(os.fsdecode(name.split(b"\0")[0]), os.O_RDWR, of_socket=True)
         if why:

@@ -182,8 +182,8 @@ class Engine:
             except docker.errors.NotFound:
                 return False
             except docker.errors.APIError as error:
-                # # Another caller is removing it, or it was killed and a busy engine has not yet noticed:
-                # # wait until that is done.
+                # Another caller is removing it, or it was killed and a busy engine has not yet noticed:
+                # wait until that is done.
                 if "did not receive an exit event" in str(error):
                     self._wait_ended(container_id)
                     return self.kill_remove(container_id)

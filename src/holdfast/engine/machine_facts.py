@@ -36,7 +36,7 @@ class EngineFacts:
         """Parse the answer of GET /info, whose fields differ by version of the engine."""
         limits = {"MemoryLimit": "memory", "PidsLimit": "pids", "CpuCfsQuota": "cpu"}
         status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or [] if len(pair) == 2}
-        # # Such as io.containerd.runc.v2, which names a shim and not a runtime that can be chosen.
+        # Such as io.containerd.runc.v2, which names a shim and not a runtime that can be chosen.
         runtimes = sorted(name for name in info.get("Runtimes") or {} if not str(name).startswith("io."))
         warnings = " ".join(map(str, info.get("Warnings") or []))
         return cls(

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from holdfast.engine.engine import Engine
 
-# # Sessions are isolated from each other and from other containers: a bridge of their own, without
-# # traffic between its ports. It is made once for an engine and shared by all homes.
+# Sessions are isolated from each other and from other containers: a bridge of their own, without
+# traffic between its ports. It is made once for an engine and shared by all homes.
 NETWORK = "holdfast"
 _MAKING_SECONDS = 20.0
-# # Errors as engines word them.
+# Errors as engines word them.
 _TAKEN = ("address already in use", "no available ipv4", "address is in use")
 _NO_CHOICE = "user configured subnets"
 
@@ -45,7 +45,7 @@ def ensure(engine: Engine) -> str:
             failure = _made(engine)
             if failure is None:
                 break
-            # # Another process is making it; otherwise it will not appear.
+            # Another process is making it; otherwise it will not appear.
             if time.monotonic() > deadline:
                 raise failure
             time.sleep(0.02)

@@ -44,7 +44,7 @@ def _walk(upper: Path, lowers: list[str]) -> Iterator[tuple[str, int]]:
         here = os.path.relpath(root, upper)
         prefix = "" if here == "." else f"/{here}"
         mine = below.pop(prefix, [])
-        # # The layer has a copy of every changed folder; the image's entries show through, unless hidden.
+        # The layer has a copy of every changed folder; the image's entries show through, unless hidden.
         if prefix and _marked(fd):
             names = {*folders, *files}
             yield from ((f"{prefix}/{name}", DELETED) for name in _names(mine, prefix) if name not in names)
