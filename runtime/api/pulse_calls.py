@@ -113,7 +113,7 @@ def _disk(context: Context, line: Line, row: SessionRow) -> Disk:
     if not isinstance(known, list) or len(known) != len(asked):
         raise ProtocolError("cannot understand the session: its answer lacks the sizes of files")
     sizes = {path: size for path, size in zip(asked, known, strict=True) if type(size) is int and size >= 0}
-    return summed(f"the image {row.image}", context.engine.written(container), changes, sizes)
+    return summed(f"the image {row.image}", context.engine.files.written(container), changes, sizes)
 
 
 def _ask(line: Line, op: str, payload: bytes = b"", **args: Any) -> Frame:

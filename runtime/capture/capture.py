@@ -134,7 +134,7 @@ class Taking:
         if (
             not self._force_drop
         ):  # without the descriptors that were left out, the next capture may be refused
-            layers = self.context.engine.layers(self._container.id)
+            layers = self.context.engine.files.layers(self._container.id)
             self._watch = reuse_check.Watch(self._container, layers, self._run_dir)
         with self._prepared() as frozen:
             return self._capture(frozen), frozen

@@ -100,7 +100,7 @@ def put(engine: Engine, container: str, checkout: Checkout, owner: tuple[int, in
         except OSError as error:
             raise StoreError(f"cannot check out: {error.strerror or error}") from error
         file.seek(0)
-        engine.unpack(container, str(layout.WORKSPACE), file, "put the checkout into the session")
+        engine.files.unpack(container, str(layout.WORKSPACE), file, "put the checkout into the session")
     return count
 
 

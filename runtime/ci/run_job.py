@@ -245,7 +245,7 @@ class Run:
     def _owner(self, session: Session) -> tuple[int, int]:
         engine, container = self._context.engine, str(session.row.container_id)
         return copy_checkout.identity(
-            engine.read_file(container, "/etc/passwd"), self._job.options.get("user")
+            engine.files.read(container, "/etc/passwd"), self._job.options.get("user")
         )
 
     def _output(self, data: bytes) -> None:

@@ -59,7 +59,7 @@ def tell(engine: Engine, home: Home, session_id: str, container_id: str) -> None
         StoreError, EngineError: the roots cannot be read or written.
     """
     ours = (ensure(home) / "certificate.pem").read_text()
-    theirs = engine.read_file(container_id, _SYSTEM).decode("ascii", "replace")
+    theirs = engine.files.read(container_id, _SYSTEM).decode("ascii", "replace")
     path = folder(home, session_id) / "roots.pem"
     write_private(path, theirs + ("" if theirs.endswith("\n") else "\n") + ours)
     path.chmod(0o644)  # programs of any user in the session read it

@@ -249,7 +249,7 @@ def _check_running(engine: Engine, container_id: str) -> None:
 def _log(engine: Engine, container_id: str) -> str:
     """Return the last line that the supervisor or the first process wrote."""
     try:
-        text = engine.read_file(container_id, str(layout.STATE_DIR / "supervisor.log")) or engine.logs(
+        text = engine.files.read(container_id, str(layout.STATE_DIR / "supervisor.log")) or engine.logs(
             container_id
         )
     except HoldfastError:

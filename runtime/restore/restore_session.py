@@ -142,7 +142,7 @@ class Restoring:
             became = replace(row, container_id=container)
             identity_messages.wake(folder, became, processes.token, "restored", self.snapshot.id)
         if self._chosen.script is not None:
-            engine.write_file(container, command_script.PATH, self._chosen.script.encode("utf-8", "replace"))
+            engine.files.write(container, command_script.PATH, self._chosen.script.encode("utf-8", "replace"))
         provision.start(engine, container)
         options = SessionOptions.parse(**row.options)
         network = self._network.close(options, container)

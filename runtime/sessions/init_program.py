@@ -72,7 +72,7 @@ def _taken_out(engine: Engine, home: Home, image: str) -> bytes:
         container = engine.reserve(f"holdfast-init-{secrets.token_hex(6)}", image, labels)
         if container is not None:
             try:
-                program = engine.read_file(container, IN_IMAGE, _LARGEST)
+                program = engine.files.read(container, IN_IMAGE, _LARGEST)
             finally:
                 engine.kill_remove(container)
     if not program:

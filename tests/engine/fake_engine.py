@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine import ContainerState, Engine
 from holdfast.engine.engine_images import Images, ListedImage
 from holdfast.errors import EngineError, ImageError
@@ -67,6 +68,16 @@ class FakeImages(Images):
         return found is not None
 
 
+class FakeFiles(ContainerFiles):
+    """Files by container and path."""
+
+    def __init__(self) -> None:
+        self.contents: dict[tuple[str, str], bytes] = {}
+
+    def read(self, container_id: str, path: str, limit: int = 1 << 20) -> bytes:
+        return self.contents.get((container_id, path), b"")[-limit:]
+
+
 class FakeEngine(Engine):
     """Containers by id, each with its name and its state.
 
@@ -78,7 +89,7 @@ class FakeEngine(Engine):
         self.images: FakeImages = FakeImages()
         self.states: dict[str, ContainerState] = {}
         self.names: dict[str, str] = {}
-        self.files: dict[tuple[str, str], bytes] = {}
+        self.files: FakeFiles = FakeFiles()
         self.unpaused: list[str] = []
         self.coming: dict[str, dict[str, str]] = {}
         self.refused = 0
@@ -134,9 +145,6 @@ class FakeEngine(Engine):
     def inspect(self, container_id: str) -> ContainerState | None:
         named = (key for key, name in self.names.items() if name == container_id)
         return self.states.get(container_id) or self.states.get(next(named, ""))
-
-    def read_file(self, container_id: str, path: str, limit: int = 1 << 20) -> bytes:
-        return self.files.get((container_id, path), b"")[-limit:]
 
     def logs(self, container_id: str) -> bytes:
         return b""

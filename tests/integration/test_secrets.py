@@ -123,7 +123,7 @@ def places_of(hf: Holdfast, session: Session, needle: bytes) -> list[str]:
     found = ["inspect"] if needle in json.dumps(api.inspect_container(container)).encode() else []
     pids = [int(row[1]) for row in api.top(container)["Processes"]]
     found += [f"memory of {pid}" for pid in pids if searching.in_memory(pid, needle)]
-    for layer in hf.engine.layers(container)[:1]:
+    for layer in hf.engine.files.layers(container)[:1]:
         found += searching.in_folder(layer, needle)
     return found
 

@@ -34,9 +34,9 @@ def differing(engine: Engine, container: str) -> list[tuple[str, int]]:
     """Return paths that differ from the container's image, with the engine's number for how; own files left
     out.
     """
-    layers = engine.layers(container)
+    layers = engine.files.layers(container)
     quick = overlay.changes(layers[0], layers[1:]) if layers else None
-    found = engine.changes(container) if quick is None else quick
+    found = engine.files.changes(container) if quick is None else quick
     return [(path, kind) for path, kind in found if not path.startswith(_OWN)]
 
 

@@ -94,5 +94,7 @@ class KeptRecording:
 
     def _copied(self, engine: Engine, container_id: str, source: Path, wanted: re.Pattern[str]) -> list[Path]:
         return sorted(
-            unpack_recording.files(engine.read_folder(container_id, str(source)), self._folder, wanted, MOST)
+            unpack_recording.files(
+                engine.files.archive(container_id, str(source)), self._folder, wanted, MOST
+            )
         )

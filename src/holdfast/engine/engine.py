@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base import polling
 from holdfast.base.interrupts import held
 from holdfast.engine import disk_limits
+from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine_faults import PERMISSION_HINT, START_HINT, translated
-from holdfast.engine.engine_images import Images, label_filters, layer_folders
+from holdfast.engine.engine_images import Images, label_filters
 from holdfast.errors import EngineError, EngineUnavailable
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Engine:
     def __init__(self, client: docker.DockerClient) -> None:
         self.client = client
         self.images = Images(client)
+        self.files = ContainerFiles(client)
 
     @classmethod
     def connect(cls) -> Engine:
@@ -231,83 +233,10 @@ class Engine:
         with translated("unpause container"):
             self.client.api.unpause(container_id)
 
-    def layers(self, container_id: str) -> list[Path]:
-        """Return the folders of a container's layers on this host, its own first; none for other drivers."""
-        return layer_folders(self._raw(container_id) or {})
-
     def logs(self, container_id: str) -> bytes:
         """Return the last lines that the container's first process wrote."""
         with translated("read the log of a container"):
             return bytes(self.client.api.logs(container_id, tail=20))
-
-    def changes(self, container_id: str) -> list[tuple[str, int]]:
-        """Return the paths in which a container differs from its image: 0 is changed, 1 added, 2 deleted.
-
-        It compares every file of the image: 0.5 s and more; see `overlay` for a quick answer.
-        """
-        with translated("compare the files of a container"):
-            found = self.client.api.diff(container_id)
-        return [(str(each["Path"]), int(each["Kind"])) for each in found or []]
-
-    def written(self, container_id: str) -> int:
-        """Return the bytes that a container wrote over its image."""
-        with translated("measure the files of a container"):
-            found = self.client.api.containers(all=True, size=True, filters={"id": container_id})
-        return sum(int(each.get("SizeRw") or 0) for each in found)
-
-    def read_file(self, container_id: str, path: str, limit: int = 1 << 20) -> bytes:
-        """Return the end of a file of a container, running or not; empty if there is none."""
-        import io
-        import tarfile
-
-        import docker.errors
-
-        with translated("read a file of a container"):
-            try:
-                stream, _ = self.client.api.get_archive(container_id, path)
-            except docker.errors.NotFound:
-                return b""
-            packed = bytearray()
-            for piece in stream:
-                packed += piece
-                if len(packed) > 8 * limit:
-                    return b""
-        try:
-            with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                member = archive.next()
-                file = archive.extractfile(member) if member and member.isreg() else None
-                return file.read()[-limit:] if file else b""
-        except tarfile.TarError:
-            return b""
-
-    def write_file(self, container_id: str, path: str, data: bytes) -> None:
-        """Write a small file into a container, running or not, that all its users may read."""
-        import io
-        import tarfile
-
-        folder, _, name = path.rpartition("/")
-        member = tarfile.TarInfo(name)
-        member.size, member.mode = len(data), 0o644
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode="w") as archive:
-            archive.addfile(member, io.BytesIO(data))
-        with translated("write a file of a container"):
-            self.client.api.put_archive(container_id, folder, packed.getvalue())
-
-    def read_folder(self, container_id: str, path: str) -> Iterator[bytes]:
-        """Yield a folder of a container, running or not, as a tar archive in pieces."""
-        with translated("read files of a container"):
-            stream, _ = self.client.api.get_archive(container_id, path)
-            yield from stream
-
-    def unpack(self, container_id: str, folder: str, archive: BinaryIO, what: str) -> None:
-        """Unpack a tar archive in a container.
-
-        Raises:
-            EngineError: "cannot <what>: …".
-        """
-        with translated(what):
-            self.client.api.put_archive(container_id, folder, archive)
 
     def run_inside(
         self, container_id: str, command: list[str], environment: Mapping[str, str], what: str

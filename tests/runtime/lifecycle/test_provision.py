@@ -79,7 +79,7 @@ def test_a_container_that_ends_is_not_awaited(
     monkeypatch.setattr(provision, "ASK_SECONDS", 0.0)
     engine.container("c", running=False)
     engine.states["c"] = replace(engine.states["c"], exit_code=exit_code, oom_killed=oom)
-    engine.files["c", str(layout.STATE_DIR / "supervisor.log")] = b"first\nlast words\n"
+    engine.files.contents["c", str(layout.STATE_DIR / "supervisor.log")] = b"first\nlast words\n"
     with pytest.raises(SessionError, match=why) as ended:
         provision.await_guest(engine, "c", tmp_path)
     assert "last words" in ended.value.hint
