@@ -33,7 +33,8 @@ def run(request: Mend, channel: Channel) -> None:
 def mend(root: int) -> int:
     """Take the connections of a tree's processes out of repair mode; how many were in it. Raises OSError."""
     mended = 0
-    with suppress(FileNotFoundError), Holding(root, Held.CONNECTIONS) as packets:
+    # EACCES is the answer for a process that is just gone (proc_ns_get_link in fs/proc/namespaces.c).
+    with suppress(FileNotFoundError, PermissionError), Holding(root, Held.CONNECTIONS) as packets:
         packets.let_go()
     for pid, fd, _ in pidfd_files.sockets(root):
         # Of another kind, or gone meanwhile.

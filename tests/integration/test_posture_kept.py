@@ -68,7 +68,10 @@ def namespaces(found: list[int]) -> Iterator[tuple[str, str]]:
     init, host = Path(f"/proc/{found[0]}/ns"), Path("/proc/self/ns")
     for pid in found:
         for one in Path(f"/proc/{pid}/ns").iterdir():
-            mine, theirs, ours = ((where / one.name).readlink() for where in (one.parent, init, host))
+            try:
+                mine, theirs, ours = ((where / one.name).readlink() for where in (one.parent, init, host))
+            except FileNotFoundError:  # a process that has just ended
+                continue
             if one.name in ITS_OWN:
                 if one.name == "ipc":
                     yield one.name, "the host's" if mine == ours else "not the host's"
