@@ -40,8 +40,14 @@ class Hostile:
 
     def __init__(self, init: int) -> None:
         self.mounts = Path(f"/proc/{init}/ns/mnt").readlink()
-        inside = [pid for pid in called("hostile") if mounts_of(pid) == self.mounts]
-        (pid,) = [pid for pid in inside if _parent(pid) not in inside]
+        # It forks all the time: a child may outlive its parent, and stand alone until it ends.
+        found: list[int] = []
+        for _ in range(1000):
+            inside = [pid for pid in called("hostile") if mounts_of(pid) == self.mounts]
+            found = [pid for pid in inside if _parent(pid) not in inside]
+            if len(found) == 1:
+                break
+        (pid,) = found
         self._memory = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
 
     def close(self) -> None:
