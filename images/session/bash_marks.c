@@ -13,7 +13,7 @@
  * Before a command runs, and when it has, the shell checks whether its session has become another (bash_self.h).
  *
  * Every mark carries the nonce of the shell and a number that only grows, so that recorded output,
- * shown again, holds no marks. It is silent in every process but the one named in the file `pid`.
+ * shown again, holds no marks. C carries the time, as the supervisor may read it when the command is long at work. It is silent in every process but the one named in the file `pid`.
  *
  * What it knows of bash is declared here: Debian's bash exports these symbols (5.2), and has no header
  * for most of them. The file names are those of runtime/guest/layout.py.
@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bash_state.h"
@@ -161,13 +162,16 @@ static void put(const char *data, size_t size)
 /* One write, under the size a terminal takes at once: a background job's output cannot cut a mark. */
 static void mark(char kind, int status, unsigned long x)
 {
-    char text[256], value[16] = "", tail[32] = "";
+    char text[256], value[16] = "", tail[32] = "", moment[32] = "";
     if (status >= 0)
         snprintf(value, sizeof value, ";%d", status);
     if (x)
         snprintf(tail, sizeof tail, ";x=%lu", x);
-    int n = snprintf(text, sizeof text, "\033]133;%c%s;hf=%s;n=%llu%s\a", kind, value, nonce,
-                     (unsigned long long)number++, tail);
+    struct timespec now;
+    if (kind == 'C' && clock_gettime(CLOCK_REALTIME, &now) == 0)
+        snprintf(moment, sizeof moment, ";t=%lld", now.tv_sec * 1000000LL + now.tv_nsec / 1000);
+    int n = snprintf(text, sizeof text, "\033]133;%c%s;hf=%s;n=%llu%s%s\a", kind, value, nonce,
+                     (unsigned long long)number++, tail, moment);
     fflush(stdout);
     if (rl_outstream)
         fflush(rl_outstream);

@@ -92,8 +92,8 @@ class CellChronicle:
         self._keyed = keyed
         self._open: dict[str, tuple[Who, Outputs, float]] = {}
 
-    def begun(self, cell: Cell, code: str, who: Who) -> None:
-        """Note that the kernel has the cell's code."""
+    def begun(self, cell: Cell, code: str, who: Who, sent: float) -> None:
+        """Note that the kernel has the cell's code, sent at a time in Unix seconds."""
         self._open[cell.id] = (who, Outputs(), _now())
         kept = code.encode("utf-8", "replace")[:MAX_CODE].decode("utf-8", "ignore")
         self._journal.append(
@@ -104,6 +104,7 @@ class CellChronicle:
             reason=who.reason,
             key=who.key,
             epoch=cell.epoch,
+            not_before=sent,
             code=kept,
             code_bytes=len(code.encode("utf-8", "replace")) if len(kept) < len(code) else None,
         )

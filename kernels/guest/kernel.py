@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 
@@ -187,12 +188,13 @@ class Kernel:
         self._executing = record
         self._observing.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, short(code), record.who.actor))
+        sent = time.time()
         self._records[self._process.execute(code)] = record
         while len(self._records) > LATE_CELLS:
             del self._records[next(iter(self._records))]
         cell.epoch = self.epoch
         cell.started = True
-        self._chronicle.begun(cell, code, record.who)
+        self._chronicle.begun(cell, code, record.who, sent)
         self.journal.wake()
         if cell.timeout is not None:
             await self._limit(record, cell.timeout)

@@ -31,6 +31,8 @@ class _Given:
     text: bytes
     who: Who
     told: bool = False
+    accepted: float | None = None
+    """When the shell accepted it, in Unix seconds."""
 
 
 @dataclass(slots=True)
@@ -82,6 +84,7 @@ class Chronicle:
                 reason=who.reason,
                 key=who.key,
                 offset=command.start_offset,
+                not_before=given.accepted,
                 **text_fields(given.text),
             )
         if command.over:
@@ -90,7 +93,10 @@ class Chronicle:
 
     def mark(self, mark: Mark, now: float, read: Callable[[int], bytes | None]) -> None:
         """Process a mark. `read` returns the line that was typed, by the number of its mark."""
-        if mark.kind is Kind.ACCEPTED and not mark.serial:
+        if mark.kind is Kind.ACCEPTED and mark.serial:
+            if self._given and self._given.command.serial == mark.serial:
+                self._given.accepted = mark.at
+        elif mark.kind is Kind.ACCEPTED:
             self._typed = self._begun(mark, now, read(mark.number))
         elif mark.kind is Kind.MORE and self._typed:
             self._typed.more = True
@@ -114,6 +120,7 @@ class Chronicle:
             actor=self.typist,
             typed=True,
             offset=mark.end,
+            not_before=mark.at,
             **({} if text is None else text_fields(text)),
         )
         return typed

@@ -2,7 +2,7 @@
 
 A mark is an OSC 133 sequence with the shell's nonce and a number that only grows:
 
-    ESC ] 133 ; kind [; status] ; hf=NONCE ; n=NUMBER [; x=SERIAL] BEL
+    ESC ] 133 ; kind [; status] ; hf=NONCE ; n=NUMBER [; x=SERIAL] [; t=MICROSECONDS] BEL
 
 `images/session/bash_marks.c` writes them and says what the kinds mean. Pure code: bytes in, marks out.
 """
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark and where it stands in the stream."""
+    """One mark and where it stands in the stream. `at` is its time in Unix seconds, if it carries one."""
 
     kind: Kind
     start: int
@@ -39,6 +39,7 @@ class Mark:
     status: int = 0
     serial: int = 0
     number: int = field(default=0, compare=False)
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,9 @@ def _between(
 def _pattern(nonce: str) -> re.Pattern[bytes]:
     word = re.escape(nonce.encode())
     return re.compile(
-        rb"\x1b\]133;([ABCDES])(?:;(\d{1,3}))?;hf=" + word + rb";n=(\d{1,20})(?:;x=(\d{1,20}))?\a",
+        rb"\x1b\]133;([ABCDES])(?:;(\d{1,3}))?;hf="
+        + word
+        + rb";n=(\d{1,20})(?:;x=(\d{1,20}))?(?:;t=(\d{1,17}))?\a",
         re.IGNORECASE,  # `stty olcuc` makes the terminal write capital letters
     )
 
@@ -140,4 +143,5 @@ def _mark(match: re.Match[bytes], base: int) -> Mark:
         status=int(match[2] or 0),
         serial=int(match[4] or 0),
         number=int(match[3]),
+        at=int(match[5]) / 1e6 if match[5] else None,
     )

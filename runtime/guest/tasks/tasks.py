@@ -224,6 +224,7 @@ class Tasks:
         self._made += 1
         log = StreamLog(self._folder / f"{self._made:06d}", OUTPUT_CAPACITY, SEGMENT_SIZE)
         task = Task(order, log, self._loop.time())
+        begun = time.time()
         try:
             task.terminal = self._terminal(order)
         except (OSError, ValueError) as error:
@@ -241,6 +242,7 @@ class Tasks:
             cwd=order.cwd,
             actor=order.actor,
             pid=task.pid,
+            not_before=begun,
         )
         task.watching = TaskWatching(task, lambda: self._take(task), lambda state: self._waits(task, state))
         self._reaper.watch(task.pid, lambda: self._ended(task))

@@ -71,7 +71,7 @@ def authors(entries: Iterable[Entry]) -> Authors:
             sort = _STARTS[kind]
             actor, text = _text(entry, "actor") or "agent", _first(entry)
             id_ = actor if sort == "person" else _text(entry, "id")
-            found[seq] = Author(seq, sort, id_, actor, text, float(at))
+            found[seq] = Author(seq, sort, id_, actor, text, began_at(entry, at))
             open_[sort, id_] = seq
         elif kind in _ENDS:
             sort = _ENDS[kind]
@@ -80,6 +80,12 @@ def authors(entries: Iterable[Entry]) -> Authors:
             if begun is not None:
                 found[begun] = replace(found[begun], end=float(at))
     return Authors(found)
+
+
+def began_at(entry: Entry, at: float) -> float:
+    """Return when what an entry starts may have begun: it is at work while the entry is written."""
+    earliest = entry.get("not_before")
+    return min(float(earliest), float(at)) if isinstance(earliest, int | float) else float(at)
 
 
 def _first(entry: Entry) -> str:

@@ -125,9 +125,11 @@ class Asking:
                 f"cannot compare: there is no journal entry #{number}; the newest is #{now.seq}",
                 hint=since.HINT,
             )
-        before = [when for seq, when in map(_seq_at, entries) if seq <= number]
-        after = [when for seq, when in map(_seq_at, entries) if seq > number]
-        at = max(before) if before else min(after, default=self._row.created_at.timestamp())
+        before = [one for one in entries if _seq_at(one)[0] <= number]
+        after = [one for one in entries if _seq_at(one)[0] > number]
+        around = [*sorted(before, key=_seq_at)[-1:], *after]  # a later one may have begun before its entry
+        created = self._row.created_at.timestamp()
+        at = min((authors.began_at(one, _seq_at(one)[1]) for one in around), default=created)
         return Moment(f"#{number}", at, number)
 
     def _entries(self, after: int) -> list[Entry]:

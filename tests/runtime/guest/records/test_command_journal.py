@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,23 @@ def test_a_command_is_two_entries(guest: Guest) -> None:
     assert (ended["id"], ended["exit_code"], ended["end_offset"]) == (started["id"], 3, done.end_offset)
     assert ended["seq"] == started["seq"] + 1
     assert ended["at"] >= started["at"]
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_command_is_at_work_before_its_entry_is_written(guest: Guest, tmp_path: Path, typed: bool) -> None:
+    """Even if the supervisor stands still meanwhile, nothing that it does is older than its start."""
+    guest.exec("true")
+    for number in range(10):
+        made = tmp_path / str(number)
+        command = f"kill -STOP $PPID; echo > {made}; (sleep 0.1; kill -CONT $PPID) & # {number}"
+        if typed:
+            guest.ask("send", command.encode() + b"\r")
+        else:
+            guest.exec(command)
+
+        started = await_entry(guest, "command_started", command=command)
+
+        assert started["not_before"] - 0.01 <= made.stat().st_ctime
 
 
 def test_a_long_command_is_kept_by_its_head(guest: Guest) -> None:

@@ -31,6 +31,13 @@ def test_marks_are_found_with_their_place_and_values() -> None:
     assert [each.kind for each in found] == [Kind.ACCEPTED, Kind.EXECUTED, Kind.PROMPT]
 
 
+def test_a_mark_may_carry_its_time() -> None:
+    """In Unix seconds; those of older shells carry none."""
+    new, old = mark("C", 3, serial=";x=7;t=1700000000250000"), mark("C", 4, serial=";x=8")
+
+    assert [one.at for one in MarkReader(NONCE).feed(new + old)] == [1700000000.25, None]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 17, 60])
 def test_cutting_the_stream_changes_nothing(size: int) -> None:
     """Marks are found at the same places however the stream is cut."""

@@ -200,6 +200,15 @@ def test_times_may_be_off_by_a_tick() -> None:
     assert authors(ENTRIES).at(20.0) == (4,)
 
 
+def test_a_command_is_at_work_before_its_entry_is_written() -> None:
+    """What it did meanwhile is its own; a time later than the entry's is not believed."""
+    late = [{**ENTRIES[0], "not_before": 9.5}, *ENTRIES[1:]]
+    odd: list[Any] = ["9.5", None, [], 1e300]
+
+    assert authors(late).at(9.6) == (1,)
+    assert [authors([{**ENTRIES[0], "not_before": one}]).by_seq[1].begin for one in odd] == [10.0] * len(odd)
+
+
 def test_people_are_named_where_no_command_ran() -> None:
     """An attached person is the author, if nothing else was at work."""
     attached = [{"seq": 1, "at": 1.0, "kind": "attached", "shell": "main", "actor": "person:ann"}]
