@@ -97,7 +97,7 @@ class Failure(_Part):
     revision: OptionalLine = None
 
     @classmethod
-    def told(cls, value: Mapping[str, Any]) -> Failure | None:
+    def parse(cls, value: Mapping[str, Any]) -> Failure | None:
         """Parse the record that a guest or another machine gives; return None if it is not valid."""
         try:
             return cls.model_validate(dict(value))
@@ -123,4 +123,4 @@ def of_row(details: Mapping[str, Any]) -> Failure | None:
     found = details.get("failure")
     if isinstance(found, Failure):
         return found
-    return Failure.told(found) if isinstance(found, dict) else None
+    return Failure.parse(found) if isinstance(found, dict) else None

@@ -104,9 +104,9 @@ def judge_running(tree: Tree, policy: Policy) -> list[Violation]:
     return first + judge(tree, policy.narrowed(tree.init))
 
 
-def strange(told: Iterable[object]) -> list[Violation]:
+def strange(values: Iterable[object]) -> list[Violation]:
     """Return what images ask for beyond rights, as the checkpointer reports it; none of it is allowed."""
-    return [Violation(0, "", str(text)) for text in told]
+    return [Violation(0, "", str(text)) for text in values]
 
 
 def _of_process(process: Process, policy: Policy) -> Iterator[Violation]:

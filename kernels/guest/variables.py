@@ -73,8 +73,8 @@ def parse(content: Mapping[str, Any], as_of: int) -> Variables:
         text = found["data"]["text/plain"]
         if len(text) > _MAX_ANSWER:
             return Variables(note="the kernel's answer is too long")
-        told = json.loads(ast.literal_eval(text))
-        rows = tuple(row for row in told["rows"] if isinstance(row.get("name"), str))
-        return Variables(rows, int(told["left_out"]), as_of, current=True)
+        value = json.loads(ast.literal_eval(text))
+        rows = tuple(row for row in value["rows"] if isinstance(row.get("name"), str))
+        return Variables(rows, int(value["left_out"]), as_of, current=True)
     except (KeyError, TypeError, ValueError, AttributeError, SyntaxError, RecursionError, MemoryError):
         return Variables(note="the kernel's answer is not valid")

@@ -81,7 +81,7 @@ def read(
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.persistence().run(partial(_open, line, args))
             with connection:
-                for event in _told(connection, line, refusals, follow=follow):
+                for event in _events(connection, line, refusals, follow=follow):
                     heard = time.monotonic()
                     if event is not None:
                         after = event.seq if event.kind != attempt_log.KIND else after
@@ -111,7 +111,7 @@ class _Refusals:
         self._session = session_id
         self._after = after
         self._wanted = wanted
-        self._told = 0
+        self._yielded = 0
         self._pending: list[EntryRow] = []
         self._pause = REFUSALS_SECONDS
         self._next = 0.0
@@ -132,17 +132,19 @@ class _Refusals:
         self._next = time.monotonic() + self._pause
         kept = Wanted(after=self._after, kinds=[attempt_log.KIND])
         found = self._context.store.entries.stream([self._session], kept)
-        self._pending = [entry for entry in found if entry.host and entry.id > self._told]
+        self._pending = [entry for entry in found if entry.host and entry.id > self._yielded]
 
     def new(self, before: int | None = None) -> Iterator[Event]:
         """Return the refusals that were not reported yet: all, or those before an entry of the session."""
         while self._pending and (before is None or self._pending[0].seq < before):
             entry = self._pending.pop(0)
-            self._told = max(self._told, entry.id)
+            self._yielded = max(self._yielded, entry.id)
             yield Event(entry.seq, datetime.fromtimestamp(entry.at, UTC), entry.kind, entry.body)
 
 
-def _told(connection: Connection, line: Line, refusals: _Refusals, *, follow: bool) -> Iterator[Event | None]:
+def _events(
+    connection: Connection, line: Line, refusals: _Refusals, *, follow: bool
+) -> Iterator[Event | None]:
     """Yield events in order, with refusals in between; None for anything else the guest sends."""
     for frame in _frames(connection, follow=follow):
         if follow and refusals.due:

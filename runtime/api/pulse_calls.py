@@ -73,8 +73,8 @@ def _tried(line: Line, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener
     process = pulse.process(socket.owners[0].pid) if socket.owners else None
     if not socket.protocol.startswith("tcp"):
         return Listener(socket, process)
-    told = _ask(line, "probe", port=socket.local_port, address=socket.local or "127.0.0.1", speak=speak)
-    found = Probe.of(wire_fields.body(told))
+    answer = _ask(line, "probe", port=socket.local_port, address=socket.local or "127.0.0.1", speak=speak)
+    found = Probe.of(wire_fields.body(answer))
     return Listener(socket, process, found.answer, found.http_status, found.first_line)
 
 
@@ -105,9 +105,9 @@ def _disk(context: Context, line: Line, row: SessionRow) -> Disk:
     container = row.container_id or ""
     changes = observe_session.differing(context.engine, container)
     asked = [path for path, kind in changes if kind != 2][:MOST_PATHS]
-    told = _ask(line, "sizes", json.dumps(asked).encode())
+    answer = _ask(line, "sizes", json.dumps(asked).encode())
     try:
-        known = json.loads(told.payload)
+        known = json.loads(answer.payload)
     except (ValueError, RecursionError):
         known = None
     if not isinstance(known, list) or len(known) != len(asked):

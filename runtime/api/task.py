@@ -228,23 +228,23 @@ def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
     return [_info(row) for row in wire_fields.rows(frame, "tasks")]
 
 
-def _info(told: Mapping[str, Any]) -> TaskInfo:
-    observed = told.get("observed")
+def _info(fields: Mapping[str, Any]) -> TaskInfo:
+    observed = fields.get("observed")
     return TaskInfo(
-        id=plain(wire_fields.text(told, "id"), 128),
-        name=plain(wire_fields.text(told, "name", ""), 128),
-        command=plain(wire_fields.text(told, "command"), MOST_SHOWN),
-        cwd=plain(wire_fields.text(told, "cwd"), MOST_SHOWN),
-        actor=plain(wire_fields.text(told, "actor", ""), 128),
-        pid=wire_fields.integer(told, "pid"),
-        state="running" if wire_fields.text(told, "state") == "running" else "exited",
-        started_at=datetime.fromtimestamp(min(wire_fields.number(told, "started_at"), _LATEST), UTC),
-        duration=wire_fields.number(told, "duration"),
-        start_offset=wire_fields.integer(told, "start_offset"),
-        end_offset=wire_fields.integer(told, "end_offset"),
-        exit_code=wire_fields.optional_integer(told, "exit_code", -255),
-        signal=wire_fields.optional_integer(told, "signal"),
-        killed_by=_shown(wire_fields.optional_text(told, "killed_by")),
+        id=plain(wire_fields.text(fields, "id"), 128),
+        name=plain(wire_fields.text(fields, "name", ""), 128),
+        command=plain(wire_fields.text(fields, "command"), MOST_SHOWN),
+        cwd=plain(wire_fields.text(fields, "cwd"), MOST_SHOWN),
+        actor=plain(wire_fields.text(fields, "actor", ""), 128),
+        pid=wire_fields.integer(fields, "pid"),
+        state="running" if wire_fields.text(fields, "state") == "running" else "exited",
+        started_at=datetime.fromtimestamp(min(wire_fields.number(fields, "started_at"), _LATEST), UTC),
+        duration=wire_fields.number(fields, "duration"),
+        start_offset=wire_fields.integer(fields, "start_offset"),
+        end_offset=wire_fields.integer(fields, "end_offset"),
+        exit_code=wire_fields.optional_integer(fields, "exit_code", -255),
+        signal=wire_fields.optional_integer(fields, "signal"),
+        killed_by=_shown(wire_fields.optional_text(fields, "killed_by")),
         observed=None if observed is None else state_of(observed),
     )
 

@@ -99,8 +99,8 @@ def _read(client: GuestClient, shell: str, part: Part) -> bytes:
 
 def _set_modes(terminal: Emulator, look: Frame) -> None:
     """Set the modes that were switched on before the part that was read."""
-    told = look.head.get("modes")
-    on = {mode for mode in told if isinstance(mode, int)} if isinstance(told, list) else set()
+    modes = look.head.get("modes")
+    on = {mode for mode in modes if isinstance(mode, int)} if isinstance(modes, list) else set()
     for mode in MODES:
         (terminal.mode.add if mode in on else terminal.mode.discard)(mode << SHIFT)
     terminal.cursor.hidden = 25 not in on

@@ -86,7 +86,7 @@ def capture(context: Context, session_id: str, policy: Policy, trigger: str, wha
         try:
             take(context, session_id, policy, trigger, what, thawed.set)
         except HoldfastError as error:
-            told(context, session_id, error)
+            report_failure(context, session_id, error)
         finally:
             thawed.set()
 
@@ -120,7 +120,7 @@ def take(
     prune.expire(context, context.session_row(session_id))
 
 
-def told(context: Context, session_id: str, error: HoldfastError) -> None:
+def report_failure(context: Context, session_id: str, error: HoldfastError) -> None:
     """Report that a capture failed, unless the previous one failed for the same reason."""
     if isinstance(error, SessionBusy):  # another caller is capturing it right now
         return

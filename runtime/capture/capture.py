@@ -346,7 +346,7 @@ def moment_of(frame: Frame) -> SnapshotDetails:
     """
     if "journal_seq" not in frame.head:
         return SnapshotDetails()
-    told = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
-    offsets = {plain(name, 100): wire_fields.integer(told, name) for name in list(told)[:100]}
+    answer = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
+    offsets = {plain(name, 100): wire_fields.integer(answer, name) for name in list(answer)[:100]}
     seq, at = wire_fields.integer(frame, "journal_seq"), wire_fields.number(frame, "at")
     return SnapshotDetails.of(moment=Moment(seq, at, offsets)._asdict())

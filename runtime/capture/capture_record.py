@@ -59,9 +59,9 @@ def remember(
             ours=True,
             **(still.fields() if still is not None else {}),
         ) as link:
-            told = link.until("done")
-        tree = Tree.model_validate(told["tree"])
-        _judge(session, [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(told["strange"])])
+            answer = link.until("done")
+        tree = Tree.model_validate(answer["tree"])
+        _judge(session, [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(answer["strange"])])
     except (Refused, LinkLost, ValidationError) as error:
         raise CaptureFailed(
             f"cannot snapshot session {session.name}: its process images cannot be read ({_why(error)})",
@@ -77,7 +77,7 @@ def remember(
     elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
     files = recorded_contents.digests(paths, context.engine.images.layers(image), elsewhere)
     try:
-        record.write(staging, Record(tree=tree, files=files, kernels=kernel_check.told(held)))
+        record.write(staging, Record(tree=tree, files=files, kernels=kernel_check.kernel_records(held)))
     except record.TooLarge as error:
         raise _unrestorable(session, str(error)) from error
 

@@ -30,7 +30,7 @@ def look(context: Context) -> list[str]:
                 captured.append(session.name)
             prune.expire(context, session)
         except HoldfastError as error:
-            autosnapshot.told(context, session.id, error)
+            autosnapshot.report_failure(context, session.id, error)
     return captured
 
 

@@ -99,13 +99,13 @@ TOLERANCE = 3_000_000
 """Nanoseconds by which equal counts may differ; `docker exec` of `true` takes 10 to 18 million."""
 
 
-def decode(told: Mapping[str, object]) -> Look:
+def decode(fields: Mapping[str, object]) -> Look:
     """Read a sample from JSON values.
 
     Raises:
         ValueError, TypeError, KeyError: they are not valid.
     """
-    tasks, own, usage = told["tasks"], told["own"], told["usage"]
+    tasks, own, usage = fields["tasks"], fields["own"], fields["usage"]
     if not isinstance(tasks, dict) or not isinstance(own, dict) or not isinstance(usage, int):
         raise TypeError("look")
     parts = [{str(key): (int(ran), str(line)) for key, (ran, line) in each.items()} for each in (tasks, own)]

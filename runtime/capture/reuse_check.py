@@ -82,9 +82,9 @@ class Watch:
                 return {}
         except (GuestError, OSError):
             return {}
-        told = {"init_pid": self._container.pid, "layer": self._layer, "traffic": self._traffic}
-        told["counters"] = counters
-        return {**told, "look": look.encode(), "done": now, "at": self._at}
+        fields = {"init_pid": self._container.pid, "layer": self._layer, "traffic": self._traffic}
+        fields["counters"] = counters
+        return {**fields, "look": look.encode(), "done": now, "at": self._at}
 
     def _awaited(self) -> None:
         """Wait until the supervisor listens again."""

@@ -93,10 +93,10 @@ def _disk(context: Context) -> Check:
         while not path.exists():
             path = path.parent
         free[name] = shutil.disk_usage(path).free
-    told = ", ".join(f"{gib_text(size)} free {name}" for name, size in free.items())
+    summary = ", ".join(f"{gib_text(size)} free {name}" for name, size in free.items())
     short = min(free.values()) < DISK_LEAST
     hint = "remove what the job does not need from the runner, or set HOLDFAST_HOME" if short else ""
-    return Check("disk", not short, told, hint)
+    return Check("disk", not short, summary, hint)
 
 
 def _kernel() -> Check:
@@ -147,8 +147,8 @@ def _checkpointer(context: Context) -> Check:
     from holdfast.snapshots import service
 
     try:
-        home, tell = context.home, context.progress
-        with service.ask(context.engine, home, tell, "hello", container=None) as link:
+        home, progress = context.home, context.progress
+        with service.ask(context.engine, home, progress, "hello", container=None) as link:
             said = link.until("done")
     except HoldfastError as error:
         hint = (

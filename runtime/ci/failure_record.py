@@ -42,15 +42,15 @@ def of(
     """Return the record of a command that failed or was given up; `seconds` is how long it ran."""
     shown = colored(tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
     where, message = place(shown)
-    reason, told = _why(watched, seconds)
+    reason, details = _why(watched, seconds)
     if message and reason == "failed":
-        told = f"{message} ({told})" if told else message
+        details = f"{message} ({details})" if details else message
     return Failure(
         reason=reason,
         command=command,
         exit_code=exit_code(watched) if watched.result else None,
         where=where if reason == "failed" else None,
-        message=told,
+        message=details,
         tail=shown,
         pulse="\n".join(sight(pulse)) if pulse is not None else "",
         debugger=Debugger(program=watched.asked.command) if watched.asked else None,
@@ -94,7 +94,7 @@ def job_of(environment: Mapping[str, str]) -> str | None:
 def sight(pulse: Pulse) -> Iterator[str]:
     """Yield the activity of a session in a few lines: shells, processes, listening sockets, memory."""
     for terminal in pulse.terminals:
-        yield f"shell {terminal.shell}: {terminal.observed.told(pulse.at)} in {terminal.cwd}"
+        yield f"shell {terminal.shell}: {terminal.observed.phrase(pulse.at)} in {terminal.cwd}"
     if pulse.limits is not None and pulse.limits.memory.used is not None:
         memory = pulse.limits.memory
         most = f" of {memory.limit >> 20} MiB" if memory.limit else ""
@@ -126,7 +126,7 @@ def _why(watched: Watched, seconds: float) -> tuple[Reason, str]:
         state = watched.asked
         return (
             "hang",
-            f"{state.told(time.time()) if state else 'it waits for input'}; there is no one to answer",
+            f"{state.phrase(time.time()) if state else 'it waits for input'}; there is no one to answer",
         )
     if watched.given == "standstill":
         return "hang", "it made no progress: no output, no computing, nothing sent or received"

@@ -73,7 +73,7 @@ class Run:
         rules = rules_file.read(context.home)
         names = (*job.redact, *rules.env)
         self.redaction = Redaction({**known, **job.variables}, names, rules.matcher())
-        self._tell = note
+        self._report = note
         self._stream = self.redaction.stream()
         self._tail = Tail(TAIL_BYTES)
         self._notes: list[str] = []
@@ -229,7 +229,7 @@ class Run:
         return (kept,), why
 
     def _note(self, text: str) -> None:
-        self._tell(self.redaction.text(text))
+        self._report(self.redaction.text(text))
 
     def _remark(self, text: str) -> None:
         """Report it now, and in the summary."""

@@ -211,12 +211,14 @@ def _summarize(command: str, outcome: Outcome, file: Path | None) -> None:
     from holdfast.snapshots.failure import Failure
 
     record = outcome.failure or Failure(reason="asked", command=command)
-    told = Summary(record, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes)
+    summary = Summary(
+        record, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes
+    )
     given = os.environ.get("GITHUB_STEP_SUMMARY")
     for path in dict.fromkeys(each for each in (file, Path(given) if given else None) if each is not None):
         try:
             with path.open("a", encoding="utf-8", errors="replace") as stream:
-                stream.write(told.markdown() + "\n")
+                stream.write(summary.markdown() + "\n")
         except OSError as error:  # the exit code of the job matters more
             printing.note(f"cannot write the summary to {path}: {error.strerror or error}")
 

@@ -139,8 +139,8 @@ def _proxies(context: Context) -> Check:
     found = ", ".join(str(one) for one in home_file.ways_out(context.home))
     if not found:
         return Check("proxies", True, "none is open for sessions")
-    told = f"sessions reach everything that can be reached through {plain(found, 200)}"
-    return Check("proxies", True, f"{told}; `close` in {home_file.NAME} of the state directory shuts it")
+    summary = f"sessions reach everything that can be reached through {plain(found, 200)}"
+    return Check("proxies", True, f"{summary}; `close` in {home_file.NAME} of the state directory shuts it")
 
 
 def _gateway(context: Context) -> Check:

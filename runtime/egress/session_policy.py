@@ -138,8 +138,8 @@ def _forget(home: Home, session_id: str) -> None:
 def _policy(
     home: Home, options: SessionOptions, caller: Caller, rules: Rules, progress: Callable[[str], None]
 ) -> Policy:
-    told = home_file.read(home)
-    opened = [*map(Allowed.parse, options.allow), *told.every]
+    text = home_file.read(home)
+    opened = [*map(Allowed.parse, options.allow), *text.every]
     found = []
     for one in options.secrets:
         kept = vault.find(home, one.placeholder)
@@ -155,7 +155,7 @@ def _policy(
         refused=rules.refused,
         opened=tuple(Opening(one.network, one.port) for one in rules.opened),
         opened_names=tuple((one.host, one.port) for one in opened if one.is_name),
-        names=told.hosts,
+        names=text.hosts,
     )
 
 

@@ -109,10 +109,10 @@ class Spread:
         failed = [kind for kind in self.kinds if not kind.passed]
         if not self.deterministic:
             passes = sum(run.passed for run in self.runs)
-            told = f"flaky: {passes} pass, {len(self.runs) - passes} fail"
-            return told + (f" ({len(failed)} kinds)" if len(failed) > 1 else "")
-        told = f"deterministic: {len(self.runs)} of {len(self.runs)} {self.runs[0].status}"
-        return told + (f", with {len(self.kinds)} kinds of output" if len(self.kinds) > 1 else "")
+            verdict = f"flaky: {passes} pass, {len(self.runs) - passes} fail"
+            return verdict + (f" ({len(failed)} kinds)" if len(failed) > 1 else "")
+        verdict = f"deterministic: {len(self.runs)} of {len(self.runs)} {self.runs[0].status}"
+        return verdict + (f", with {len(self.kinds)} kinds of output" if len(self.kinds) > 1 else "")
 
     def keeping(self, names: dict[int, str]) -> Spread:
         """Return it with the names that runs were kept under."""
@@ -120,14 +120,14 @@ class Spread:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs; of outputs, only the differences."""
-        told: dict[str, Any] = {"command": self.command, "snapshot": self.snapshot, "asked": self.asked}
-        told |= {"deterministic": self.deterministic, "verdict": self.text}
-        told["kinds"] = [
+        fields: dict[str, Any] = {"command": self.command, "snapshot": self.snapshot, "asked": self.asked}
+        fields |= {"deterministic": self.deterministic, "verdict": self.text}
+        fields["kinds"] = [
             {"status": kind.status, "passed": kind.passed, "runs": [run.number for run in kind.runs]}
             for kind in self.kinds
         ]
-        told["differences"] = [asdict(one) for one in self.differences]
-        told["runs"] = [
+        fields["differences"] = [asdict(one) for one in self.differences]
+        fields["runs"] = [
             {
                 "number": run.number,
                 "end": run.end,
@@ -141,7 +141,7 @@ class Spread:
             }
             for run in self.runs
         ]
-        return told
+        return fields
 
 
 def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[Kind, ...]:

@@ -195,9 +195,9 @@ def _put(flow: http.HTTPFlow, exchange: Exchange) -> None:
 
 def _names_itself(request: http.Request, host: str) -> bool:
     """Return whether the destination that a request names is where it goes."""
-    told = [value for name, value in request.headers.fields if name.lower() == b"host"]
-    told += [request.data.authority] if request.data.authority else []
-    return bool(told) and all(_host_of(value) == (host, True) for value in told)
+    names = [value for name, value in request.headers.fields if name.lower() == b"host"]
+    names += [request.data.authority] if request.data.authority else []
+    return bool(names) and all(_host_of(value) == (host, True) for value in names)
 
 
 def _host_of(value: bytes) -> tuple[str, bool]:

@@ -72,8 +72,8 @@ def _content(path: Path) -> bytes:
 def _parsed(data: bytes) -> Iterator[Refusal]:
     for line in data.splitlines():
         with suppress(ValueError, KeyError, TypeError, RecursionError):
-            told = json.loads(line)
-            at, host, port = told["at"], told["host"], told["port"]
+            fields = json.loads(line)
+            at, host, port = fields["at"], fields["host"], fields["port"]
             if (
                 isinstance(at, float | int)
                 and 0 <= at < 2**40

@@ -87,7 +87,7 @@ class Policy:
 
     def dump(self) -> str:
         """Return the policy as `load` takes it."""
-        told = {
+        fields = {
             "session": self.session,
             "only_domains": self.only_domains,
             "domains": [str(one) for one in self.domains],
@@ -105,7 +105,7 @@ class Policy:
             "opened_names": [[name, port] for name, port in self.opened_names],
             "names": [[name, str(address)] for name, address in self.names],
         }
-        return json.dumps(told)
+        return json.dumps(fields)
 
 
 def load(text: str) -> Policy:
@@ -114,17 +114,17 @@ def load(text: str) -> Policy:
     Raises:
         ValueError, KeyError, TypeError: it is not valid.
     """
-    told: dict[str, Any] = json.loads(text)
+    fields: dict[str, Any] = json.loads(text)
     return Policy(
-        session=str(told["session"]),
-        only_domains=bool(told["only_domains"]),
-        domains=tuple(map(Domain.parse, told["domains"])),
+        session=str(fields["session"]),
+        only_domains=bool(fields["only_domains"]),
+        domains=tuple(map(Domain.parse, fields["domains"])),
         secrets=tuple(
             Secret(one["name"], one["placeholder"], tuple(map(SecretHost.parse, one["hosts"])), one["value"])
-            for one in told["secrets"]
+            for one in fields["secrets"]
         ),
-        refused=tuple(map(ip_network, told["refused"])),
-        opened=tuple(Opening(ip_network(one["network"]), one["port"]) for one in told["opened"]),
-        opened_names=tuple((canonical(name), int(port)) for name, port in told["opened_names"]),
-        names=tuple((canonical(name), ip_address(address)) for name, address in told["names"]),
+        refused=tuple(map(ip_network, fields["refused"])),
+        opened=tuple(Opening(ip_network(one["network"]), one["port"]) for one in fields["opened"]),
+        opened_names=tuple((canonical(name), int(port)) for name, port in fields["opened_names"]),
+        names=tuple((canonical(name), ip_address(address)) for name, address in fields["names"]),
     )

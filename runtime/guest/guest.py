@@ -61,7 +61,7 @@ class Guest:
         }
         self.keyboards = {name: Keyboard(shell, self.journal.append) for name, shell in self.shells.items()}
         for shell in self.shells.values():
-            shell.watching.tell = partial(self._waits, shell.name)
+            shell.watching.notify = partial(self._waits, shell.name)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
         self.engine_files = EngineFiles()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
@@ -91,10 +91,10 @@ class Guest:
         for kernel in self.kernels.values():
             kernel.begin()
 
-    def become(self, told: Mapping[str, Any], event: str) -> None:
+    def become(self, fields: Mapping[str, Any], event: str) -> None:
         """Continue after a pause, with the identity the host gave."""
-        before, self.identity = self.identity, self.identity.updated(dict(told))
-        snapshot = told.get("snapshot")
+        before, self.identity = self.identity, self.identity.updated(dict(fields))
+        snapshot = fields.get("snapshot")
         awakening = Awakening(event, snapshot if isinstance(snapshot, str) else "", before)
         if event == "restored":
             holdfast_session.reseed(everything=True)

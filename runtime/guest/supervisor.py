@@ -76,12 +76,12 @@ async def _supervise(layout: Layout) -> None:
         loop.add_signal_handler(number, over.set if number == signal.SIGTERM else _ignore)
     reaper = Reaper()
     reaper.install(loop)
-    told = read_object(layout.session) or {}
-    identity = Identity().updated(told)
+    fields = read_object(layout.session) or {}
+    identity = Identity().updated(fields)
     if identity.workdir is not None:
         layout = replace(layout, workspace=Path(identity.workdir))
     guest = Guest(layout, identity, Account.of(identity.user), reaper)
-    guest.start(Awakening.of(told))
+    guest.start(Awakening.of(fields))
 
     async def hello(guest: Guest, call: Call) -> None:
         await call.finish("hello", **guest.hello())

@@ -10,13 +10,13 @@ from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.results import Attached, Lease
 
 
-def lease(frame: wire_fields.Told) -> Lease:
+def lease(frame: wire_fields.FrameLike) -> Lease:
     """Return the lease and the attached terminals."""
     attached = tuple(_attached(row) for row in wire_fields.rows(frame, "attached"))
-    told = wire_fields.head(frame).get("lease")
-    if told is None:
+    given = wire_fields.head(frame).get("lease")
+    if given is None:
         return Lease(None, attached=attached)
-    held = wire_fields.table(told, "lease")
+    held = wire_fields.table(given, "lease")
     return Lease(
         holder=plain(wire_fields.text(held, "holder"), 100),
         since=_moment(held, "since"),

@@ -19,20 +19,20 @@ def state(value: Any) -> State:
     Raises:
         ProtocolError: it is not valid.
     """
-    told = wire_fields.table(value, "a state")
-    name, detail = wire_fields.text(told, "state"), wire_fields.optional_text(told, "detail")
+    fields = wire_fields.table(value, "a state")
+    name, detail = wire_fields.text(fields, "state"), wire_fields.optional_text(fields, "detail")
     details: Mapping[str, tuple[str, ...]] = {"running": RUNNING, "waiting": WAITING}
     if name not in NAMES or (detail is not None and detail not in details.get(name, ())):
         raise ProtocolError("cannot understand the session: it reports an unknown state")
     return State(
         state=cast("Any", name),
         detail=cast("Any", detail),
-        pid=wire_fields.optional_integer(told, "pid"),
-        command=plain(wire_fields.text(told, "command", ""), 200),
-        since=wire_fields.number(told, "since"),
-        prompt=_prompt(wire_fields.text(told, "prompt", "")),
-        exit_code=wire_fields.optional_integer(told, "exit_code", -255),
-        signal=wire_fields.optional_integer(told, "signal"),
+        pid=wire_fields.optional_integer(fields, "pid"),
+        command=plain(wire_fields.text(fields, "command", ""), 200),
+        since=wire_fields.number(fields, "since"),
+        prompt=_prompt(wire_fields.text(fields, "prompt", "")),
+        exit_code=wire_fields.optional_integer(fields, "exit_code", -255),
+        signal=wire_fields.optional_integer(fields, "signal"),
     )
 
 

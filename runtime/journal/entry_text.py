@@ -36,8 +36,8 @@ def text_of(entry: Entry) -> str:
     if entry.kind in _SENTENCES:
         return _SENTENCES[entry.kind](of)
     if entry.kind == "refused":
-        return event_text.told(entry.kind, entry.details)
-    return f"{entry.kind.replace('_', ' ')}: {event_text.told(entry.kind, entry.details)}"
+        return event_text.format_event(entry.kind, entry.details)
+    return f"{entry.kind.replace('_', ' ')}: {event_text.format_event(entry.kind, entry.details)}"
 
 
 def _first(text: str) -> str:
@@ -86,7 +86,7 @@ def _named(of: Fields) -> str:
 
 def _changed(entry: Mapping[str, Any]) -> str:
     tables = ("variables", "functions", "aliases", "names")
-    names = [name for table in tables if isinstance(told := entry.get(table), dict) for name in told]
+    names = [name for table in tables if isinstance(changes := entry.get(table), dict) for name in changes]
     names += [key for key in ("cwd", "umask", "ports", "epoch") if key in entry]
     return f"  changed {', '.join(map(str, names[:20]))}{' …' if len(names) > 20 else ''}"
 

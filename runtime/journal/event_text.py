@@ -17,7 +17,7 @@ _WOKEN = {
 }
 
 
-def told(kind: str, data: Mapping[str, Any]) -> str:
+def format_event(kind: str, data: Mapping[str, Any]) -> str:
     """Return one line about an entry of the journal."""
     of = Fields(data)
     if kind in _SENTENCES:

@@ -160,7 +160,7 @@ def create_container(
     if options.secrets:
         from holdfast.runtime.egress import authority
 
-        authority.tell(engine, home, row.id, container)
+        authority.install_roots(engine, home, row.id, container)
     identity_messages.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
     return container
 

@@ -155,7 +155,7 @@ class Restoring:
             looked = beside.submit(self._network.check, container, network if processes is not None else None)
             provision.await_guest(engine, container, folder)
             looked.result()
-        hooks = identity_messages.told(self.context.progress, row.name, folder)
+        hooks = identity_messages.report_hooks(self.context.progress, row.name, folder)
         self.context.store.keep_details(row.id, hooks=hooks)
         if found is not None:
             since = self.snapshot.details.moment.journal_seq

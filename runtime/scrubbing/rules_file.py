@@ -110,22 +110,22 @@ def parse(data: bytes) -> Rules:
     if len(data) > LARGEST:
         raise InvalidArgument(f"it has more than {LARGEST >> 20} MiB")
     try:
-        told = _File.model_validate_json(data)
+        file = _File.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise InvalidArgument(plain(f"{where}: {first['msg']}" if where else first["msg"], 200)) from None
     known = {rule.name for rule in known_forms.RULES}
-    if unknown := [name for name in told.without if name not in known]:
+    if unknown := [name for name in file.without if name not in known]:
         raise InvalidArgument(f"without: there is no built-in rule '{plain(unknown[0], 60)}'")
-    own = tuple(checked(each.name, each.regex) for each in told.patterns)
-    for each in told.allow:
+    own = tuple(checked(each.name, each.regex) for each in file.patterns)
+    for each in file.allow:
         _usable(each.encode().decode("latin-1"), "allow", each)
-    for each in told.files:
+    for each in file.files:
         _usable(path_pattern(each), "files", each)
-    left = tuple(rule for rule in known_forms.RULES if rule.name not in told.without)
-    allow = tuple(each.encode().decode("latin-1") for each in told.allow)
-    return Rules((*own, *left), tuple(told.env), tuple(told.files), allow, told.action)
+    left = tuple(rule for rule in known_forms.RULES if rule.name not in file.without)
+    allow = tuple(each.encode().decode("latin-1") for each in file.allow)
+    return Rules((*own, *left), tuple(file.env), tuple(file.files), allow, file.action)
 
 
 def action(given: str | None, rules: Rules) -> Action:

@@ -82,10 +82,10 @@ def listed(found: Sequence[Finding], most: int = 4) -> str:
 
 def sentences(found: Sequence[Finding], scrubbed: Mapping[str, int]) -> list[str]:
     """Return the lines that report an export's secrets."""
-    told = [f"found: {one}" for one in found[:SHOWN]]
+    lines = [f"found: {one}" for one in found[:SHOWN]]
     if len(found) > SHOWN:
-        told.append(f"found: secrets in {len(found) - SHOWN} more places")
+        lines.append(f"found: secrets in {len(found) - SHOWN} more places")
     if scrubbed:
         rules = ", ".join(f"{count} × {rule}" for rule, count in sorted(scrubbed.items()))
-        told.append(f"scrubbed from its journal, records and descriptions: {rules}")
-    return told
+        lines.append(f"scrubbed from its journal, records and descriptions: {rules}")
+    return lines

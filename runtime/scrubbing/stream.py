@@ -24,8 +24,8 @@ class Stream:
     def __init__(self, scrubber: Scrubber) -> None:
         rules = scrubber.matcher.rules
         self._scrubber = scrubber
-        self._all_lines = any(not rule.told_by for rule in rules)
-        self._hints = tuple({hint.encode() for rule in rules for hint in rule.told_by})
+        self._all_lines = any(not rule.search_hints for rule in rules)
+        self._hints = tuple({hint.encode() for rule in rules for hint in rule.search_hints})
         self._longest = max((len(hint) for hint in self._hints), default=0)
         self._held = b""
         self._before = b""

@@ -38,8 +38,8 @@ class HookOutcome:
 
 def who(row: SessionRow) -> dict[str, Any]:
     """Return the identity of a session and its container."""
-    told = {"session": row.id, "name": row.name, "generation": row.generation}
-    return {**told, "container": row.container_id} if row.container_id else told
+    fields = {"session": row.id, "name": row.name, "generation": row.generation}
+    return {**fields, "container": row.container_id} if row.container_id else fields
 
 
 def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None:
@@ -57,21 +57,21 @@ def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None
 
 def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:
     """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (nothing was captured)."""
-    told = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
-    run_dir.write_json(folder, layout.WAKE_NAME, told)
+    fields = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
+    run_dir.write_json(folder, layout.WAKE_NAME, fields)
 
 
 def hooks(folder: Path) -> list[HookOutcome]:
     """Wait for the session's (time-limited) hooks and return their results."""
     try:
-        told = wire_fields.body(GuestClient(folder).request("hooks"))
-        return [_outcome(one) for one in wire_fields.rows(told, "outcomes")]
+        answer = wire_fields.body(GuestClient(folder).request("hooks"))
+        return [_outcome(one) for one in wire_fields.rows(answer, "outcomes")]
     except GuestError as error:
         # A supervisor of an older version has no hooks; one that hangs up is detected by the next call.
         return [] if "no such operation" in str(error) else [_unknown(str(error))]
 
 
-def told(progress: Callable[[str], None], session: str, folder: Path) -> list[str]:
+def report_hooks(progress: Callable[[str], None], session: str, folder: Path) -> list[str]:
     """Wait for the hooks of a session, report failures, and return them as sentences."""
     found = [sentence(one) for one in hooks(folder) if one.trouble]
     for each in found:
@@ -85,13 +85,15 @@ def sentence(outcome: HookOutcome) -> str:
     return f"hook {outcome.hook}: {outcome.trouble}" + (f" ({last[:200]})" if last else "")
 
 
-def _outcome(told: Mapping[str, Any]) -> HookOutcome:
+def _outcome(fields: Mapping[str, Any]) -> HookOutcome:
     return HookOutcome(
-        plain(wire_fields.text(told, "hook", ""), 300),
-        plain(wire_fields.text(told, "event", ""), 20),
-        wire_fields.number(told, "seconds"),
-        plain(wire_fields.text(told, "trouble", ""), 600),
-        "\n".join(plain(line, SHOWN) for line in wire_fields.text(told, "output", "")[-SHOWN:].splitlines()),
+        plain(wire_fields.text(fields, "hook", ""), 300),
+        plain(wire_fields.text(fields, "event", ""), 20),
+        wire_fields.number(fields, "seconds"),
+        plain(wire_fields.text(fields, "trouble", ""), 600),
+        "\n".join(
+            plain(line, SHOWN) for line in wire_fields.text(fields, "output", "")[-SHOWN:].splitlines()
+        ),
     )
 
 

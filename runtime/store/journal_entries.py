@@ -12,7 +12,7 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, in
 
 from holdfast.runtime.store import schema
 from holdfast.runtime.store.database import Database
-from holdfast.runtime.store.entry import Told
+from holdfast.runtime.store.entry import ParsedLine
 from holdfast.runtime.store.timelines import Branch
 
 BATCH = 2000
@@ -78,7 +78,7 @@ class Entries:
         with self._reading() as db:
             return self._last(db, session_id)
 
-    def take(self, session_id: str, found: Iterable[Told]) -> int:
+    def take(self, session_id: str, found: Iterable[ParsedLine]) -> int:
         """Store a session's entries, except those that are stored already. Return how many are new.
 
         Uses several transactions, since others also write to the database.
@@ -88,23 +88,23 @@ class Entries:
             count += self._take(session_id, batch)
         return count
 
-    def _take(self, session_id: str, found: list[Told]) -> int:
+    def _take(self, session_id: str, found: list[ParsedLine]) -> int:
         table = schema.entries
         with self._writing() as db:
             last = self._last(db, session_id)
             rows = []
-            for told in found:
-                if told.seq > last:
-                    last = told.seq
+            for entry in found:
+                if entry.seq > last:
+                    last = entry.seq
                     rows.append(
                         {
                             "session_id": session_id,
-                            "seq": told.seq,
+                            "seq": entry.seq,
                             "host": False,
-                            "at": told.at,
-                            "kind": told.kind,
-                            "actor": told.actor,
-                            "body": told.body,
+                            "at": entry.at,
+                            "kind": entry.kind,
+                            "actor": entry.actor,
+                            "body": entry.body,
                         }
                     )
             if rows:

@@ -35,10 +35,10 @@ def judge(context: Context, staging: Path, kept: Manifest) -> None:
         with service.ask(
             context.engine, context.home, context.progress, "describe", folder=staging.name
         ) as link:
-            told: dict[str, Any] = link.until("done")
-        tree = Tree.model_validate(told["tree"])
-        told["strange"] = list(told["strange"])
-        filters = {str(name): base64.b64decode(text) for name, text in dict(told["filters"]).items()}
+            answer: dict[str, Any] = link.until("done")
+        tree = Tree.model_validate(answer["tree"])
+        answer["strange"] = list(answer["strange"])
+        filters = {str(name): base64.b64decode(text) for name, text in dict(answer["filters"]).items()}
     except (Refused, LinkLost, KeyError, ValueError, TypeError) as error:
         raise BundleRefused(
             f"cannot import: its process images cannot be read ({plain(str(error), 200)})",
@@ -46,14 +46,14 @@ def judge(context: Context, staging: Path, kept: Manifest) -> None:
         ) from error
     assert kept.processes is not None
     weak = _weak(tree, filters, kept.processes.machine)
-    found = [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(told["strange"]), *weak]
+    found = [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(answer["strange"]), *weak]
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise BundleRefused(
             f"cannot import: {plain(str(found[0]), 300)}{more}",
             hint="no session can have made it; nothing of it was run",
         )
-    _check_told(staging, tree, kept)
+    _check_record(staging, tree, kept)
 
 
 def _weak(tree: Tree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
@@ -66,7 +66,7 @@ def _weak(tree: Tree, programs: Mapping[str, bytes], machine: str) -> list[Viola
     return [Violation(*used[digest], text) for digest, text in seccomp_filters.weak(programs, used, machine)]
 
 
-def _check_told(staging: Path, tree: Tree, kept: Manifest) -> None:
+def _check_record(staging: Path, tree: Tree, kept: Manifest) -> None:
     """Check that manifest and record describe these images."""
     assert kept.processes is not None
     if kept.processes.root_pid not in {process.pid for process in tree.processes}:

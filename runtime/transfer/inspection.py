@@ -128,9 +128,9 @@ class Inspection:
         for name in (record.FILE, baseline.FILE):
             if self._action == "ignore" or not any(entry.name == name for entry in self._kept.files):
                 continue
-            told = _told(folder / name)
-            changed = self._without_commands(told) if name == record.FILE else self.scrubber.value(told)
-            if changed != told:
+            value = _read_record(folder / name)
+            changed = self._without_commands(value) if name == record.FILE else self.scrubber.value(value)
+            if changed != value:
                 data = json.dumps(changed, separators=(",", ":")).encode()
                 found[name] = gzip.compress(data, compresslevel=1, mtime=0)
         return found
@@ -149,15 +149,15 @@ class Inspection:
                 findings=tuple(one.as_dict() for one in found),
             )
 
-    def _without_commands(self, told: Any) -> Any:
+    def _without_commands(self, value: Any) -> Any:
         """Remove secrets from command lines of a record; names, which a restore compares, are only
         searched.
         """
         processes = [
             {**one, "command": self.scrubber.text(str(one["command"]))[:4200]} if one.get("command") else one
-            for one in told["tree"]["processes"]
+            for one in value["tree"]["processes"]
         ]
-        changed = {**told, "tree": {**told["tree"], "processes": processes}}
+        changed = {**value, "tree": {**value["tree"], "processes": processes}}
         search = Search(self._wide)
         search.feed(json.dumps(changed, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         search.end()
@@ -171,7 +171,7 @@ def _at(where: str, search: Search) -> dict[tuple[str, str], int]:
     return {(rule, where): count for (rule, _), count in search.found.items()}
 
 
-def _told(path: Path) -> Any:
+def _read_record(path: Path) -> Any:
     try:
         with gzip.open(path) as file:
             return json.loads(file.read(_MAX_RECORD))

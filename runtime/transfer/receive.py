@@ -21,7 +21,7 @@ from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.retention import prune
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
-from holdfast.runtime.store.entry import Told
+from holdfast.runtime.store.entry import ParsedLine
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import (
     bundle_trust,
@@ -201,8 +201,8 @@ class _Receiving:
             wanted.opened.origin.ahead(
                 [*(wanted.segments if wanted.live else []), *(blob for _, blob, _ in missing)]
             )
-        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._told, whole)
-        told = self._past(parts)
+        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._advance, whole)
+        entries = self._past(parts)
         if wanted.live:
             self._live_files(config, parts)
         row = self._row(label)
@@ -223,10 +223,10 @@ class _Receiving:
         )
         for path in archives.values():
             path.unlink()
-        context.store.entries.take(row.session_id, told)
+        context.store.entries.take(row.session_id, entries)
         return self._finish(row, made, grown)
 
-    def _past(self, parts: Segments) -> list[Told]:
+    def _past(self, parts: Segments) -> list[ParsedLine]:
         """Store the journal; it describes what ran, so it is not accepted from untrusted signers."""
         found = next((file for file in self._wanted.config.files if file.name == journal_export.FILE), None)
         if found is None or self._wanted.files_only:
@@ -253,7 +253,7 @@ class _Receiving:
         found: dict[str, Path] = {}
         for number, (diff_id, blob) in enumerate(missing):
             path = self._staging / f"layer-{number}.tar"
-            unpack_parts.layer(self._wanted.opened.source, blob, diff_id, path, self._told)
+            unpack_parts.layer(self._wanted.opened.source, blob, diff_id, path, self._advance)
             tarball.check_layer(path)
             found[diff_id] = path
         return found
@@ -317,6 +317,6 @@ class _Receiving:
         host_events.note(context, done.session_id, "imported", snapshot=done.id, label=done.label)
         return done
 
-    def _told(self, count: int) -> None:
+    def _advance(self, count: int) -> None:
         self._done = min(self._all, self._done + count)
         self._progress(self._done, self._all)

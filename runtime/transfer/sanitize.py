@@ -76,14 +76,14 @@ def check(kept: Manifest) -> None:
         _check_processes(kept.processes)
 
 
-def _check_processes(told: Processes) -> None:
-    if not 1 < told.root_pid < _LAST_PID or not 1 < told.last_pid < _LAST_PID:
+def _check_processes(processes: Processes) -> None:
+    if not 1 < processes.root_pid < _LAST_PID or not 1 < processes.last_pid < _LAST_PID:
         raise _refused("it has impossible process ids")
-    if not _TOKEN.fullmatch(told.token):
+    if not _TOKEN.fullmatch(processes.token):
         raise _refused("it has an impossible token")
-    if len(told.addresses) > 16 or told.memory_bytes < 0:
+    if len(processes.addresses) > 16 or processes.memory_bytes < 0:
         raise _refused("it has impossible addresses or an impossible size")
-    for address in told.addresses:
+    for address in processes.addresses:
         try:
             ipaddress.ip_address(address)
         except ValueError as error:

@@ -49,8 +49,8 @@ class SearchedLayers:
         self._besides = frozenset(besides)
         self._all: dict[str, Any] = {}
         with suppress(OSError, ValueError):
-            told = json.loads(path.read_text())
-            self._all = told if isinstance(told, dict) else {}
+            value = json.loads(path.read_text())
+            self._all = value if isinstance(value, dict) else {}
         salt = self._all.get("salt")
         self._salt = salt if isinstance(salt, str) and _SALT.fullmatch(salt) else os.urandom(16).hex()
         self._all["salt"] = self._salt
@@ -60,9 +60,9 @@ class SearchedLayers:
         """Return the findings in a layer; None if it has not been searched."""
         if diff_id in self._besides:
             return []
-        told = self._all.get(f"{self._key} {diff_id}")
+        value = self._all.get(f"{self._key} {diff_id}")
         try:
-            return None if told is None else [Finding(*one) for one in told]
+            return None if value is None else [Finding(*one) for one in value]
         except TypeError:
             return None
 
@@ -108,8 +108,8 @@ class SearchedLayers:
 
     def _named(self, matcher: Matcher, files: Any) -> str:
         """Return the name of a set of rules: values may be among them, so guessing is made slow."""
-        told = [[rule.name, rule.pattern, rule.distinct] for rule in matcher.rules]
-        text = json.dumps([FORMAT, told, list(matcher.allowed), getattr(files, "pattern", b"").__repr__()])
+        rules = [[rule.name, rule.pattern, rule.distinct] for rule in matcher.rules]
+        text = json.dumps([FORMAT, rules, list(matcher.allowed), getattr(files, "pattern", b"").__repr__()])
         return hashlib.scrypt(
             text.encode(), salt=bytes.fromhex(self._salt), n=1 << 14, r=8, p=1, dklen=12
         ).hex()

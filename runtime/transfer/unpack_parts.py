@@ -24,7 +24,7 @@ from holdfast.snapshots.bundle.endpoints import Descriptor, Origin
 from holdfast.snapshots.bundle.form import InParts, Segment
 from holdfast.snapshots.bundle.sealing import Sealing
 
-Told = Callable[[int], None]
+Advance = Callable[[int], None]
 MARGIN = 256 << 20
 """Bytes that stay free on the disk."""
 _KINDS = {
@@ -85,7 +85,7 @@ def check_room(folder: Path, needed: int) -> None:
         )
 
 
-def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told) -> None:
+def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, advance: Advance) -> None:
     """Write the archive of an image layer.
 
     Raises:
@@ -104,7 +104,7 @@ def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told
         for block in segment_packing.opened(plain, packing_kind, raw_size(blob)):
             opened.update(block)
             file.write(block)
-            told(len(block))
+            advance(len(block))
         packed.finish(blob)
     if f"sha256:{opened.hexdigest()}" != diff_id:
         raise BundleRefused(
@@ -119,10 +119,10 @@ def raw_size(blob: Descriptor) -> int:
     Raises:
         BundleRefused: it does not declare one.
     """
-    told = blob.annotations.get(media.RAW_BYTES, "")
-    if not (told.isascii() and told.isdecimal() and len(told) < 16):
+    text = blob.annotations.get(media.RAW_BYTES, "")
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
         raise BundleRefused(f"cannot import: a layer of its image does not say its size ({media.RAW_BYTES})")
-    return int(told)
+    return int(text)
 
 
 class Segments:
@@ -137,7 +137,7 @@ class Segments:
         source: Source,
         blobs: Sequence[Descriptor],
         segments: Sequence[Segment],
-        told: Told,
+        advance: Advance,
         room: int = 0,
     ) -> None:
         if len(blobs) != len(segments):
@@ -145,7 +145,7 @@ class Segments:
         self._source = source
         self._blobs = blobs
         self._segments = segments
-        self._told = told
+        self._advance = advance
         self._room = 2 * sum(segment.bytes for segment in segments) + room
         self._last: tuple[int, bytes] | None = None
 
@@ -171,7 +171,7 @@ class Segments:
         data = segment_packing.open_segment(packed, segment.bytes)
         if blake3(data).hexdigest() != segment.blake3:
             raise _changed(blob)
-        self._told(len(data))
+        self._advance(len(data))
         self._last = (number, data)
         return data
 

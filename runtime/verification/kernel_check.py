@@ -25,7 +25,7 @@ REPLY_SECONDS = 1.0
 """How long a restored session may take to report; an idle one takes milliseconds."""
 
 
-def told(held: Holdings | None) -> dict[str, dict[str, Any]]:
+def kernel_records(held: Holdings | None) -> dict[str, dict[str, Any]]:
     """Return the record of each kernel: epoch, last journal entry before, names with type and digest."""
     kernels = held.kernels if held is not None else {}
     return {

@@ -32,8 +32,8 @@ class Descriptor:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the descriptor as it is written in manifests."""
-        told: dict[str, Any] = {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
-        return told | ({"annotations": dict(sorted(self.annotations.items()))} if self.annotations else {})
+        fields: dict[str, Any] = {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
+        return fields | ({"annotations": dict(sorted(self.annotations.items()))} if self.annotations else {})
 
 
 class Destination(Protocol):

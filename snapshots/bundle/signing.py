@@ -70,8 +70,8 @@ def is_public(text: str) -> bool:
 
 def statement(image: Descriptor, snapshot: Descriptor, sealed: str = "") -> bytes:
     """Return the statement to sign. Its first field sets it apart from anything else such a key may sign."""
-    told = {"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest, "sealed": sealed}
-    return form.dumps(told)
+    fields = {"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest, "sealed": sealed}
+    return form.dumps(fields)
 
 
 def signed(signer: Signer, image: Descriptor, snapshot: Descriptor, sealed: str = "") -> dict[str, str]:

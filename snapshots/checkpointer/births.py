@@ -42,11 +42,11 @@ def prepare(images: Path, source: Source) -> dict[str, str]:
     magic, found = criu_images.read(path)
     known = {int(one.pid): one for one in found}
     path.unlink()
-    criu_images.write(path, magic, [_told(known[task.pid], task) for task in plan.tasks])
+    criu_images.write(path, magic, [_with_parents(known[task.pid], task) for task in plan.tasks])
     return {"HOLDFAST_ADOPTED": ancestry.spelled(plan.births)}
 
 
-def _told(entry: Any, task: Task) -> Any:
+def _with_parents(entry: Any, task: Task) -> Any:
     entry.ppid, entry.sid, entry.pgid = task.parent, task.session, task.group
     return entry
 

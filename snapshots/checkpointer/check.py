@@ -35,15 +35,15 @@ def run(request: Check, channel: Channel) -> None:
     gc.disable()
     world, found = _seen(target.init_pid, root, request.mounts)
     kept = [one for one in found if one.verdict != SURVIVES or request.everything]
-    told = [one for one in kept if one.verdict != SURVIVES] + [
+    reported = [one for one in kept if one.verdict != SURVIVES] + [
         one for one in kept if one.verdict == SURVIVES
     ][:MAX_FINDINGS]
     size = judge.size(world)
     space = os.statvfs(folders.STATE)
     channel.send(
         "done",
-        findings=[one.as_dict() for one in told],
-        left_out=len(kept) - len(told),
+        findings=[one.as_dict() for one in reported],
+        left_out=len(kept) - len(reported),
         whole=world.whole,
         processes=len(world.processes),
         descriptors=sum(len(one.descriptors) for one in world.processes),

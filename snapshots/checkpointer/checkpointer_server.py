@@ -164,11 +164,11 @@ def _greet(container: str | None, channel: Channel) -> None:
 
 def _describe(request: requests.Describe, channel: Channel) -> None:
     source = Source(folders.staged(request.folder))
-    told = decode(source)
+    decoded = decode(source)
     if request.ours:
-        channel.send("done", tree=told, strange=restorable.hindrances(request, source))
+        channel.send("done", tree=decoded, strange=restorable.hindrances(request, source))
     else:
-        channel.send("done", tree=told, strange=strange(source, foreign=True), filters=_filters(source))
+        channel.send("done", tree=decoded, strange=strange(source, foreign=True), filters=_filters(source))
 
 
 def _filters(source: Source) -> dict[str, str]:

@@ -245,8 +245,8 @@ def _leads(items: list[dict[str, Any]], rules: Rules) -> bool:
     chain: dict[str, Any] = next(
         (one["chain"] for one in items if one.get("chain", {}).get("name") == "lead"), {}
     )
-    told = [one["rule"].get("expr", []) for one in items if one.get("rule", {}).get("chain") == "lead"]
-    targets = [part["dnat"] for expression in told for part in expression if "dnat" in part]
+    expressions = [one["rule"].get("expr", []) for one in items if one.get("rule", {}).get("chain") == "lead"]
+    targets = [part["dnat"] for expression in expressions for part in expression if "dnat" in part]
     gateway = rules.gateway
     return (
         gateway is not None

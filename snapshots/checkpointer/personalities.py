@@ -48,7 +48,7 @@ def noted(found: Any) -> dict[int, int]:
 
 
 @contextmanager
-def told(found: Mapping[int, int]) -> Iterator[int]:
+def guard_input(found: Mapping[int, int]) -> Iterator[int]:
     """Yield an open file with the guard's input."""
     descriptor = os.memfd_create("personalities")
     try:

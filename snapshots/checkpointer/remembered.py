@@ -83,10 +83,10 @@ def renew(pids: Iterable[int], found: Sequence[Places]) -> None:
     ours = {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
     for one in found:
         pid = ours.get(one.pid)
-        told = walk.stat_of(pid, one.fd) if pid is not None else None
-        if pid is None or told is None or not stat.S_ISREG(told.st_mode):
+        file_status = walk.stat_of(pid, one.fd) if pid is not None else None
+        if pid is None or file_status is None or not stat.S_ISREG(file_status.st_mode):
             continue
-        now = _PAIR.pack(told.st_dev, told.st_ino)
+        now = _PAIR.pack(file_status.st_dev, file_status.st_ino)
         for address in one.addresses:
             # What its process may not write is not what it remembers.
             with suppress(OSError):

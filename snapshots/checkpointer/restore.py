@@ -266,7 +266,7 @@ def _restore(
     ]
     init_pid = request.target.init_pid
     holding = Holding(init_pid, Held.RESETS) if prepared.by_packets else nullcontext()
-    with personalities.told(begin.personalities) as told, holding as packets:
+    with personalities.guard_input(begin.personalities) as descriptor, holding as packets:
         if packets is not None:
             packets.hold()
         running = criu.start(
@@ -274,12 +274,12 @@ def _restore(
             init_pid=init_pid,
             images=folder,
             work=folder,
-            also_inherit=(told,),
+            also_inherit=(descriptor,),
             check=lambda: tree.check_container(init_pid, request.target.container),
             restores=request.target.root_pid,
             environment={
                 "HOLDFAST_TERMINALS": prepared.terminals,
-                "HOLDFAST_PERSONALITIES": str(told),
+                "HOLDFAST_PERSONALITIES": str(descriptor),
                 **labelled,
             },
         )

@@ -83,13 +83,13 @@ def mend(chunks: Chunks, found: Findings) -> list[tuple[str, bool]]:
     Raises:
         OSError: a pack or the index cannot be written.
     """
-    told = [(f"pack {name} {why}", False) for name, why in found.lost.items()]
+    sentences = [(f"pack {name} {why}", False) for name, why in found.lost.items()]
     for name, bad in found.pages.items():
         chunks.forget(name)
         thin_out(chunks, chunks.pack(name), bytearray(1 - flag for flag in bad))
-        told.append((f"pack {name} had {bad.count(1)} damaged pages; they were taken out", True))
+        sentences.append((f"pack {name} had {bad.count(1)} damaged pages; they were taken out", True))
     index = chunks.folder / "index"
     if chunks.names() and not Index.usable(index):
         Index(index, chunks.listing).close()
-        told.append(("the index of pages was missing or damaged", True))
-    return told
+        sentences.append(("the index of pages was missing or damaged", True))
+    return sentences

@@ -135,8 +135,8 @@ class Wire:
             ours = _is_ours(self.base, url)
             sent = self.authorization.header(scopes) if ours else None
             with self.passing():
-                told = dict(headers or {}) | ({"Authorization": sent} if sent else {})
-                request = self._client.build_request(method, url, headers=told, content=content)
+                fields = dict(headers or {}) | ({"Authorization": sent} if sent else {})
+                request = self._client.build_request(method, url, headers=fields, content=content)
                 response = self._client.send(request, stream=True, follow_redirects=False)
             if response.status_code in BUSY:
                 answer = self.read(response)
@@ -280,9 +280,9 @@ class Wire:
         if answer.status_code in (400, 401, 403):
             return None
         with suppress(ValueError):
-            told = json.loads(answer.content)
-            if answer.is_success and isinstance(told, dict):
-                return told
+            value = json.loads(answer.content)
+            if answer.is_success and isinstance(value, dict):
+                return value
         raise RegistryError(
             f"cannot log in to {self.reference.host}: its token server answers {answer.status_code}"
         )

@@ -100,7 +100,7 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
             lambda one: [task._info(row) for row in wire_fields.rows(one, "tasks")],
         ),
         "events": (journal[-1], lambda one: event.parse(wire_fields.body(one))),
-        "journal": (journal[-1], lambda one: entry.told(one.payload)),
+        "journal": (journal[-1], lambda one: entry.parse_line(one.payload)),
         "journal, for its time": (journal[-1], lambda one: activity._time(one.payload)),
     }
 

@@ -43,7 +43,7 @@ HELD = {
     "kernels": {"main": {"epoch": 1, "names": {"x": ["int", "1"]}, "stale": False}},
 }
 PROBED = {"answer": "accepted", "http_status": 200, "first_line": "HTTP/1.1 200 OK"}
-SAMPLES: dict[type[GuestValue], Any] = {Answer: PULSE, holdings._Told: HELD, Probe: PROBED}
+SAMPLES: dict[type[GuestValue], Any] = {Answer: PULSE, holdings._HoldingsReport: HELD, Probe: PROBED}
 WRONG = -0.5
 """It is of no agreed type."""
 DROPPED = ("screen", "stale")

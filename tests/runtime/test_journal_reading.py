@@ -18,7 +18,7 @@ from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.journal import entry_text, journal_query, notebook
 from holdfast.runtime.journal import mirror as mirroring
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
-from holdfast.runtime.store.entry import Entry, Told, told
+from holdfast.runtime.store.entry import Entry, ParsedLine, parse_line
 from holdfast.runtime.store.journal_entries import EntryRow
 from holdfast.runtime.store.store import Store
 from holdfast.runtime.store.timelines import Branch, Part, family_of, line_of
@@ -69,12 +69,12 @@ def shared(home: Home) -> Shared:
 )
 def test_malformed_entries_are_left_out(line: bytes) -> None:
     """A session may write anything where its journal is expected."""
-    assert told(line) is None
+    assert parse_line(line) is None
 
 
 def test_an_invalid_actor_is_unknown() -> None:
     """The rest of the entry counts."""
-    found = told(b'{"seq":1,"at":1,"kind":"x","actor":"a b\\u001b","more":[1]}\n')
+    found = parse_line(b'{"seq":1,"at":1,"kind":"x","actor":"a b\\u001b","more":[1]}\n')
 
     assert found is not None
     assert (found.actor, found.body) == (None, '{"more":[1]}')
@@ -185,7 +185,9 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
         entry(2, "cell_started", actor="agent"),
         entry(3, actor="person:alice", command="ls"),
     ]
-    lines = [Told(each.seq, each.at, each.kind, each.actor, json.dumps(each.details)) for each in entries]
+    lines = [
+        ParsedLine(each.seq, each.at, each.kind, each.actor, json.dumps(each.details)) for each in entries
+    ]
     assert shared.store.entries.take(shared.id, lines) == 3
 
     rows = {row.seq for row in shared.store.entries.stream([shared.id], wanted.rows())}
@@ -195,7 +197,7 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
 
 def test_host_events_come_after_their_entry(shared: Shared) -> None:
     """A reader who has entry 5 may not know of the snapshot taken at it."""
-    shared.store.entries.take(shared.id, [Told(5, 1.0, "command_started", None, "{}")])
+    shared.store.entries.take(shared.id, [ParsedLine(5, 1.0, "command_started", None, "{}")])
     shared.store.entries.note(shared.id, "snapshot", 2.0, actor=None, body={})
 
     rows = shared.store.entries.stream([shared.id], journal_query.Filter(after=5).rows())

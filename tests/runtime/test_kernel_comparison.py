@@ -10,7 +10,7 @@ from holdfast.snapshots.record import Record, Tree
 from holdfast.snapshots.verification import Verification
 
 NAMES = {"data": ("list of 10", ""), "n": ("int", "aa"), "f": ("function", "")}
-BEFORE = kernel_check.told(Holdings(seq=7, kernels={"main": HeldKernel(epoch=1, names=NAMES)}))
+BEFORE = kernel_check.kernel_records(Holdings(seq=7, kernels={"main": HeldKernel(epoch=1, names=NAMES)}))
 
 
 def after(kernel: HeldKernel | None) -> Verification:

@@ -129,7 +129,7 @@ class Pause:
             return True
         return False
 
-    def _end(self, told: dict[str, Any]) -> None:
+    def _end(self, fields: dict[str, Any]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._loop.watchful = False
         guest = self._guest
@@ -139,14 +139,14 @@ class Pause:
         self._hold(hold=False)
         guest.layout.wake.unlink(missing_ok=True)
         guest.journal.resume()
-        event = told.get("event")
+        event = fields.get("event")
         for desk in guest.desks.values():
             desk.woken(copy=event == "restored")
         # The controller asks first, once the last process of the copy runs.
         guest.arriving = event == "restored"
-        guest.become(told, event if event in ("resumed", "restored") else "aborted")
+        guest.become(fields, event if event in ("resumed", "restored") else "aborted")
         guest.watch.resume()
-        logger.info("%s as %s", told.get("event", "woke"), guest.identity)
+        logger.info("%s as %s", fields.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen_again())
 
 

@@ -82,7 +82,7 @@ class Hooks:
             logger.exception("hooks failed")
 
     async def _listening(self, event: str, facts: Mapping[str, Any]) -> None:
-        for heard in await self._listeners.tell(facts, EACH):
+        for heard in await self._listeners.notify(facts, EACH):
             if heard.called or heard.wrong:
                 self._over(Outcome(heard.program, event, heard.seconds, heard.wrong))
 

@@ -117,13 +117,13 @@ class Watch:
             self._loop.call_later(_ASK_AGAIN * 2 ** (_ASKS - asks), self._ask, pid, asks - 1)
             return
         self._asking.discard(pid)
-        self._tell(pid, end or End())
+        self._report_exit(pid, end or End())
 
     def _collected(self, pid: int, code: int, status: int) -> None:
         if pid in self._roster.watched:
-            self._tell(pid, End.of_child(code, status))
+            self._report_exit(pid, End.of_child(code, status))
 
-    def _tell(self, pid: int, end: End) -> None:
+    def _report_exit(self, pid: int, end: End) -> None:
         each = self._roster.remove(pid)
         self._close(pid)
         if each is None:

@@ -136,10 +136,10 @@ def _dpkg_replaced(wanted: Mapping[str, int], since: float) -> dict[str, str]:
 
 def _npm_version(path: str) -> str:
     try:
-        told = json.loads(_text(path) or "null")
+        fields = json.loads(_text(path) or "null")
     except (ValueError, RecursionError):
         return ""
-    version = told.get("version") if isinstance(told, dict) else None
+    version = fields.get("version") if isinstance(fields, dict) else None
     return version[:64] if isinstance(version, str) else ""
 
 

@@ -30,7 +30,7 @@ class _Given:
     command: Exec
     text: bytes
     who: Who
-    told: bool = False
+    reported: bool = False
     accepted: float | None = None
     """When the shell accepted it, in Unix seconds."""
 
@@ -74,8 +74,8 @@ class Chronicle:
         if given is None:
             return
         command, who = given.command, given.who
-        if command.phase in (Phase.RUNNING, Phase.FINISHED) and not given.told:
-            given.told = True
+        if command.phase in (Phase.RUNNING, Phase.FINISHED) and not given.reported:
+            given.reported = True
             self._journal.append(
                 "command_started",
                 id=command.id,

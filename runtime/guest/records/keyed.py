@@ -38,10 +38,10 @@ class Keyed:
             lines = self._path(id_).read_bytes().splitlines(keepends=True)
         except OSError:
             return None
-        told = [_object(line) for line in lines]
-        if not told or told[0] is None:  # a crash cut the first line: nothing was started after it
+        entries = [_object(line) for line in lines]
+        if not entries or entries[0] is None:  # a crash cut the first line: nothing was started after it
             return None
-        return Known(told[0], next((each for each in told[1:] if each is not None), None))
+        return Known(entries[0], next((each for each in entries[1:] if each is not None), None))
 
     def check(self, id_: str, op: str, target: str, text: bytes) -> Known | None:
         """Return what is known under an id.

@@ -51,7 +51,7 @@ class Recording:
         self._buffer = bytearray()
         self._open: tuple[float, int] | None = None
         self._offset = 0
-        self._told = 0
+        self._covered = 0
         self._timer: asyncio.TimerHandle | None = None
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, mode=0o700)
@@ -125,7 +125,7 @@ class Recording:
             self._begin(moment)
         assert self._encoder
         self._buffer += self._encoder.encode(moment)
-        self._told = moment.offset
+        self._covered = moment.offset
         if len(self._buffer) >= FLUSH_SIZE:
             self._write()
 
@@ -134,7 +134,7 @@ class Recording:
         self._number += 1
         self._written = 0
         # This moment covers output from where the last one ended.
-        start = Start(moment.at, self._told, self._size.rows, self._size.columns)
+        start = Start(moment.at, self._covered, self._size.rows, self._size.columns)
         self._segments.append((self._number, start.offset))
         self._encoder = Encoder(start)
         self._buffer += self._encoder.head

@@ -145,7 +145,9 @@ class Desk:
                 and (force or seat.actor.startswith(PERSON))
                 and (force or self.lease.allows(seat.actor))
             ):
-                self._tell(self.lease.take(seat.actor, self._loop.time(), token=seat.token, force=force))
+                self._note_changes(
+                    self.lease.take(seat.actor, self._loop.time(), token=seat.token, force=force)
+                )
             self._note("attached", shell=self._shell, actor=seat.actor, view=seat.view)
             self._adopt(seat)
             yield
@@ -157,7 +159,7 @@ class Desk:
                 while len(self._left) > MAX_LEFT:
                     del self._left[next(iter(self._left))]
             self._note("detached", shell=self._shell, actor=seat.actor, lost=lost)
-            self._tell(self.lease.left(seat.token, lost=lost))
+            self._note_changes(self.lease.left(seat.token, lost=lost))
             self._settle()
 
     def typing(self, seat: Seat) -> bool:
@@ -166,7 +168,7 @@ class Desk:
             return False
         now = self._loop.time()
         if self.lease.holder is None and seat.actor.startswith(PERSON):
-            self._tell(self.lease.take(seat.actor, now, token=seat.token))
+            self._note_changes(self.lease.take(seat.actor, now, token=seat.token))
         self.lease.used(seat.actor, now)
         self._adopt(seat)
         return True
@@ -188,7 +190,9 @@ class Desk:
         """Take the lease for a time."""
         now = self._loop.time()
         try:
-            self._tell(self.lease.take(actor, now, until=now + (seconds or TERM_SECONDS), force=force))
+            self._note_changes(
+                self.lease.take(actor, now, until=now + (seconds or TERM_SECONDS), force=force)
+            )
         except Held as held:
             raise self._refusal(held, "take the lease") from None
 
@@ -198,14 +202,14 @@ class Desk:
         tokens = {seat.token for seat in self.seats if seat.actor == to and not seat.view}
         until = now + (seconds or TERM_SECONDS)
         try:
-            self._tell(self.lease.give(actor, to, now, until=until, tokens=tokens))
+            self._note_changes(self.lease.give(actor, to, now, until=until, tokens=tokens))
         except Held as held:
             raise self._refusal(held, "hand over the lease") from None
 
     def give_back(self, actor: str) -> None:
         """Return the lease."""
         try:
-            self._tell(self.lease.give_back(actor))
+            self._note_changes(self.lease.give_back(actor))
         except Held as held:
             raise self._refusal(held, "return the lease") from None
 
@@ -221,7 +225,7 @@ class Desk:
         In a copy, the size waits for `arrived`.
         """
         self._skew = time.time() - self._loop.time()
-        self._tell(self.lease.woken(self._loop.time(), copy=copy))
+        self._note_changes(self.lease.woken(self._loop.time(), copy=copy))
         self._arriving = copy
         self._settle()
 
@@ -254,7 +258,7 @@ class Desk:
             self._note("resized", shell=self._shell, rows=size.rows, cols=size.columns)
             self._wake()
 
-    def _tell(self, changes: list[Change]) -> None:
+    def _note_changes(self, changes: list[Change]) -> None:
         for change in changes:
             self._note(
                 "lease",
@@ -275,7 +279,7 @@ class Desk:
 
     def _tick(self) -> None:
         self._timer = None
-        self._tell(self.lease.tick(self._loop.time()))
+        self._note_changes(self.lease.tick(self._loop.time()))
         self._settle()
 
     def _wake(self) -> None:

@@ -88,11 +88,11 @@ def parse(data: bytes) -> ShellState | None:
         count = _number(size, 10)
         if count is None or len(digest) > 16:
             return None
-        told = value[1:] if value.startswith("=") else None
+        shown = value[1:] if value.startswith("=") else None
         if kind in tables:
-            tables[kind][name] = Variable(name, attributes, count, digest, told)
-        elif kind in ("c", "u") and told is not None:
-            single[kind] = told
+            tables[kind][name] = Variable(name, attributes, count, digest, shown)
+        elif kind in ("c", "u") and shown is not None:
+            single[kind] = shown
         else:
             return None
     return ShellState(

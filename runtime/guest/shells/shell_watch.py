@@ -47,7 +47,7 @@ class Watching:
         self._sampler = Sampler(self)
         self._journalled: tuple[object, ...] = ()
         self._line_sent = True
-        self.tell: Callable[[State, str | None], None] = _ignore
+        self.notify: Callable[[State, str | None], None] = _ignore
         """Called with the state and the id of the command when something begins to wait."""
 
     @property
@@ -115,9 +115,9 @@ class Watching:
             return State("idle", pid=self._shell.pid, command=SHELL, since=state.since)
         return state
 
-    def waits(self, command: Exec, told: int) -> State | None:
+    def waits(self, command: Exec, reported: int) -> State | None:
         """Return what a command waits for, unless that episode was already reported."""
-        if command.phase is not Phase.RUNNING or command.incomplete or self._sampler.episode == told:
+        if command.phase is not Phase.RUNNING or command.incomplete or self._sampler.episode == reported:
             return None
         return self._sampler.state if self._sampler.state.waits else None
 
@@ -128,7 +128,7 @@ class Watching:
             return
         self._journalled, self._line_sent = what, False
         current = self._shell.current
-        self.tell(state, current.id if current else None)
+        self.notify(state, current.id if current else None)
 
 
 def _ignore(_state: State, _command: str | None) -> None:

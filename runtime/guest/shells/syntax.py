@@ -49,7 +49,7 @@ class Fault:
     message: str
     incomplete: bool
 
-    def told(self) -> str:
+    def phrase(self) -> str:
         """Return it as a phrase."""
         return f"line {self.line}: {self.message}"
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.runtime.guest.identity.account import OOM_SCORE, Account
-from holdfast.runtime.guest.identity.identity_files import told
+from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import End, Notice
 from holdfast.runtime.guest.pulse.origins import Origins, processes
@@ -279,7 +279,7 @@ class Tasks:
         return Terminal(
             ["/bin/bash", "-c", order.command],
             cwd=order.cwd,
-            env={**told(env, os.environ), "TERM": TERM, "HOLDFAST_TASK": order.id},
+            env={**with_identity(env, os.environ), "TERM": TERM, "HOLDFAST_TASK": order.id},
             size=order.size,
             in_child=in_child,
         )

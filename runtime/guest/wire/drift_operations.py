@@ -62,8 +62,8 @@ async def files(_: Guest, call: Call) -> None:
             await call.send("facts", _json(found))
             found = []
     await call.send("facts", _json(found))
-    told = changed_files.versions(records, since)
-    await call.finish("versions", _json({str(number): one for number, one in told.items()}))
+    versions = changed_files.versions(records, since)
+    await call.finish("versions", _json({str(number): one for number, one in versions.items()}))
 
 
 def _asked(call: Call) -> tuple[list[str], list[Record], float]:

@@ -37,7 +37,7 @@ async def attach(guest: Guest, call: Call) -> None:
         await call.send("attached", offset=start, typed=seat.typed, answers=True, **standing)
         tasks = [
             asyncio.create_task(pour(call, shell, start, lambda: None)),
-            asyncio.create_task(_tell(call, shell, desk, seat)),
+            asyncio.create_task(_send_changes(call, shell, desk, seat)),
         ]
         try:
             await _serve(call, shell, desk, seat, guest.keyboards[name])
@@ -95,7 +95,7 @@ async def _answer(data: bytes, shell: Shell, desk: Desk, seat: Seat) -> None:
         await asyncio.shield(asyncio.create_task(terminal.write(data)))
 
 
-async def _tell(call: Call, shell: Shell, desk: Desk, seat: Seat) -> None:
+async def _send_changes(call: Call, shell: Shell, desk: Desk, seat: Seat) -> None:
     """Send the client its right to write and the terminal's size, whenever they change."""
     sent = _standing(shell, desk, seat)
     while True:

@@ -164,7 +164,7 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
         raise _busy(shell, None) if not command.refusal else _impossible(command.refusal)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
     await call.send("started", id=command.id, offset=command.start_offset, **about(shell.size))
-    await _tell(call, shell, command, start)
+    await _send_output(call, shell, command, start)
     while not command.over:
         await shell.log.more()
     if command.message is None:
@@ -187,7 +187,7 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
     )
 
 
-async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
+async def _send_output(call: Call, shell: Shell, command: Exec, start: int) -> None:
     """Send the output of a command and, each time it waits for input, what for."""
     reported = 0
 
@@ -242,13 +242,13 @@ def _busy(shell: Shell, holder: str | None) -> Refusal:
         )
     state = shell.observed()
     if state.waits:
-        now = state.told(time.time())
+        now = state.phrase(time.time())
         part = f", in command {holder}" if holder else ""
         return Refusal(
             "busy", f"cannot run command: {now}{part}; answer with `holdfast send`, or interrupt it with C-c"
         )
     if holder is not None:
-        part = f": {state.told(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
+        part = f": {state.phrase(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
         return Refusal(
             "busy",
             f"cannot run command: command {holder} is running in the shell{part}; wait, or interrupt it",

@@ -40,7 +40,7 @@ async def wait(guest: Guest, call: Call) -> None:
     """Send the output of a task from its beginning, or from an offset; what it waits for; and its end."""
     task = _task(guest, call)
     await call.send("started", id=task.id, offset=0, **about(task.order.size))
-    await _tell(guest, call, task, call.integer("from_offset", 0, low=0))
+    await _send_output(guest, call, task, call.integer("from_offset", 0, low=0))
     while task.end is None:
         await task.log.more()
     guest.news.heard(str(call.actor()), task.id)
@@ -149,16 +149,16 @@ def _text(payload: bytes) -> str:
     return payload.decode("utf-8", "surrogateescape")
 
 
-async def _tell(guest: Guest, call: Call, task: Task, start: int) -> None:
+async def _send_output(guest: Guest, call: Call, task: Task, start: int) -> None:
     """Send the output of a task and, each time it waits for input, what for."""
-    told = 0
+    reported = 0
 
     def waits(offset: int) -> Waiting | None:
-        nonlocal told
-        state = task.watching.waits(told) if task.watching else None
+        nonlocal reported
+        state = task.watching.waits(reported) if task.watching else None
         if state is None or task.watching is None:
             return None
-        told = task.watching.episode
+        reported = task.watching.episode
         return Waiting(state, offset)
 
     async for item in task.output(start, lambda: task.end_offset, waits):

@@ -60,16 +60,16 @@ class Diff:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of them for programs."""
-        told = self.drift.as_dict()
+        fields = self.drift.as_dict()
         parts = ("files", "packages", "processes", "shell", "kernel")
         return {
             "from": self.before,
             "to": self.after,
-            **{part: [_without_authors(one) for one in told[part]] for part in parts},
-            "noise": told["noise"],
-            "notes": told["notes"],
+            **{part: [_without_authors(one) for one in fields[part]] for part in parts},
+            "noise": fields["noise"],
+            "notes": fields["notes"],
         }
 
 
-def _without_authors(told: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in told.items() if key != "by"}
+def _without_authors(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != "by"}

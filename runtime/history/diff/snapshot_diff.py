@@ -105,8 +105,8 @@ class Comparing:
         before, after = self._flat(first, meeting), self._flat(second, meeting)
         self._note_images(meeting)
         found = flatten.differences(before, after)
-        told = {key: {"new": version} for key, version in after.known().items()}
-        changed = packages.settle(packages.find(found.values()), told, before.known())
+        versions = {key: {"new": version} for key, version in after.known().items()}
+        changed = packages.settle(packages.find(found.values()), versions, before.known())
         files = list(found.values())
         if changed:
             files, changed = packages.separate(files, changed)

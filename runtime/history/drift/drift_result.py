@@ -241,8 +241,8 @@ def _item(item: Changed) -> str:
     if item.kind in ("directory", "umask"):
         return f"{name} {old} -> {new}"
     if item.kind == "name":
-        told = {"new": new, "changed": new if old == new else f"{old} -> {new}", "deleted": ""}
-        return f"{SIGNS[item.change]}{name} {told[item.change]}".rstrip()
+        texts = {"new": new, "changed": new if old == new else f"{old} -> {new}", "deleted": ""}
+        return f"{SIGNS[item.change]}{name} {texts[item.change]}".rstrip()
     if item.kind == "function":
         return f"{SIGNS[item.change]}{name}()"
     prefix = "alias " if item.kind == "alias" else "export " if item.exported else ""

@@ -112,9 +112,9 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _versions(told: Mapping[str, Any]) -> dict[int, dict[str, str]]:
+def _versions(answer: Mapping[str, Any]) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
-    for number, one in told.items():
+    for number, one in answer.items():
         if number.isdecimal() and len(number) < 6 and isinstance(one, dict):
             found[int(number)] = {key: value[:64] for key, value in one.items() if isinstance(value, str)}
     return found

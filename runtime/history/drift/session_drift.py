@@ -153,7 +153,7 @@ class Asking:
         self, spans: list[Span], at: float | None, old: Baseline | None
     ) -> tuple[list[FileChange], list[Package]]:
         container = self._row.container_id or ""
-        table, found, told = take_baseline.files(
+        table, found, versions = take_baseline.files(
             self._context.engine, self._client, container, old.held.at if old else at or 0.0
         )
         keys = [one.key for one in found]
@@ -175,8 +175,8 @@ class Asking:
             )
             if end:  # the known packages then apply where nothing newer is known
                 for key, version in end.known().items():
-                    told.setdefault(key, {"new": version})
-        changed = packages.settle(packages.find(total.values()), told, old.known() if old else {})
+                    versions.setdefault(key, {"new": version})
+        changed = packages.settle(packages.find(total.values()), versions, old.known() if old else {})
         return packages.separate(total.values(), changed) if changed else (list(total.values()), [])
 
     def _baseline(self, snapshot: SnapshotRow) -> Baseline | None:
@@ -245,13 +245,13 @@ def _ascribed(
     found: list[ProcessChange], now: Holdings, entries: list[Entry], known: Authors
 ) -> list[ProcessChange]:
     exits = {entry.get("pid"): entry for entry in entries if entry.get("kind") == "process_exited"}
-    told = []
+    result = []
     for one in found:
         if one.change == "deleted":
-            told.append(replace(one, ended=_ended(exits.get(one.pid, {}))))
+            result.append(replace(one, ended=_ended(exits.get(one.pid, {}))))
         else:
-            told.append(replace(one, by=known.of(now.processes[one.pid].origin)))
-    return told
+            result.append(replace(one, by=known.of(now.processes[one.pid].origin)))
+    return result
 
 
 def _ended(entry: Entry) -> str:
@@ -263,8 +263,8 @@ def _ended(entry: Entry) -> str:
 
 
 def _named(found: list[Changed], who: Mapping[tuple[str, str, str], tuple[int, ...]]) -> list[Changed]:
-    told = [replace(one, by=who.get((one.kind, one.where, one.name), ())) for one in found]
-    return sorted(told, key=lambda one: (one.where, one.by))
+    result = [replace(one, by=who.get((one.kind, one.where, one.name), ())) for one in found]
+    return sorted(result, key=lambda one: (one.where, one.by))
 
 
 def _seq_at(entry: Entry) -> tuple[int, float]:

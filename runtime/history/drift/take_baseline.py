@@ -23,8 +23,8 @@ def baseline(engine: Engine, client: GuestClient, container: str, base: str | No
     """
     table, found, versions = files(engine, client, container, 0.0)
     keys = tuple(one.key for one in found)
-    told = packages.settle(found, versions, {})
-    by_key = {one.key: one.new or "" for one in told}
+    settled = packages.settle(found, versions, {})
+    by_key = {one.key: one.new or "" for one in settled}
     held: Holdings = observe_session.held(client)
     return Baseline(base, held, table, keys, tuple(by_key.get(key, "") for key in keys))
 

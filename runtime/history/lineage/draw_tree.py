@@ -143,8 +143,8 @@ class _Drawing:
         states: dict[str, int] = {}
         for row in sessions:
             states[row.state] = states.get(row.state, 0) + 1
-        told = ", ".join(f"{count} {state}" for state, count in states.items())
-        return f"▶ {sessions[0].name} … {sessions[-1].name}  {told}"
+        counted = ", ".join(f"{count} {state}" for state, count in states.items())
+        return f"▶ {sessions[0].name} … {sessions[-1].name}  {counted}"
 
     def _name(self, node: Node) -> str:
         return node.name

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.history.lineage import family, parent
-from holdfast.runtime.history.lineage.between import KINDS, Ran, Told
+from holdfast.runtime.history.lineage.between import KINDS, JournalEntries, Ran
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store.past_lives import journal_of, names
@@ -65,7 +65,7 @@ def overview(context: Context) -> Lineage:
     branches = store.entries.branches()
     journals = {journal_of(row) for row in snapshots} | {row.id for row in everyone}
     journals |= {branch.parent for branch in branches.values()}
-    told = Told(store.entries.of(journals, kinds=KINDS), branches)
+    entries = JournalEntries(store.entries.of(journals, kinds=KINDS), branches)
     above: dict[str, str | None] = {}
     ran: dict[str, Ran] = {}
     places = {row.id: _place(row) for row in snapshots}
@@ -73,11 +73,11 @@ def overview(context: Context) -> Lineage:
         up = taken.parent_snapshot_id if taken.parent_snapshot_id in known else None
         above[taken.id] = up
         if (place := places[taken.id]) is not None:
-            ran[taken.id] = told.ran(journal_of(taken), places.get(up or "") or 0, place)
+            ran[taken.id] = entries.ran(journal_of(taken), places.get(up or "") or 0, place)
     for session in everyone:
         up = parent.before(session, snapshots)
         above[session.id] = up
-        ran[session.id] = told.ran(session.id, places.get(up or "") or 0)
+        ran[session.id] = entries.ran(session.id, places.get(up or "") or 0)
     return Lineage(tuple(snapshots), tuple(everyone), above, ran, names(store.sessions(removed=True)))
 
 

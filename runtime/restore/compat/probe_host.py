@@ -25,12 +25,12 @@ def look(context: Context, *, live: bool) -> Here:
         EngineUnavailable: no engine answers.
     """
     engine = context.engine
-    told = engine.version()
+    version = engine.version()
     here = Here(
         machine=requirements.machine({}),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         engine=engine.title,
-        platform=f"{told.get('Os', '')}/{told.get('Arch', '')}",
+        platform=f"{version.get('Os', '')}/{version.get('Arch', '')}",
         holdfast=VERSION,
     )
     if not live:

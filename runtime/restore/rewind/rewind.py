@@ -121,7 +121,7 @@ class _Rewinding:
             with held():
                 self._know(operation, proven=container, columns=columns)
                 switch_over.finish(context, operation.id)
-        self._tell(kept, left, lost)
+        self._note_rewind(kept, left, lost)
         now = context.store.session(session.id)
         return Outcome(now, kept, left, lost, tuple(self._deviations))
 
@@ -200,7 +200,7 @@ class _Rewinding:
         """Return what was done between the capture of the present and the pause."""
         return 0 if kept is None else self._count(kept)
 
-    def _tell(self, kept: SnapshotRow | None, left: int, lost: int) -> None:
+    def _note_rewind(self, kept: SnapshotRow | None, left: int, lost: int) -> None:
         host_events.note(
             self._context,
             self._session.id,

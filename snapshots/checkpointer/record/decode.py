@@ -57,12 +57,12 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
     files = Files(images.messages("files"), ttys, images.messages("memfd"), images.messages("remap-fpath"))
     decoding = _Decoding(images, files, filters, commands)
     processes = [decoding.process(item) for item in pstree[:MAX_PROCESSES]]
-    told = files.sockets()
+    sockets = files.sockets()
     used: dict[str, dict[str, Any]] = {}
     for process in sorted(processes, key=lambda one: int(one["pid"])):
         for one in process["descriptors"]:
-            if one.get("key") in told:
-                used.setdefault(one["key"], {"id": f"{process['pid']}/{one['fd']}", **told[one["key"]]})
+            if one.get("key") in sockets:
+                used.setdefault(one["key"], {"id": f"{process['pid']}/{one['fd']}", **sockets[one["key"]]})
     sharing.name(processes)
     return {
         "processes": processes,

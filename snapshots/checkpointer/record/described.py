@@ -96,13 +96,13 @@ class Files:
 
     def sockets(self) -> dict[str, dict[str, Any]]:
         """Return every socket, by the key its descriptors have."""
-        told: dict[str, dict[str, Any]] = {}
+        sockets: dict[str, dict[str, Any]] = {}
         for number, entry in self._files.items():
             if entry.HasField("isk"):
-                told[f"socket {number}"] = _internet(entry.isk)
+                sockets[f"socket {number}"] = _internet(entry.isk)
             elif entry.HasField("usk"):
-                told[f"socket {number}"] = _unix(entry.usk)
-        return told
+                sockets[f"socket {number}"] = _unix(entry.usk)
+        return sockets
 
     def _describe(self, found: dict[str, Any], kind: str, file: Any) -> None:
         if kind == "file":

@@ -71,9 +71,9 @@ def strange(images: Images, *, foreign: bool = False) -> list[str]:
         Unreadable: they are not images of CRIU.
     """
     found: list[str] = []
-    for told in _all(images, foreign=foreign):
-        if told not in found:
-            found.append(told[:400])
+    for entry in _all(images, foreign=foreign):
+        if entry not in found:
+            found.append(entry[:400])
         if len(found) >= MOST:
             break
     return found

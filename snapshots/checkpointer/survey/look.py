@@ -301,10 +301,10 @@ def _mapped_bytes(pid: int, found: memory_maps.Mapping) -> int:
     if found.path.startswith(("/memfd:", "/SYSV", "/dev/zero", "/dev/shm/")):  # noqa: S108
         return 0
     try:
-        told = (walk.PROC / str(pid) / "map_files" / f"{found.start:x}-{found.end:x}").stat()
+        status = (walk.PROC / str(pid) / "map_files" / f"{found.start:x}-{found.end:x}").stat()
     except OSError:
         return 0
-    return told.st_blocks * 512 if not told.st_nlink else 0
+    return status.st_blocks * 512 if not status.st_nlink else 0
 
 
 def _stuck(pid: int, threads: int, state: str) -> int:
@@ -323,16 +323,16 @@ def _stuck(pid: int, threads: int, state: str) -> int:
         now = _asleep(pid, list(before))
         before = {thread: runs for thread, runs in before.items() if now.get(thread) == runs}
     thread = next(iter(before), 0)
-    told = walk.status_of(pid, thread) if thread else None
-    return told.inner_pid if told is not None else 0
+    status = walk.status_of(pid, thread) if thread else None
+    return status.inner_pid if status is not None else 0
 
 
 def _asleep(pid: int, threads: list[int]) -> dict[int, bytes]:
     """Return the threads that cannot be interrupted, with the number of times each has run."""
     found: dict[int, bytes] = {}
     for thread in threads:
-        told = walk.read(f"{pid}/task/{thread}/stat", 4096)
-        if told is None or process_stat.fields(told)[:1] != [b"D"]:
+        text = walk.read(f"{pid}/task/{thread}/stat", 4096)
+        if text is None or process_stat.fields(text)[:1] != [b"D"]:
             continue
         status = walk.read(f"{pid}/task/{thread}/status") or b""
         found[thread] = status[status.find(b"voluntary_ctxt_switches") :]

@@ -101,9 +101,9 @@ class Engine:
     @cached_property
     def title(self) -> str:
         """Its name and version; empty if it does not report them."""
-        told = self.version()
-        names = [str(part.get("Name", "")) for part in told.get("Components") or []][:1]
-        return f"{'docker' if names in ([], ['Engine']) else names[0]} {told.get('Version', '')}".strip()
+        version = self.version()
+        names = [str(part.get("Name", "")) for part in version.get("Components") or []][:1]
+        return f"{'docker' if names in ([], ['Engine']) else names[0]} {version.get('Version', '')}".strip()
 
     # Containers.
 

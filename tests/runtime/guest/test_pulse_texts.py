@@ -185,12 +185,12 @@ def test_modes_of_a_terminal() -> None:
 
 def test_answers_of_servers() -> None:
     """A status line of HTTP is recognised; anything else is its first line."""
-    assert probe.told(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n") == {
+    assert probe.parse_reply(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n") == {
         "http_status": 404,
         "first_line": "HTTP/1.1 404 Not Found",
     }
-    assert probe.told(b"SSH-2.0-OpenSSH\r\n") == {"first_line": "SSH-2.0-OpenSSH"}
-    assert probe.told(b"") == {}
+    assert probe.parse_reply(b"SSH-2.0-OpenSSH\r\n") == {"first_line": "SSH-2.0-OpenSSH"}
+    assert probe.parse_reply(b"") == {}
     assert (probe.reachable("0.0.0.0"), probe.reachable("::"), probe.reachable("10.0.0.1")) == (
         "127.0.0.1",
         "::1",

@@ -234,12 +234,12 @@ def test_environments() -> None:
     own.
     """
     own = {"HOLDFAST_NAME": "copy", "HOSTNAME": "copy", "PATH": "x"}
-    assert identity_files.told({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
+    assert identity_files.with_identity({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
         "HOLDFAST_NAME": "copy",
         "HOSTNAME": "copy",
         "A": "1",
     }
-    assert identity_files.told({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
+    assert identity_files.with_identity({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
     told = hooks.facts_of(Awakening("restored", "s", Identity("a", "b")), Identity("c", "d", generation=3))
     env = hooks.environment({"A": "1"}, told)
     assert (env["HOLDFAST_EVENT"], env["HOLDFAST_OLD_NAME"], env["HOLDFAST_GENERATION"]) == (
