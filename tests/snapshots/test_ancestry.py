@@ -29,7 +29,7 @@ REAPER = Task(310, 302, 302, 310)
     ],
 )
 def test_what_criu_can_place_is_left_as_it_is(tasks: list[Task]) -> None:
-    """It is told of the tree there was."""
+    """It is given the original tree."""
     assert plan([ROOT, *tasks]) == ([ROOT, *tasks], [], set())
 
 
@@ -68,7 +68,7 @@ def test_children_from_before_their_parent_began_a_session_are_born_into_theirs(
 
 
 def test_one_that_ended_is_its_parents_to_collect() -> None:
-    """Alone it comes back into its session; beside others only they do, and it is told as of its parent's."""
+    """Alone it returns into its session; beside others only they do, and it is given its parent's."""
     ended, other = Task(321, 310, 320, 320, ended=True), Task(323, 310, 320, 320)
     assert plan([ROOT, SHELL, REAPER, ended]).births == [Birth(321, 320, 302, 310)]
     both = plan([ROOT, SHELL, REAPER, ended, other])
@@ -81,7 +81,7 @@ def test_one_that_ended_is_its_parents_to_collect() -> None:
 
 
 def test_an_adopter_may_itself_be_an_orphan() -> None:
-    """CRIU is told of its session by then, and so of that of those it adopted."""
+    """CRIU knows its session by then, and so that of the processes it adopted."""
     orphan = Task(331, 310, 330, 331)
     made = plan([ROOT, SHELL, REAPER, orphan, Task(341, 331, 320, 320)])
     assert made.lost == set()
@@ -104,13 +104,13 @@ def test_an_adopter_may_itself_be_an_orphan() -> None:
     ],
 )
 def test_who_cannot_be_placed(tasks: list[Task], expected: set[int]) -> None:
-    """Then all is left as it is, and they are told."""
+    """Then all is left as it is, and they are reported."""
     made = plan([ROOT, *tasks])
     assert (made.tasks, made.births, made.lost) == ([ROOT, *tasks], [], expected)
 
 
 def test_who_could_be_placed_is_not_told_with_the_others() -> None:
-    """Whoever ends those that are told can have the rest."""
+    """Once those that are reported have ended, the rest can be captured."""
     fit, unfit = Task(321, 310, 320, 320), Task(312, 310, 330)
     assert lost([ROOT, SHELL, REAPER, fit, unfit]) == {312}
 

@@ -1,4 +1,4 @@
-"""Tests of who in a session has not received yet what somebody said before hanging up."""
+"""Tests of finding receivers of data that closed sockets have queued."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_what_is_different_but_harmless_is_noted() -> None:
 
 
 def test_all_reasons_are_said_at_once() -> None:
-    """Nobody has to solve them one by one to see the next."""
+    """They need not be solved one by one to see the next."""
     found = here(kernel="5.10", criu="4.0", cpu=["sse2"]).model_copy(update={"memory_bytes": 1 << 20})
     assert len(compare(NEEDS, found).rung("live").reasons) == 4
 
@@ -129,7 +129,7 @@ def test_a_snapshot_of_files_has_no_live_rung() -> None:
 
 
 def test_what_others_wrote_is_fit_to_be_shown() -> None:
-    """Names are told in reasons."""
+    """Names are part of the reasons."""
     foreign = Machine.model_validate(
         {**MACHINE.model_dump(), "cpu": ["avx\x1b]0;x\x07"], "kernel": "9\u202e"}
     )

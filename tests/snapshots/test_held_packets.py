@@ -28,7 +28,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_what_is_held_still_is_reported(refused: list[str]) -> None:
-    """Nobody would notice otherwise that a session's own connections stand still."""
+    """Otherwise it would go unnoticed that a session's own connections are stalled."""
     refused.append("delete table")
     packets = Holding(os.getpid(), Held.CONNECTIONS)
     packets.hold()

@@ -244,7 +244,7 @@ def with_gateway() -> dict[str, Any]:
 
 
 def test_a_session_is_led_to_its_gateway_by_a_constant_address() -> None:
-    """It is that which programs are told of; where it leads is open, for TCP to that port alone."""
+    """Programs are given that one; where it leads is open, for TCP to that port alone."""
     said = netrules.text(GATEWAY)
 
     assert (str(netrules.GATEWAY[0]), netrules.GATEWAY[1]) == (places.ADDRESS, places.PORT)

@@ -40,7 +40,7 @@ def test_a_note_of_what_no_session_has_is_refused(found: Any) -> None:
 
 
 def test_what_is_noted_is_reported() -> None:
-    """In a form that the guard searches; a snapshot without a note has nobody."""
+    """In a form that the guard searches; a snapshot without a note lists no process."""
     assert personalities.noted(None) == {}
     with personalities.guard_input(personalities.noted({"7": 8, "12": 0x20008})) as descriptor:
         assert os.pread(descriptor, 100, 0) == b" 7:8 12:20008 "

@@ -183,7 +183,7 @@ def test_a_container_is_confined_by_rules_and_let_go_only_if_that_is_said() -> N
 
 
 def test_a_description_is_of_a_stranger_unless_said() -> None:
-    """What a restore would refuse is asked of captures of our own; of names, while it stands still."""
+    """What a restore would refuse is asked of captures of our own; of names, while it is frozen."""
     described = {"v": 1, "op": "describe", "folder": "00112233aabb"}
     assert parse(described) == Describe("00112233aabb", ours=False, target=None)
     still = described | {"ours": True, "container": CONTAINER, "init_pid": 4000, "root_pid": 301}

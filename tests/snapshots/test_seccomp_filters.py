@@ -37,7 +37,7 @@ def test_a_filter_that_refuses_what_reaches_around_a_container_is_strong_enough(
 
 @pytest.mark.parametrize("action", [ALLOW, 0x7FFC0000, 0x7FF00000, 0x7FC00000, 0x7FFF1234])
 def test_a_filter_without_conditions_is_reported(action: int) -> None:
-    """Allowed, logged, traced, or left to somebody else: all let through."""
+    """Allowed, logged, traced, or left to another process: all let through."""
     found = lets_through(program((RETURN, 0, 0, action)), "x86_64")
 
     assert {"mount", "bpf", "unshare", "clone of namespaces", "sockets of other families"} <= set(found)
@@ -118,7 +118,7 @@ def test_a_filter_that_branches_without_end_is_given_up() -> None:
 
 
 def test_a_filter_that_is_missing_or_for_another_machine_is_weak() -> None:
-    """What cannot be told counts as too little."""
+    """What is not known counts as too little."""
     assert [text for _, text in seccomp_filters.weak({}, ["a", "a"], "x86_64")] == [
         "is under a seccomp filter that is missing"
     ]

@@ -72,7 +72,7 @@ def test_one_thread_is_enough_and_is_reported_once() -> None:
 
 
 def test_a_process_without_rights_is_not_one_with_few() -> None:
-    """What its image leaves out, it would get from who restores it. A zombie has none and needs none."""
+    """It would get what its image leaves out from the process that restores it. A zombie needs none."""
     assert "does not say" in said(tree())
     assert said(tree(state="zombie")) == ""
     assert "there is none" in said(Tree(processes=[]))

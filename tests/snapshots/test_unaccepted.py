@@ -67,7 +67,7 @@ def test_a_server_that_accepts_nothing_is_not_in_the_way(monkeypatch: pytest.Mon
 
 
 def test_a_session_is_frozen_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told of how long it stood still begins before."""
+    """The reported time of the freeze begins before."""
     monkeypatch.setattr(unborn, "waiting", lambda _: [])
     asked: list[float] = []
 

@@ -110,7 +110,7 @@ def test_filters_of_other_content_are_others() -> None:
 
 
 def test_contents_are_compared_where_they_are_known() -> None:
-    """What was skipped at the freeze is said to be."""
+    """What was skipped at the freeze is reported as skipped."""
     record = Record(
         tree=TREE,
         files=[

@@ -73,7 +73,7 @@ def test_what_is_put_is_found_by_its_digest(ends: Ends) -> None:
 
 
 def test_a_blob_may_be_put_again(ends: Ends) -> None:
-    """Whoever sends it may not know that it is there."""
+    """The sender may not know that it is there."""
     with ends.destination() as destination:
         for _ in range(2):
             destination.put(blob_of(SMALL), io.BytesIO(SMALL))

@@ -37,7 +37,7 @@ def test_a_sender_without_a_key_gets_one(keys: Keys) -> None:
 
 
 def test_a_key_that_was_named_is_not_made(keys: Keys) -> None:
-    """A mistyped name must not lead to a key that nobody trusts."""
+    """A mistyped name must not lead to a key that no one trusts."""
     with pytest.raises(InvalidArgument, match="there is no key ci"):
         keys.sending("ci")
     assert keys.known() == []
@@ -152,7 +152,7 @@ def test_which_key_signs_is_never_guessed(keys: Keys) -> None:
 
 
 def test_a_key_with_a_passphrase_opens_with_it_only(keys: Keys) -> None:
-    """What is wrong is said, and where to put it."""
+    """The error names the cause, and where to put the passphrase."""
     made = keys.new("locked", "correct horse")
 
     with pytest.raises(InvalidArgument, match="needs its passphrase") as told:

@@ -34,7 +34,7 @@ def test_directories_are_joined() -> None:
 
 
 def test_a_deletion_takes_what_is_below_and_stays() -> None:
-    """The image below may have the name, too."""
+    """The image below may also have the name."""
     assert shape(merged([[d("x"), f("x/a")], [gone("x")]])) == ["x:whiteout"]
 
 

@@ -1,4 +1,4 @@
-"""A registry in memory, as strict as the specification, that loses connections where it is told to."""
+"""A registry in memory, as strict as the specification, that loses connections on request."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class FakeRegistry:
         return self._answer(request)
 
     def cut(self, request: httpx.Request, received: int) -> Exception:
-        """The connection is lost when so much of the body has arrived."""
+        """The connection is lost when this many bytes of the body have arrived."""
         upload = request.url.path.rpartition("/")[2]
         if request.method == "PATCH" and upload in self.uploads:
             self.uploads[upload] += request.content[:received]
