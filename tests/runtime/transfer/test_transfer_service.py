@@ -214,14 +214,15 @@ def test_a_destination_that_fails_leaves_no_file_and_no_operation(
 def test_a_snapshot_that_cannot_be_used_is_not_sent(
     context: Context, engine: LayeredEngine, taken: SnapshotRow, tmp_path: Path
 ) -> None:
-    """One without a manifest, one that is marked as damaged, and one that was removed."""
-    (context.home.snapshots / taken.id / manifest.FILE).unlink()
+    """One that is marked as damaged, one without a manifest, and one that was removed."""
     end = Recorded(tmp_path / "bundle")
+    details = taken.details.plus(damage="its image is gone")
+    damaged = context.store.update_snapshot(taken.id, state="damaged", details=details)
+    with pytest.raises(SnapshotDamaged, match="its image is gone"):
+        _send(context, damaged, end)
+    (context.home.snapshots / taken.id / manifest.FILE).unlink()
     with pytest.raises(SnapshotDamaged, match="manifest"):
         _send(context, taken, end)
-    damaged = context.store.update_snapshot(taken.id, state="damaged")
-    with pytest.raises(SnapshotDamaged):
-        _send(context, damaged, end)
     context.store.forget_snapshot(taken.id)
     with pytest.raises(SnapshotNotFound):
         _send(context, taken, end)
