@@ -95,8 +95,8 @@ class Members:
         else:
             headers = _pax(text)
             self._long = headers.get(b"path", b"").decode("utf-8", "surrogateescape") or self._long
-            size_told = headers.get(b"size", b"")
-            self._size = int(size_told) if size_told.isdigit() and len(size_told) < 20 else None
+            digits = headers.get(b"size", b"")
+            self._size = int(digits) if digits.isdigit() and len(digits) < 20 else None
         self._kind = b""
 
 
