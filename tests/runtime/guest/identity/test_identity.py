@@ -131,13 +131,13 @@ def test_bad_hooks_are_reported_and_end(guest: Guest) -> None:
 HANGING = """
 import asyncio, os
 from pathlib import Path
-from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hook_process import HookProcess
 from holdfast.runtime.guest.tasks.reaper import Reaper
 async def main():
     reaper = Reaper()
     reaper.install(asyncio.get_running_loop())
-    process = HookProcess(Path("hangs"), os.environ, Account.of(None), reaper)
+    process = HookProcess(Path("hangs"), os.environ, UserAccount.of(None), reaper)
     print(await process.ended(0.5), process.exit_code, len(process.output()), open_files())
 def open_files():
     return len(os.listdir("/proc/self/fd"))
