@@ -22,7 +22,7 @@ from holdfast.runtime.guest_rpc.wait_state import state as state_of
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import ExecResult
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 MOST_SHOWN = 1000
 _LATEST = 4e9  # in the year 2096; a later time is not plausible
@@ -66,7 +66,7 @@ class TaskInfo:
 class Task:
     """One task of a session."""
 
-    def __init__(self, line: Line, id_: str) -> None:
+    def __init__(self, line: SessionChannel, id_: str) -> None:
         self._line = line
         self.id = id_
 
@@ -136,7 +136,7 @@ class _Following(Following):
 
     def __init__(
         self,
-        line: Line,
+        line: SessionChannel,
         id_: str,
         on_output: OnOutput | None,
         on_bytes: OnBytes | None,
@@ -162,7 +162,7 @@ class _Reading(_Following):
 
     def __init__(
         self,
-        line: Line,
+        line: SessionChannel,
         id_: str,
         on_output: OnOutput | None,
         on_bytes: OnBytes | None,
@@ -198,7 +198,7 @@ class _Reading(_Following):
 
 
 def start(
-    line: Line,
+    line: SessionChannel,
     command: str,
     *,
     name: str | None,
@@ -220,7 +220,7 @@ def start(
     return Task(line, wire_fields.text(frame, "id"))
 
 
-def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
+def listed(line: SessionChannel, ref: str | None = None) -> list[TaskInfo]:
     """Return all tasks that a session knows, oldest first; or the one with that id or name."""
     wanted: dict[str, Any] = {} if ref is None else {"id": ref}
     with line.explained():

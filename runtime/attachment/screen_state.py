@@ -23,7 +23,7 @@ _LINE = 4 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ScreenView:
     """The screen of a terminal after the output up to an offset."""
 
     terminal: Emulator
@@ -31,7 +31,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OutputPart:
     """Output from one offset to another; `cut` if relevant output before it is left out."""
 
     start: int
@@ -39,7 +39,7 @@ class Part:
     cut: bool = False
 
 
-def view(client: GuestClient, shell: str) -> View:
+def view(client: GuestClient, shell: str) -> ScreenView:
     """Return the terminal as it is now."""
     look = client.request("look", shell=shell)
     # The guest reports the size, and memory use depends on it.
@@ -59,12 +59,12 @@ def view(client: GuestClient, shell: str) -> View:
         terminal.feed_bytes(b"\x1b[?1049h" if inside else b"\x1b[m")
         terminal.feed_bytes(_read(client, shell, second))
     _set_modes(terminal, look)
-    return View(terminal, wire_fields.integer(look, "offset"))
+    return ScreenView(terminal, wire_fields.integer(look, "offset"))
 
 
 def parts(
     start: int, end: int, entered: int | None, left: int | None, erased: int
-) -> tuple[Part, Part | None]:
+) -> tuple[OutputPart, OutputPart | None]:
     """Return the output that makes the picture: that of the first screen, then of the second or after it.
 
     `start` and `end` bound the kept output; the second screen was entered and left there, or is still shown.
@@ -72,17 +72,17 @@ def parts(
     if entered is not None and (left is None or left > max(start, end - TAIL)):
         first = _tail(start, max(start, entered), TAIL)
         if left is not None:
-            return first, Part(left, end)
+            return first, OutputPart(left, end)
         begin = max(start, entered, erased if erased > entered else 0)
-        return first, Part(max(begin, end - PROGRAM_TAIL), end)
+        return first, OutputPart(max(begin, end - PROGRAM_TAIL), end)
     return _tail(start, end, TAIL), None
 
 
-def _tail(start: int, end: int, size: int) -> Part:
-    return Part(start, end) if end - size <= start else Part(end - size, end, cut=True)
+def _tail(start: int, end: int, size: int) -> OutputPart:
+    return OutputPart(start, end) if end - size <= start else OutputPart(end - size, end, cut=True)
 
 
-def _read(client: GuestClient, shell: str, part: Part) -> bytes:
+def _read(client: GuestClient, shell: str, part: OutputPart) -> bytes:
     if part.start >= part.end:
         return b""
     with client.open("read", shell=shell, offset=part.start, end=part.end, follow=False) as connection:

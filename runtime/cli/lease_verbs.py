@@ -12,7 +12,7 @@ from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, Wanted, controller, wants_json
+from holdfast.runtime.cli.arguments import EarlyOptions, Json, SessionRef, controller, wants_json
 from holdfast.runtime.guest_rpc.results import Lease
 
 
@@ -41,7 +41,7 @@ def lease(
             hint="`holdfast lease S`, `lease S take`, `lease S return`, `lease S give person:alice`",
         )
     seconds = None if for_ is None else duration(for_)
-    Wanted.actor = as_ or Wanted.actor
+    EarlyOptions.actor = as_ or EarlyOptions.actor
     found = controller().session(session)
     terminal = found.terminal
     if action == "take":

@@ -58,7 +58,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedLine:
+class CheckedLine:
     """A checked line of a session's journal."""
 
     seq: int
@@ -69,7 +69,7 @@ class ParsedLine:
     """The other fields as a JSON object."""
 
 
-def parse_line(line: bytes) -> ParsedLine | None:
+def parse_line(line: bytes) -> CheckedLine | None:
     """Parse a line; None if it is not an entry."""
     if len(line) > MAX_LINE:
         return None
@@ -92,4 +92,4 @@ def parse_line(line: bytes) -> ParsedLine | None:
         body = json.dumps(found, separators=(",", ":"))
     except (ValueError, RecursionError):
         return None
-    return ParsedLine(seq, float(at), kind, actor, body)
+    return CheckedLine(seq, float(at), kind, actor, body)

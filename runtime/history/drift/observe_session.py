@@ -14,7 +14,7 @@ from holdfast.errors import ProtocolError
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.history.drift import changed_paths, holdings, packages
-from holdfast.runtime.history.drift.changed_paths import Entry, Table
+from holdfast.runtime.history.drift.changed_paths import PathEntry, Table
 from holdfast.runtime.history.drift.holdings import Holdings
 from holdfast.runtime.history.drift.packages import Package
 
@@ -45,7 +45,7 @@ _OWN = ("/var/lib/holdfast", "/run/holdfast", "/opt/holdfast")
 
 def table(
     client: GuestClient, differing: Sequence[tuple[str, int]], found: Sequence[Package], since: float
-) -> tuple[dict[str, Entry], dict[int, dict[str, str]]]:
+) -> tuple[dict[str, PathEntry], dict[int, dict[str, str]]]:
     """Return the facts on each path, and versions of the packages by their number.
 
     Args:
@@ -96,14 +96,14 @@ def _ask(client: GuestClient, payload: bytes) -> tuple[list[Any], dict[int, dict
     raise ProtocolError("cannot understand the session: its answer lacks the files")
 
 
-def _entry(kind: int, facts: Any) -> Entry:
+def _entry(kind: int, facts: Any) -> PathEntry:
     change = changed_paths.OF_ENGINE.get(kind, "changed")
     if facts is None or change == "deleted":
-        return Entry(change)
+        return PathEntry(change)
     if not isinstance(facts, list) or len(facts) != 5 or not isinstance(facts[0], str):
         raise ProtocolError("cannot understand the session: a fact about a file is not valid")
     size, ctime, mtime, owner = (_whole(fact) for fact in facts[1:])
-    return Entry(change, facts[0][:1], max(size, 0), max(ctime, 0), max(mtime, 0), owner)
+    return PathEntry(change, facts[0][:1], max(size, 0), max(ctime, 0), max(mtime, 0), owner)
 
 
 def _whole(value: Any) -> int:

@@ -49,7 +49,7 @@ class Ran:
         return {**counts, "samples": list(self.samples)}
 
 
-class JournalEntries:
+class OrderedEntries:
     """Journal entries, ordered for queries about stretches of them."""
 
     def __init__(self, entries: Iterable[EntryRow], branches: Mapping[str, Branch]) -> None:

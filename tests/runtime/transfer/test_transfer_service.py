@@ -34,7 +34,7 @@ from holdfast.runtime.transfer.send import Sent, send
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
 from holdfast.snapshots import manifest
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 from holdfast.snapshots.manifest import Manifest
@@ -99,7 +99,7 @@ class Recorded(FileDestination):
         self.kinds: list[str] = []
         self._fail_at = fail_at
 
-    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         if blob.media_type == self._fail_at:
             raise StoreError("cannot write: no space left on device")
         self.kinds.append(blob.media_type)
