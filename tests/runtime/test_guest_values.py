@@ -99,7 +99,7 @@ LOOK = {
     "modes": [7, 25],
     "keypad": False,
 }
-ENDED = {
+ENDED: dict[str, Any] = {
     "exit_code": 1,
     "signal": None,
     "start_offset": 0,
