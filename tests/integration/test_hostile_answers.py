@@ -18,12 +18,11 @@ from holdfast.runtime.api import task_info
 from holdfast.runtime.api.pulse_calls import lineage
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.attachment import screen_state
-from holdfast.runtime.capture import activity
 from holdfast.runtime.capture.capture import moment_of
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import event, shell_report, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.history.drift import holdings
+from holdfast.runtime.history.drift import authors, holdings, session_drift
 from holdfast.runtime.pulse.pulse import Pulse
 from holdfast.runtime.sessions import identity_messages
 from holdfast.runtime.store import entry
@@ -96,7 +95,10 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
         "task_list": (client.request("task_list"), lambda one: task_info.Tasks.of(one.head)),
         "events": (journal[-1], lambda one: event.parse(wire_fields.body(one))),
         "journal": (journal[-1], lambda one: entry.told(one.payload)),
-        "journal, for its time": (journal[-1], lambda one: activity._time(one.payload)),
+        "journal, for drift": (
+            journal[-1],
+            lambda one: authors.authors([session_drift._entry(one)]),
+        ),
     }
 
 

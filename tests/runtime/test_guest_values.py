@@ -1,6 +1,7 @@
 """Every field of every value that a guest describes is refused, by its name, if it is not valid."""
 
 import copy
+import json
 import typing
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,14 +11,16 @@ import pytest
 from tests.runtime.test_pulse import ORIGIN, RAW
 
 from holdfast.errors import ProtocolError
+from holdfast.runtime.api.pulse_calls import Sizes
 from holdfast.runtime.api.task_info import Tasks
 from holdfast.runtime.attachment.screen_state import Look
+from holdfast.runtime.capture.supervisor_counters import Counters, Records
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import event, wait_state
 from holdfast.runtime.guest_rpc.guest_value import GuestValue
 from holdfast.runtime.guest_rpc.shell_calls import Following
 from holdfast.runtime.guest_rpc.shell_report import Shells, SyntaxCheck
-from holdfast.runtime.history.drift import holdings, observe_session
+from holdfast.runtime.history.drift import holdings, observe_session, session_drift
 from holdfast.runtime.pulse.pulse import Answer, Probe
 from holdfast.runtime.sessions.identity_messages import Hooks
 
@@ -87,6 +90,7 @@ TASK = {
     "killed_by": "x",
     "observed": STATE,
 }
+COUNTERS = {"journal_seq": 1, "at": 2.0, "offsets": {"main": 3}, "requests": 4, "supervisor_pid": 5}
 HOOK = {"hook": "/h", "event": "restored", "seconds": 0.5, "trouble": "exit 1", "output": "x"}
 LOOK = {
     "start": 0,
@@ -122,7 +126,10 @@ SAMPLES: dict[type[GuestValue], Any] = {
     SyntaxCheck: {"message": "unexpected `)'", "line": 2, "incomplete": False},
     Hooks: {"outcomes": [HOOK]},
     Look: LOOK,
+    Counters: COUNTERS,
+    Records: COUNTERS,
     observe_session.Facts: {"facts": [None, ["f", 1, 2, 3, -1]]},
+    Sizes: {"sizes": [1, None]},
     observe_session.Versions: {"versions": {"3": {"new": "1.0"}}},
 }
 WRONG = -0.5
@@ -178,8 +185,8 @@ def test_all_models_are_tried() -> None:
             if isinstance(step, str) and step in here.model_fields:
                 here = model(here.model_fields[step].annotation) or here
                 tried.add(here)
-    every = {kind for kind in GuestValue.__subclasses__() if kind.__name__ != "_Change"}
-    assert every == tried
+    every = {*GuestValue.__subclasses__(), *Records.__subclasses__()}
+    assert {kind for kind in every if kind.__name__ != "_Change"} == tried
 
 
 @pytest.mark.parametrize(
@@ -239,6 +246,10 @@ def test_versions_of_packages_are_read_by_number() -> None:
             observe_session.Versions.of({"versions": each})
 
 
+def entry(told: Any) -> object:
+    return session_drift._entry(Frame({"event": "entry"}, json.dumps(told).encode()))
+
+
 def ended(head: Any) -> object:
     nothing: Any = None
     return Following(nothing, nothing, "c1", shell="main")._finish(Frame(head))
@@ -250,11 +261,12 @@ def ended(head: Any) -> object:
         (wait_state.state, {**STATE, "exit_code": None, "signal": None}),
         (event.parse, {"seq": 1, "at": 2.0, "kind": "oom"}),
         (ended, ENDED),
+        (entry, {"seq": 1, "at": 2.0}),
     ],
-    ids=["state", "event", "end of a command"],
+    ids=["state", "event", "end of a command", "entry"],
 )
-def test_a_wrong_field_on_the_path_of_exec_is_refused_by_its_name(read: Any, sample: Any) -> None:
-    """There fields are read one by one, with the same result."""
+def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, sample: Any) -> None:
+    """On the path of `exec`, and in journal entries, fields are read one by one, with the same result."""
     read(sample)
     for name in sample:
         for value in (WRONG, 10**400, [None] * 1001, float("nan")):
