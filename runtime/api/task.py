@@ -180,9 +180,9 @@ def start(
 
 def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
     """Return all tasks that a session knows, oldest first; or the one with that id or name."""
-    from holdfast.runtime.api.task_info import Tasks
+    from holdfast.runtime.api.task_info import TaskList
 
     wanted: dict[str, Any] = {} if ref is None else {"id": ref}
     with line.explained():
         frame = line.persistence().run(lambda: line.client().request("task_list", **wanted))
-    return Tasks.of(frame.head).tasks
+    return TaskList.of(frame.head).tasks

@@ -62,7 +62,7 @@ class TaskInfo(GuestValue):
         return {**self.model_dump(), "started_at": self.started_at.isoformat()}
 
 
-class Tasks(GuestValue):
+class TaskList(GuestValue):
     """The tasks that a session knows."""
 
     tasks: Annotated[list[TaskInfo], listed(1000)]

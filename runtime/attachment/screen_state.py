@@ -26,7 +26,7 @@ _LINE = 4 << 10
 MAX_SIDE = 1000
 
 
-class Look(GuestValue):
+class ScreenReport(GuestValue):
     """The kept output of a shell, `start` to `offset`, and what its end does not show of the terminal.
 
     `entered` and `left` are where the second screen was entered and left last, `erased` where everything was
@@ -63,7 +63,7 @@ class Part:
 
 def view(client: GuestClient, shell: str) -> View:
     """Return the terminal as it is now."""
-    look = Look.of(client.request("look", shell=shell).head)
+    look = ScreenReport.of(client.request("look", shell=shell).head)
     first, second = parts(look.start, look.offset, look.entered, look.left, look.erased)
     terminal = Emulator(min(look.rows, MAX_SIDE), min(look.cols, MAX_SIDE))
     terminal.feed_bytes(_read(client, shell, first))

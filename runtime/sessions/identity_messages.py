@@ -43,7 +43,7 @@ class HookOutcome(GuestValue):
     output: Annotated[str, PlainValidator(_lines)] = ""
 
 
-class Hooks(GuestValue):
+class HookOutcomes(GuestValue):
     """The results of all hooks."""
 
     outcomes: Annotated[list[HookOutcome], listed(1000)]
@@ -77,7 +77,7 @@ def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = 
 def hooks(folder: Path) -> list[HookOutcome]:
     """Wait for the session's (time-limited) hooks and return their results."""
     try:
-        return Hooks.of(wire_fields.body(GuestClient(folder).request("hooks"))).outcomes
+        return HookOutcomes.of(wire_fields.body(GuestClient(folder).request("hooks"))).outcomes
     except GuestError as error:
         # A supervisor of an older version has no hooks; one that hangs up is detected by the next call.
         return [] if "no such operation" in str(error) else [_unknown(str(error))]

@@ -71,7 +71,7 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
     ]
 
     def look(frame: Frame) -> object:
-        told = screen_state.Look.of(frame.head)
+        told = screen_state.ScreenReport.of(frame.head)
         return screen_state.parts(told.start, told.offset, told.entered, told.left, told.erased)
 
     return {
@@ -86,13 +86,16 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
             client.request("check_syntax", payload=b"if true", shell="main"),
             lambda one: shell_report.check_syntax(Answering(one), "true", "main"),  # type: ignore[arg-type]
         ),
-        "hooks": (client.request("hooks"), lambda one: identity_messages.Hooks.of(wire_fields.body(one))),
+        "hooks": (
+            client.request("hooks"),
+            lambda one: identity_messages.HookOutcomes.of(wire_fields.body(one)),
+        ),
         "look": (client.request("look", shell="main"), look),
         "lease": (
             client.request("lease", shell="main", action="show"),
             lambda one: shell_report.lease(one.head),
         ),
-        "task_list": (client.request("task_list"), lambda one: task_info.Tasks.of(one.head)),
+        "task_list": (client.request("task_list"), lambda one: task_info.TaskList.of(one.head)),
         "events": (journal[-1], lambda one: event.parse(wire_fields.body(one))),
         "journal": (journal[-1], lambda one: entry.told(one.payload)),
         "journal, for drift": (

@@ -12,8 +12,8 @@ from tests.runtime.test_pulse import ORIGIN, RAW
 
 from holdfast.errors import ProtocolError
 from holdfast.runtime.api.pulse_calls import Sizes
-from holdfast.runtime.api.task_info import Tasks
-from holdfast.runtime.attachment.screen_state import Look
+from holdfast.runtime.api.task_info import TaskList
+from holdfast.runtime.attachment.screen_state import ScreenReport
 from holdfast.runtime.capture.supervisor_counters import Counters, Records
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import event, wait_state
@@ -22,7 +22,7 @@ from holdfast.runtime.guest_rpc.shell_calls import Following
 from holdfast.runtime.guest_rpc.shell_report import Shells, SyntaxCheck
 from holdfast.runtime.history.drift import holdings, observe_session, session_drift
 from holdfast.runtime.pulse.pulse import Answer, Probe
-from holdfast.runtime.sessions.identity_messages import Hooks
+from holdfast.runtime.sessions.identity_messages import HookOutcomes
 
 PULSE = {
     **RAW,
@@ -121,11 +121,11 @@ SAMPLES: dict[type[GuestValue], Any] = {
     Answer: PULSE,
     holdings._Told: HELD,
     Probe: PROBED,
-    Tasks: {"tasks": [TASK]},
+    TaskList: {"tasks": [TASK]},
     Shells: {"shells": [SHELL]},
     SyntaxCheck: {"message": "unexpected `)'", "line": 2, "incomplete": False},
-    Hooks: {"outcomes": [HOOK]},
-    Look: LOOK,
+    HookOutcomes: {"outcomes": [HOOK]},
+    ScreenReport: LOOK,
     Counters: COUNTERS,
     Records: COUNTERS,
     observe_session.Facts: {"facts": [None, ["f", 1, 2, 3, -1]]},
