@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     PlainValidator,
     ValidationError,
 )
@@ -104,4 +105,4 @@ def _observed(raw: Any) -> State:
         raise ValueError("not a state") from error  # so that the error names the field
 
 
-Observed = Annotated[State, PlainValidator(_observed)]
+Observed = Annotated[State, PlainValidator(_observed), PlainSerializer(State.as_dict)]

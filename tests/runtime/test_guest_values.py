@@ -273,3 +273,12 @@ def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, 
             with pytest.raises(ProtocolError, match=f"'{name}' of its") as caught:
                 read({**sample, name: value})
             assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_task_for_programs_is_what_the_session_says() -> None:
+    """The same fields; its state whole, its beginning as a date."""
+    whole = {**TASK, "observed": {**STATE, "exit_code": None, "signal": None}}
+    told = TaskList.of({"tasks": [whole]}).tasks[0].as_dict()
+    assert told == {**whole, "started_at": "1970-01-01T00:00:01+00:00"}
+    assert list(told)[:6] == ["id", "name", "command", "cwd", "actor", "pid"]
