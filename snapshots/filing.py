@@ -18,7 +18,7 @@ from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import LayerArchive
-from holdfast.snapshots.link import Link, LinkLost, Refused
+from holdfast.snapshots.link import CheckpointerFailed, CheckpointerLink, LinkLost
 
 # Overlays are limited to about 120 layers, and each makes the first lookup of a file slower.
 MOST_LAYERS = 24
@@ -27,7 +27,7 @@ MOST_LAYERS = 24
 class Ask(Protocol):
     """A function that sends a request to the checkpointer."""
 
-    def __call__(self, op: str, /, **fields: object) -> Link:
+    def __call__(self, op: str, /, **fields: object) -> CheckpointerLink:
         """Send one request, like `snapshots.service.ask`."""
 
 
@@ -122,7 +122,7 @@ class Filing:
         try:
             with self._ask("files", **target, **fields) as link:
                 return bool(link.until("done")["kept"])
-        except Refused as refusal:
+        except CheckpointerFailed as refusal:
             raise CaptureFailed(f"cannot copy the session's files: {refusal}") from refusal
         except LinkLost as error:
             raise CaptureFailed(

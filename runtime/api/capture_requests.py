@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.guest_rpc.guest_client import Connection
     from holdfast.runtime.guest_rpc.reconnect import Persistence
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 MOST = 100
 """The most snapshots taken while serving, by default."""
@@ -75,7 +75,7 @@ class Serving:
 
     def __init__(
         self,
-        line: Line,
+        line: SessionChannel,
         take: Callable[[Asked], Snapshot],
         reference: Callable[[Snapshot], str] | None = None,
         on_captured: Callable[[Served], None] | None = None,

@@ -19,7 +19,7 @@ from holdfast.runtime.pulse.pulse import Listener, Port, Probe, Pulse
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest.wire.protocol import Frame
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
@@ -35,7 +35,7 @@ class Sizes(GuestValue):
 
 
 def look(
-    line: Line,
+    line: SessionChannel,
     row: SessionRow,
     *,
     parts: Sequence[str] | None = None,
@@ -68,7 +68,7 @@ def lineage(row: SessionRow) -> Lineage:
     )
 
 
-def port(line: Line, row: SessionRow, number: int, *, speak: bool = True) -> Port:
+def port(line: SessionChannel, row: SessionRow, number: int, *, speak: bool = True) -> Port:
     """Find the process that listens at a port, and try the port."""
     if not 0 < number < 65536:
         raise InvalidArgument(f"cannot inspect port {number}: ports are from 1 to 65535")
@@ -76,7 +76,7 @@ def port(line: Line, row: SessionRow, number: int, *, speak: bool = True) -> Por
     return Port(number, tuple(_tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
 
 
-def _tried(line: Line, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:
+def _tried(line: SessionChannel, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:
     process = pulse.process(socket.owners[0].pid) if socket.owners else None
     if not socket.protocol.startswith("tcp"):
         return Listener(socket, process)
@@ -85,7 +85,7 @@ def _tried(line: Line, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener
     return Listener(socket, process, found.answer, found.http_status, found.first_line)
 
 
-def with_disk(context: Context, line: Line, row: SessionRow, pulse: Pulse) -> Pulse:
+def with_disk(context: Context, line: SessionChannel, row: SessionRow, pulse: Pulse) -> Pulse:
     """Add what was written since the image. The engine compares all files, which takes a while."""
     return dataclasses.replace(pulse, disk=_disk(context, line, row))
 
@@ -99,7 +99,7 @@ def with_drift(pulse: Pulse, drift: Drift) -> Pulse:
     return dataclasses.replace(pulse, disk=summed(since, sum(sizes.values()), changes, sizes))
 
 
-def with_screens(line: Line, pulse: Pulse) -> Pulse:
+def with_screens(line: SessionChannel, pulse: Pulse) -> Pulse:
     """Add what the terminals show."""
     drawn = (SessionTerminal(line, each.shell).screen().text for each in pulse.terminals)
     terminals = tuple(
@@ -108,7 +108,7 @@ def with_screens(line: Line, pulse: Pulse) -> Pulse:
     return dataclasses.replace(pulse, terminals=terminals)
 
 
-def _disk(context: Context, line: Line, row: SessionRow) -> Disk:
+def _disk(context: Context, line: SessionChannel, row: SessionRow) -> Disk:
     container = row.container_id or ""
     changes = observe_session.differing(context.engine, container)
     asked = [path for path, kind in changes if kind != 2][:MOST_PATHS]
@@ -120,7 +120,7 @@ def _disk(context: Context, line: Line, row: SessionRow) -> Disk:
     return summed(f"the image {row.image}", context.engine.files.written(container), changes, sizes)
 
 
-def _ask(line: Line, op: str, payload: bytes = b"", **args: Any) -> Frame:
+def _ask(line: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:
     """Send a request that may be repeated."""
     with line.explained():
         return line.persistence().run(lambda: line.client().request(op, payload=payload, **args))

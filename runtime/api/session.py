@@ -18,7 +18,7 @@ from holdfast.runtime.api.session_shell import SessionShell
 from holdfast.runtime.api.session_snapshots import SessionSnapshots
 from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest_rpc.session_channel import Line
+from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store.rows import SessionRow
 
@@ -40,7 +40,7 @@ class Session:
         self._context = context
         self._remove = remove
         self._row = row
-        self._line = Line(context, lambda: self._row)
+        self._line = SessionChannel(context, lambda: self._row)
         self._shell = SessionShell(self._line)
         self._insight = SessionInsight(self._line)
         self._captures = SessionSnapshots(self._line, self._became)

@@ -14,7 +14,7 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc.idempotent_calls import exec_once
 from holdfast.runtime.guest_rpc.reply import answer, interrupt
 from holdfast.runtime.guest_rpc.results import ExecResult
-from holdfast.runtime.guest_rpc.session_channel import Line
+from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.guest_rpc.shell_calls import (
     Following,
     OnBytes,
@@ -36,7 +36,7 @@ INTERRUPT_PATIENCE = 10.0
 class SessionShell:
     """Runs commands in the shells of one session."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: SessionChannel) -> None:
         self._line = line
 
     def exec(

@@ -18,13 +18,13 @@ from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
 if TYPE_CHECKING:
     from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.guest_rpc.results import ExecResult
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 
 class Task:
     """One task of a session."""
 
-    def __init__(self, line: Line, id_: str) -> None:
+    def __init__(self, line: SessionChannel, id_: str) -> None:
         self._line = line
         self.id = id_
 
@@ -94,7 +94,7 @@ class _Following(Following):
 
     def __init__(
         self,
-        line: Line,
+        line: SessionChannel,
         id_: str,
         on_output: OnOutput | None,
         on_bytes: OnBytes | None,
@@ -120,7 +120,7 @@ class _Reading(_Following):
 
     def __init__(
         self,
-        line: Line,
+        line: SessionChannel,
         id_: str,
         on_output: OnOutput | None,
         on_bytes: OnBytes | None,
@@ -156,7 +156,7 @@ class _Reading(_Following):
 
 
 def start(
-    line: Line,
+    line: SessionChannel,
     command: str,
     *,
     name: str | None,
@@ -178,7 +178,7 @@ def start(
     return Task(line, wire_fields.text(frame, "id"))
 
 
-def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
+def listed(line: SessionChannel, ref: str | None = None) -> list[TaskInfo]:
     """Return all tasks that a session knows, oldest first; or the one with that id or name."""
     from holdfast.runtime.api.task_info import TaskList
 

@@ -13,7 +13,7 @@ from holdfast.runtime.terminal.key_names import keys
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import Screen
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
     from holdfast.runtime.history.recording.recording import Recording
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class SessionTerminal:
     """The terminal of one shell."""
 
-    def __init__(self, line: Line, shell: str = layout.MAIN) -> None:
+    def __init__(self, line: SessionChannel, shell: str = layout.MAIN) -> None:
         self._line = line
         self.shell = shell
 

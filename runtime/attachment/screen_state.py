@@ -45,7 +45,7 @@ class ScreenReport(GuestValue):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ScreenView:
     """The screen of a terminal after the output up to an offset."""
 
     terminal: Emulator
@@ -53,7 +53,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OutputPart:
     """Output from one offset to another; `cut` if relevant output before it is left out."""
 
     start: int
@@ -61,7 +61,7 @@ class Part:
     cut: bool = False
 
 
-def view(client: GuestClient, shell: str) -> View:
+def view(client: GuestClient, shell: str) -> ScreenView:
     """Return the terminal as it is now."""
     look = ScreenReport.of(client.request("look", shell=shell).head)
     first, second = parts(look.start, look.offset, look.entered, look.left, look.erased)
@@ -74,12 +74,12 @@ def view(client: GuestClient, shell: str) -> View:
         (terminal.mode.add if mode in look.modes else terminal.mode.discard)(mode << SHIFT)
     terminal.cursor.hidden = 25 not in look.modes
     terminal.keypad = look.keypad
-    return View(terminal, look.offset)
+    return ScreenView(terminal, look.offset)
 
 
 def parts(
     start: int, end: int, entered: int | None, left: int | None, erased: int
-) -> tuple[Part, Part | None]:
+) -> tuple[OutputPart, OutputPart | None]:
     """Return the output that makes the picture: that of the first screen, then of the second or after it.
 
     `start` and `end` bound the kept output; the second screen was entered and left there, or is still shown.
@@ -87,17 +87,17 @@ def parts(
     if entered is not None and (left is None or left > max(start, end - TAIL)):
         first = _tail(start, max(start, entered), TAIL)
         if left is not None:
-            return first, Part(left, end)
+            return first, OutputPart(left, end)
         begin = max(start, entered, erased if erased > entered else 0)
-        return first, Part(max(begin, end - PROGRAM_TAIL), end)
+        return first, OutputPart(max(begin, end - PROGRAM_TAIL), end)
     return _tail(start, end, TAIL), None
 
 
-def _tail(start: int, end: int, size: int) -> Part:
-    return Part(start, end) if end - size <= start else Part(end - size, end, cut=True)
+def _tail(start: int, end: int, size: int) -> OutputPart:
+    return OutputPart(start, end) if end - size <= start else OutputPart(end - size, end, cut=True)
 
 
-def _read(client: GuestClient, shell: str, part: Part) -> bytes:
+def _read(client: GuestClient, shell: str, part: OutputPart) -> bytes:
     if part.start >= part.end:
         return b""
     with client.open("read", shell=shell, offset=part.start, end=part.end, follow=False) as connection:

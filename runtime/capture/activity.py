@@ -9,7 +9,7 @@ from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.store import peek
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 BEGUN = ("command_started", "cell_started")
 DONE = (
@@ -26,14 +26,14 @@ RECENT = 200
 """Entries at the journal's end that are searched for the last activity."""
 
 
-def count(line: Line, enough: int) -> bool:
+def count(line: SessionChannel, enough: int) -> bool:
     """Check whether this many commands and cells were started since the last capture."""
     after = peek.last_moment(line.context.home.database, line.row) or 0
     frames = line.client().call("journal", after_seq=after, kinds=list(BEGUN), limit=enough)
     return sum(1 for frame in frames if wire_fields.event(frame) == "entry") >= enough
 
 
-def idle(line: Line, seconds: float) -> bool:
+def idle(line: SessionChannel, seconds: float) -> bool:
     """Check whether there was activity since the last capture, but none for the last `seconds`."""
     known = peek.last_moment(line.context.home.database, line.row) or 0
     client = line.client()

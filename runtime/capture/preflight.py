@@ -19,7 +19,7 @@ from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.snapshots import service, survivability
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
-from holdfast.snapshots.link import Refused, Target
+from holdfast.snapshots.link import CheckpointerFailed, Target
 from holdfast.snapshots.survivability import Resource, Survivability
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class _Check:
         try:
             with link:
                 return link.until("done")
-        except Refused as refusal:
+        except CheckpointerFailed as refusal:
             raise CaptureFailed(
                 f"cannot look into session {self._name}: {refusal}", hint="the session continues"
             ) from refusal

@@ -11,7 +11,7 @@ from holdfast.base.text import colored
 from holdfast.snapshots.failure import Debugger, Failure, Reason
 
 if TYPE_CHECKING:
-    from holdfast.runtime.ci.watched_command import Watched
+    from holdfast.runtime.ci.watched_command import WatchedOutcome
     from holdfast.runtime.pulse.pulse import Pulse
 
 MOST_PROCESSES = 20
@@ -33,7 +33,7 @@ _JOBS = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
 
 def of(
     command: str,
-    watched: Watched,
+    watched: WatchedOutcome,
     tail: bytes,
     pulse: Pulse | None,
     *,
@@ -57,7 +57,7 @@ def of(
     )
 
 
-def exit_code(watched: Watched) -> int:
+def exit_code(watched: WatchedOutcome) -> int:
     """Return the job's exit code: the command's, 128+n after a signal; 75 if it waits, 124 if given up."""
     if watched.result is None:
         return 75 if watched.given == "waiting" else 124
@@ -119,7 +119,7 @@ def sight(pulse: Pulse) -> Iterator[str]:
         yield f"{socket.protocol} {socket.local or '*'}:{socket.local_port} listening{name}"
 
 
-def _why(watched: Watched, seconds: float) -> tuple[Reason, str]:
+def _why(watched: WatchedOutcome, seconds: float) -> tuple[Reason, str]:
     if watched.given == "timeout":
         return "timeout", f"it had not ended after {seconds:.0f} s"
     if watched.given == "waiting":

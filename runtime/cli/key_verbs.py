@@ -13,7 +13,7 @@ from holdfast.runtime.cli.arguments import Json, wants_json
 from holdfast.runtime.cli.transfer_verbs import PASSPHRASE
 
 if TYPE_CHECKING:
-    from holdfast.snapshots.bundle.keys import Keys, Known
+    from holdfast.snapshots.bundle.keys import Keys, KnownKey
 
 app = typer.Typer(name="key", no_args_is_help=True, help="Manage the keys that sign snapshots.")
 
@@ -78,7 +78,7 @@ def _keys() -> Keys:
     return Keys(Home.default().create())
 
 
-def _told(one: Known) -> dict[str, Any]:
+def _told(one: KnownKey) -> dict[str, Any]:
     return {
         "name": one.name,
         "key": one.public,
@@ -88,7 +88,7 @@ def _told(one: Known) -> dict[str, Any]:
     }
 
 
-def _tell(one: Known, *, as_json: bool) -> None:
+def _tell(one: KnownKey, *, as_json: bool) -> None:
     if as_json:
         printing.emit(_told(one))
     else:

@@ -11,7 +11,7 @@ from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, Wanted, controller, wants_json
+from holdfast.runtime.cli.arguments import EarlyOptions, Json, SessionRef, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.shell_report import Lease
@@ -42,7 +42,7 @@ def lease(
             hint="`holdfast lease S`, `lease S take`, `lease S return`, `lease S give person:alice`",
         )
     seconds = None if for_ is None else duration(for_)
-    Wanted.actor = as_ or Wanted.actor
+    EarlyOptions.actor = as_ or EarlyOptions.actor
     found = controller().session(session)
     terminal = found.terminal
     if action == "take":

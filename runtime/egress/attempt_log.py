@@ -17,7 +17,7 @@ from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
-from holdfast.snapshots.link import Refused
+from holdfast.snapshots.link import CheckpointerFailed
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -103,7 +103,7 @@ def read(context: Context, row: SessionRow) -> list[Refusal]:
     try:
         with service.ask(context.engine, context.home, context.progress, "attempts", **asked) as link:
             found = link.until("done")
-    except Refused as refusal:
+    except CheckpointerFailed as refusal:
         raise HoldfastError(f"cannot read what session {row.name} was refused: {refusal}") from refusal
     return keep(context, row, state.id, [*found["refused"], *_by_gateway(context, row.id)])
 

@@ -53,7 +53,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OutcomeKind:
     """Runs with the same outcome: status, and output except for what always differs."""
 
     status: str
@@ -87,7 +87,7 @@ class Spread:
     asked: int
     runs: tuple[Run, ...]
     compare_output: bool = False
-    kinds: tuple[Kind, ...] = field(init=False)
+    kinds: tuple[OutcomeKind, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", grouped(self.runs, compare_output=self.compare_output))
@@ -144,13 +144,13 @@ class Spread:
         return told
 
 
-def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[Kind, ...]:
+def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[OutcomeKind, ...]:
     """Return the kinds, the most common first. Output of passing runs counts only with `compare_output`."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.number):
         counts = compare_output or not run.passed
         found.setdefault((run.status, run.digest if counts else ""), []).append(run)
-    kinds = [Kind(members[0].status, members[0].passed, tuple(members)) for members in found.values()]
+    kinds = [OutcomeKind(members[0].status, members[0].passed, tuple(members)) for members in found.values()]
     return tuple(sorted(kinds, key=lambda kind: (-len(kind.runs), kind.first.number)))
 
 

@@ -25,7 +25,7 @@ def exec_once(
     call: Callable[[], ExecResult],
 ) -> ExecResult:
     """Run a command under a key; raises as `idempotency.run` does."""
-    order = idempotency.Order(key, "exec", shell, command)
+    order = idempotency.IdempotentCall(key, "exec", shell, command)
     return idempotency.run(context, session, order, call, lambda began, ended: _exec(key, began, ended))
 
 
@@ -38,7 +38,7 @@ def cell_once(
     call: Callable[[], CellResult],
 ) -> CellResult:
     """Run a cell under a key; raises as `idempotency.run` does."""
-    order = idempotency.Order(key, "cell", kernel, code)
+    order = idempotency.IdempotentCall(key, "cell", kernel, code)
     return idempotency.run(context, session, order, call, lambda _, ended: _cell(ended))
 
 

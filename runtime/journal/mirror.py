@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import run_dir
 from holdfast.runtime.guest import layout
-from holdfast.runtime.store.entry import Told, told
+from holdfast.runtime.store.entry import CheckedLine, told
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -89,14 +89,14 @@ def _wanted(journal: int, last: int) -> list[tuple[int, str]]:
 class New:
     """The entries a session wrote since the last time, oldest first, and how many older ones were dropped."""
 
-    entries: list[Told]
+    entries: list[CheckedLine]
     missed: int
     missed_bytes: int
 
 
 def _new(journal: int, names: list[str], last: int) -> New:
     """Read segments backwards, up to an entry that is known or the limit for one time."""
-    found: list[Told] = []
+    found: list[CheckedLine] = []
     lines = taken = missed = missed_bytes = 0
     known = False
     for name in reversed(names):

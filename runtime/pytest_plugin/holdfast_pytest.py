@@ -309,7 +309,7 @@ class Capturing:
         module, name = self._config.getoption("usepdb_cls") or ("pdb", "Pdb")
         chosen: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
 
-        class Debugger(chosen):  # type: ignore[misc]
+        class OpenDebugger(chosen):  # type: ignore[misc]
             """The user's debugger, at the last frame that is not a helper's."""
 
             def get_stack(self, frame: Any, trace: Any) -> tuple[list[tuple[FrameType, int]], int]:
@@ -321,7 +321,7 @@ class Capturing:
                         at -= 1
                 return stack, at
 
-        return Debugger()
+        return OpenDebugger()
 
 
 class Unittests:

@@ -18,7 +18,7 @@ _BEGIN = b"-----BEGIN "
 _UNFINISHED = compiled(rf"{PRIVATE_KEY}{BODY}*(?:-[A-Z0-9 -]*)?")
 
 
-class Stream:
+class ScrubbedStream:
     """Scrubs a stream, however it is cut."""
 
     def __init__(self, scrubber: Scrubber) -> None:

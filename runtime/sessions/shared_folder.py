@@ -111,7 +111,7 @@ def _engine_process(path: str) -> int:
 
 def _ask(engine: Engine, home: Home, name: str, *, make: bool) -> None:
     from holdfast.snapshots import service  # 30 ms that a controller running as root need not spend
-    from holdfast.snapshots.link import Refused
+    from holdfast.snapshots.link import CheckpointerFailed
 
     pid = _engine_process(engine.socket)
     if not pid:
@@ -120,5 +120,5 @@ def _ask(engine: Engine, home: Home, name: str, *, make: bool) -> None:
     try:
         with service.ask(engine, home, lambda _line: None, "room", **told) as link:
             link.until("done")
-    except Refused as refusal:
+    except CheckpointerFailed as refusal:
         raise EngineError(str(refusal)) from refusal

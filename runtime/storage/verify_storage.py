@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Damage:
     """Damage that was found. `snapshot` is the id concerned, empty for shared storage."""
 
     snapshot: str
@@ -48,7 +48,7 @@ class Verified:
 
     snapshots: int = 0
     bytes: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Damage] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -75,7 +75,7 @@ def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
             with chunks.changing():
                 found = checking.check(chunks)
                 names = checking.mend(chunks, found)
-            told.findings += [Finding("", "", text, repaired) for text, repaired in names]
+            told.findings += [Damage("", "", text, repaired) for text, repaired in names]
         else:
             found = Findings()
         told.bytes += found.checked
@@ -185,7 +185,7 @@ class _Look:
             self._context.store.update_snapshot(self._row.id, state=state, details=details)
 
     def _tell(self, text: str, *, repaired: bool) -> None:
-        self._told.findings.append(Finding(self._row.id, self._row.name, text, repaired))
+        self._told.findings.append(Damage(self._row.id, self._row.name, text, repaired))
 
 
 def refuse(row: SnapshotRow) -> None:

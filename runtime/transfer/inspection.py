@@ -23,7 +23,7 @@ from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.members import Members
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.scrubbing.search import Search
-from holdfast.runtime.scrubbing.secret_finding import Finding
+from holdfast.runtime.scrubbing.secret_finding import SecretFinding
 from holdfast.runtime.transfer import memory_owners
 from holdfast.runtime.transfer.searched_layers import FILE, SearchedLayers
 from holdfast.snapshots import record
@@ -75,7 +75,7 @@ class Inspection:
         self._wide = Matcher(every, rules.allow, wide=True)
         paths = rules_file.paths(rules.files)
         self._layers = SearchedLayers(self._wide, paths, home.root / "cache" / FILE, ours)
-        self._found: list[Finding] = []
+        self._found: list[SecretFinding] = []
 
     @property
     def refuses(self) -> bool:
@@ -88,7 +88,7 @@ class Inspection:
         return None if self._action == "ignore" else self._layers
 
     @property
-    def found(self) -> tuple[Finding, ...]:
+    def found(self) -> tuple[SecretFinding, ...]:
         """The findings so far."""
         return secret_finding.ordered(self._found)
 
@@ -104,7 +104,7 @@ class Inspection:
         for diff_id in diff_ids:
             self._found += self._layers.found(diff_id) or []
 
-    def files(self, folder: Path, known: record.Record | None) -> None:
+    def files(self, folder: Path, known: record.StateRecord | None) -> None:
         """Search the files of a snapshot, except those that `rewritten` handles."""
         if self._action == "ignore":
             return

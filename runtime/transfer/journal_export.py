@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import BundleRefused
 from holdfast.runtime.journal import journal_query
 from holdfast.runtime.journal.journal_query import Filter
-from holdfast.runtime.store.entry import Entry, Told, told
+from holdfast.runtime.store.entry import CheckedLine, Entry, told
 from holdfast.runtime.store.past_lives import journal_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def variables(entries: Iterable[Entry]) -> set[str]:
     return found
 
 
-def read(packed: bytes) -> list[Told]:
+def read(packed: bytes) -> list[CheckedLine]:
     """Parse the entries of a bundle.
 
     Raises:

@@ -17,7 +17,7 @@ from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.store.row_details import Moment, SnapshotDetails
+from holdfast.runtime.store.row_details import RecordsEnd, SnapshotDetails
 from holdfast.snapshots import failure
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.manifest import Manifest, Processes
@@ -108,7 +108,7 @@ def details(given: Mapping[str, Any]) -> SnapshotDetails:
     """Return the details for the store: the position in the journal, and the failure."""
     moment, found = given.get("moment"), failure.of_row(given)
     if isinstance(moment, dict) and _number(moment.get("journal_seq")) and _number(moment.get("at")):
-        moment = Moment(int(moment["journal_seq"]), float(moment["at"]))._asdict()
+        moment = RecordsEnd(int(moment["journal_seq"]), float(moment["at"]))._asdict()
     else:
         moment = None
     return SnapshotDetails.of(moment=moment, failure=found.as_details() if found else None)

@@ -20,7 +20,7 @@ from holdfast.runtime.scrubbing import secret_finding
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.members import Members
 from holdfast.runtime.scrubbing.search import MOST, Search
-from holdfast.runtime.scrubbing.secret_finding import Finding
+from holdfast.runtime.scrubbing.secret_finding import SecretFinding
 from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle.image_layers import Hashed
 
@@ -56,13 +56,13 @@ class SearchedLayers:
         self._all["salt"] = self._salt
         self._key = self._named(matcher, files)
 
-    def found(self, diff_id: str) -> list[Finding] | None:
+    def found(self, diff_id: str) -> list[SecretFinding] | None:
         """Return the findings in a layer; None if it has not been searched."""
         if diff_id in self._besides:
             return []
         told = self._all.get(f"{self._key} {diff_id}")
         try:
-            return None if told is None else [Finding(*one) for one in told]
+            return None if told is None else [SecretFinding(*one) for one in told]
         except TypeError:
             return None
 
@@ -97,7 +97,7 @@ class SearchedLayers:
         for _ in self.passing(layer):
             pass
 
-    def _remember(self, diff_id: str, found: Sequence[Finding]) -> None:
+    def _remember(self, diff_id: str, found: Sequence[SecretFinding]) -> None:
         listed = [[one.rule, one.count, one.where, one.kind, one.more] for one in found]
         self._all[f"{self._key} {diff_id}"] = listed
         for old in list(self._all)[1 : 1 + max(0, len(self._all) - MOST_REMEMBERED)]:

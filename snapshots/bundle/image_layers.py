@@ -24,7 +24,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageFacts:
     """The required facts of an image. `layers` are diff ids, the lowest first."""
 
     architecture: str
@@ -33,14 +33,14 @@ class Image:
     layers: tuple[str, ...]
 
 
-def look(engine: Engine, ref: str) -> Image:
+def look(engine: Engine, ref: str) -> ImageFacts:
     """Inspect an image.
 
     Raises:
         EngineError: the engine fails, or has no such image.
     """
     found = engine.images.described(ref)
-    return Image(
+    return ImageFacts(
         str(found["Architecture"]),
         str(found["Os"]),
         dict(found["Config"] or {}),

@@ -16,7 +16,7 @@ MOST = 256
 """Processes that are adopted (guard_adoption.c)."""
 
 
-class Task(NamedTuple):
+class Relatives(NamedTuple):
     """A process by the session's own numbers: itself, parent, session, group; and whether it has ended."""
 
     pid: int
@@ -42,12 +42,12 @@ class Birth(NamedTuple):
 class Plan(NamedTuple):
     """The tree for CRIU, parents first; the guard's part; pids that cannot be placed like this."""
 
-    tasks: list[Task]
+    tasks: list[Relatives]
     births: list[Birth]
     lost: set[int]
 
 
-def plan(tasks: Iterable[Task]) -> Plan:
+def plan(tasks: Iterable[Relatives]) -> Plan:
     """Plan how to make a tree; the first of the tasks is the root."""
     every = list(tasks)
     astray = _unplaced(every)
@@ -70,7 +70,7 @@ def plan(tasks: Iterable[Task]) -> Plan:
     return Plan(ordered, births, set())
 
 
-def lost(tasks: Iterable[Task]) -> set[int]:
+def lost(tasks: Iterable[Relatives]) -> set[int]:
     """Return the pids of those that cannot be placed; the first of the tasks is the root."""
     return plan(tasks).lost
 
@@ -80,7 +80,7 @@ def spelled(births: Iterable[Birth]) -> str:
     return " ".join(f"{one.pid}:{one.leader}:{one.session}:{one.group}" for one in births)
 
 
-def _under_leader(told: dict[int, Task], orphans: list[Task], leader: Task) -> list[Birth]:
+def _under_leader(told: dict[int, Relatives], orphans: list[Relatives], leader: Relatives) -> list[Birth]:
     """Have the leader fork them, whose parent adopted them.
 
     One that ended does not fork; and CRIU has one that ended waited for by the one that forked it.
@@ -91,7 +91,9 @@ def _under_leader(told: dict[int, Task], orphans: list[Task], leader: Task) -> l
     return [Birth(one.pid) for one in fit]
 
 
-def _without_leader(told: dict[int, Task], every: list[Task], orphans: list[Task]) -> list[Birth]:
+def _without_leader(
+    told: dict[int, Relatives], every: list[Relatives], orphans: list[Relatives]
+) -> list[Birth]:
     """Have the first one forked by a process that starts the session again, and the others by the first."""
     first = next((one for one in orphans if not one.ended), orphans[0])
     session, parent = first.session, first.parent
@@ -110,7 +112,7 @@ def _without_leader(told: dict[int, Task], every: list[Task], orphans: list[Task
     return [Birth(first.pid, session, above.session, above.group), *(Birth(one.pid) for one in others)]
 
 
-def _bury(told: dict[int, Task], pids: Iterable[int]) -> None:
+def _bury(told: dict[int, Relatives], pids: Iterable[int]) -> None:
     """Have those that ended be of the session of their parent, who still has to collect them."""
     for one in [told[pid] for pid in pids if told[pid].ended]:
         if one.parent in told:
@@ -118,8 +120,8 @@ def _bury(told: dict[int, Task], pids: Iterable[int]) -> None:
             told[one.pid] = one._replace(session=above.session, group=above.group)
 
 
-def _parents_first(told: dict[int, Task], root: int) -> list[Task]:
-    below: dict[int, list[Task]] = {}
+def _parents_first(told: dict[int, Relatives], root: int) -> list[Relatives]:
+    below: dict[int, list[Relatives]] = {}
     for one in told.values():
         if one.pid != root:
             below.setdefault(one.parent, []).append(one)
@@ -129,7 +131,7 @@ def _parents_first(told: dict[int, Task], root: int) -> list[Task]:
     return ordered
 
 
-def _unplaced(every: list[Task]) -> set[int]:
+def _unplaced(every: list[Relatives]) -> set[int]:
     if not every:
         return set()
     root = every[0]
@@ -146,7 +148,7 @@ def _unplaced(every: list[Task]) -> set[int]:
 
 
 def _placed(
-    one: Task,
+    one: Relatives,
     root: int,
     sessions: dict[int, int],
     parents: dict[int, int],

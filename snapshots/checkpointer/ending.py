@@ -15,8 +15,8 @@ from contextlib import suppress
 
 from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import cgroups, tree
-from holdfast.snapshots.checkpointer.channel import Channel
-from holdfast.snapshots.checkpointer.requests import End
+from holdfast.snapshots.checkpointer.channel import HostChannel
+from holdfast.snapshots.checkpointer.requests import EndRequest
 
 PATIENCE = 10.0  # seconds
 POLL = 0.005
@@ -25,7 +25,7 @@ Space = dict[str, int]
 """The PID namespace of the session, as `walk.namespaces_of` has it."""
 
 
-def run(request: End, channel: Channel) -> None:
+def run(request: EndRequest, channel: HostChannel) -> None:
     """End them and wait until they have. Raises TargetMismatch, OSError."""
     target = request.target
     tree.check_container(target.init_pid, target.container)

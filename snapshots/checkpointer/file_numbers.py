@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.procfs import bounded, mount_table, walk
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 FILE = "file-numbers.json"
 """Among the images."""
@@ -56,9 +56,9 @@ def read(folder: Path) -> list[Numbers]:
     except FileNotFoundError:
         return []
     except (bounded.TooLong, ValueError, RecursionError) as error:
-        raise Unreadable(f"{FILE} cannot be read ({error})") from error
+        raise ImagesUnreadable(f"{FILE} cannot be read ({error})") from error
     if not isinstance(found, list) or len(found) > MOST or not all(map(_is_one, found)):
-        raise Unreadable(f"{FILE} cannot be read (it is of another version)")
+        raise ImagesUnreadable(f"{FILE} cannot be read (it is of another version)")
     return [Numbers(*one) for one in found]
 
 

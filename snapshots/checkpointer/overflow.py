@@ -34,7 +34,7 @@ _LOOKS = 4096
 _ATTRIB = 0x4
 
 
-class Images(Protocol):
+class ImageMessages(Protocol):
     """The images to read; see `record.source.Source`."""
 
     def messages(self, name: str) -> list[Any]:
@@ -67,7 +67,7 @@ def unmark(files: Iterable[Any]) -> dict[int, tuple[bool, int]]:
     return queues
 
 
-def holders(images: Images, queues: Mapping[int, tuple[bool, int]]) -> Iterator[Holder]:
+def holders(images: ImageMessages, queues: Mapping[int, tuple[bool, int]]) -> Iterator[Holder]:
     """Return for each of these files one process that has it. Pure."""
     wanted = dict(queues)
     for process in images.messages("pstree") if wanted else ():

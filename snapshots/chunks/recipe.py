@@ -15,7 +15,7 @@ import zstandard
 from blake3 import blake3
 
 from holdfast.snapshots import private_files
-from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, Run
+from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, PageRun
 
 FILE = "recipe"
 MAGIC = b"holdfast recipe\n"
@@ -28,11 +28,11 @@ class RecipeDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class RecipeFile:
     """One file: its size, and the places of its pages, in order."""
 
     bytes: int
-    runs: tuple[Run, ...]
+    runs: tuple[PageRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Recipe:
     """All files of a snapshot that are stored in packs, by their names below its folder."""
 
     snapshot: str
-    files: dict[str, File]
+    files: dict[str, RecipeFile]
 
     def packs(self) -> set[str]:
         """Return the packs it needs."""
@@ -127,7 +127,7 @@ def _kept(folder: Path, snapshot: str | None) -> dict[str, object] | None:
     return dict(told)
 
 
-def _triple(run: Run, numbers: dict[str, int]) -> tuple[int, int, int]:
+def _triple(run: PageRun, numbers: dict[str, int]) -> tuple[int, int, int]:
     return numbers[run.pack], run.first, run.count
 
 
@@ -138,8 +138,8 @@ def _recipe(told: dict[str, object]) -> Recipe:
     files = {}
     for name, (size, parts) in listed.items():
         triples = zip(parts[0::3], parts[1::3], parts[2::3], strict=True)
-        runs = tuple(Run(packs[number], first, count) for number, first, count in triples)
+        runs = tuple(PageRun(packs[number], first, count) for number, first, count in triples)
         if sum(run.count for run in runs) != -(-size // PAGE):
             raise ValueError("pages")
-        files[str(name)] = File(size, runs)
+        files[str(name)] = RecipeFile(size, runs)
     return Recipe(str(told["snapshot"]), files)

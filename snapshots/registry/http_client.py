@@ -19,7 +19,7 @@ import httpx
 from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
 from holdfast.snapshots.registry import challenge, error_text, registry_login
 from holdfast.snapshots.registry.authorization import Authorization
-from holdfast.snapshots.registry.backoff import BUSY, Passing, Patience, asked_for
+from holdfast.snapshots.registry.backoff import BUSY, Backoff, Passing, asked_for
 from holdfast.snapshots.registry.reference import Reference, is_loopback
 
 T = TypeVar("T")
@@ -50,12 +50,12 @@ class Wire:
         *,
         plain_http: bool = False,
         find: Callable[[str], registry_login.Credentials | None] = registry_login.find,
-        patience: Patience | None = None,
+        patience: Backoff | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.reference = reference
         self.plain_http = plain_http
-        self.patience = patience or Patience()
+        self.patience = patience or Backoff()
         self.authorization = Authorization(reference.host, lambda: find(reference.host), self._fetch)
         self._client = httpx.Client(
             verify=ssl.create_default_context(),  # the system's authorities; SSL_CERT_FILE names others

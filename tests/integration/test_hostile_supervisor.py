@@ -234,7 +234,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "hooks": lambda one: identity_messages.hooks(one._context.home.run_dir(one.id)),
     "exec": lambda one: one.exec("true", timeout=PATIENCE),
     "wait": lambda one: one.join(ID, patience=PATIENCE),
-    "read": lambda one: screen_state._read(_client(one), layout.MAIN, screen_state.Part(0, 1000)),
+    "read": lambda one: screen_state._read(_client(one), layout.MAIN, screen_state.OutputPart(0, 1000)),
     "send": lambda one: one.send("x"),
     "signal": lambda one: one.interrupt(patience=PATIENCE),
     "check_syntax": lambda one: one.check_syntax("true"),

@@ -20,10 +20,10 @@ from holdfast.runtime.guest_rpc.event import Event
 from holdfast.runtime.journal import entry_text, journal_query, notebook
 from holdfast.runtime.journal import mirror as mirroring
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
-from holdfast.runtime.store.entry import Entry, Told, told
+from holdfast.runtime.store.entry import CheckedLine, Entry, told
 from holdfast.runtime.store.journal_entries import EntryRow
 from holdfast.runtime.store.store import Store
-from holdfast.runtime.store.timelines import Branch, Part, family_of, line_of
+from holdfast.runtime.store.timelines import Branch, TimelinePart, family_of, line_of
 
 
 def entry(seq: int = 1, kind: str = "command_started", **values: Any) -> Entry:
@@ -152,12 +152,16 @@ def test_the_past_of_a_session_ends_at_its_snapshot() -> None:
     """Through all it was restored from; later entries there are not part of it."""
     branches = {"c": Branch("b", 20, 200.0), "b": Branch("a", 10, 100.0), "d": Branch("a", 12, 120.0)}
 
-    assert line_of("c", branches) == [Part("a", 10, 100.0), Part("b", 20, 200.0), Part("c")]
-    assert line_of("a", branches) == [Part("a")]
+    assert line_of("c", branches) == [
+        TimelinePart("a", 10, 100.0),
+        TimelinePart("b", 20, 200.0),
+        TimelinePart("c"),
+    ]
+    assert line_of("a", branches) == [TimelinePart("a")]
     assert family_of("d", branches) == {"a", "b", "c", "d"}
-    assert Part("a", 10, 100.0).covers(10, 999.0, host=False)
-    assert not Part("a", 10, 100.0).covers(11, 99.0, host=False)
-    assert not Part("a", 10, 100.0).covers(10, 101.0, host=True)
+    assert TimelinePart("a", 10, 100.0).covers(10, 999.0, host=False)
+    assert not TimelinePart("a", 10, 100.0).covers(11, 99.0, host=False)
+    assert not TimelinePart("a", 10, 100.0).covers(10, 101.0, host=True)
 
 
 def test_a_circle_of_branches_ends() -> None:
@@ -187,7 +191,9 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
         entry(2, "cell_started", actor="agent"),
         entry(3, actor="person:alice", command="ls"),
     ]
-    lines = [Told(each.seq, each.at, each.kind, each.actor, json.dumps(each.details)) for each in entries]
+    lines = [
+        CheckedLine(each.seq, each.at, each.kind, each.actor, json.dumps(each.details)) for each in entries
+    ]
     assert shared.store.entries.take(shared.id, lines) == 3
 
     rows = {row.seq for row in shared.store.entries.stream([shared.id], wanted.rows())}
@@ -197,7 +203,7 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
 
 def test_host_events_come_after_their_entry(shared: Shared) -> None:
     """A reader who has entry 5 may not know of the snapshot taken at it."""
-    shared.store.entries.take(shared.id, [Told(5, 1.0, "command_started", None, "{}")])
+    shared.store.entries.take(shared.id, [CheckedLine(5, 1.0, "command_started", None, "{}")])
     shared.store.entries.note(shared.id, "snapshot", 2.0, actor=None, body={})
 
     rows = shared.store.entries.stream([shared.id], journal_query.Filter(after=5).rows())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.snapshots.chunks import checking, packing, recipe, sweeping
-from holdfast.snapshots.chunks.chunks import Busy, Chunks
+from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.packing import Packed
 from holdfast.snapshots.chunks.pages import PAGE
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeDamaged
@@ -269,7 +269,7 @@ def test_one_waits_for_the_other(home: Home, rng: random.Random) -> None:
         thread.join()
 
     assert {name: home.back(name) for name in parts} == parts
-    with Chunks(home.root) as one, Chunks(home.root) as other, one.changing(), pytest.raises(Busy):
+    with Chunks(home.root) as one, Chunks(home.root) as other, one.changing(), pytest.raises(PacksBusy):
         other.changing(0).__enter__()
 
 

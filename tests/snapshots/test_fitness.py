@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.snapshots.fitness import Here, Needs, compare
-from holdfast.snapshots.machine import Machine, Vdso
+from holdfast.snapshots.machine import MachineFeatures, Vdso
 from holdfast.snapshots.manifest import Manifest, Processes
 
 VDSO = Vdso(code=8192, data=16384, symbols={"__vdso_getrandom": 0xF40, "__vdso_time": 0xAC0})
 MOVED = Vdso(code=8192, data=16384, symbols={"__vdso_getrandom": 0xF50, "__vdso_time": 0xAC0})
-MACHINE = Machine(
+MACHINE = MachineFeatures(
     arch="x86_64",
     kernel="6.12.48+deb13-amd64",
     criu="4.3",
@@ -130,7 +130,7 @@ def test_a_snapshot_of_files_has_no_live_rung() -> None:
 
 def test_what_others_wrote_is_fit_to_be_shown() -> None:
     """Names are told in reasons."""
-    foreign = Machine.model_validate(
+    foreign = MachineFeatures.model_validate(
         {**MACHINE.model_dump(), "cpu": ["avx\x1b]0;x\x07"], "kernel": "9\u202e"}
     )
     needs = Needs.model_validate({**NEEDS.model_dump(), "machine": foreign, "uses": ["\x1b[2J"]})

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.images import seccomp
 from holdfast.snapshots.checkpointer import personalities
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 QUERY = 0xFFFFFFFF
 
@@ -35,7 +35,7 @@ def test_those_that_programs_may_take_come_back() -> None:
 )
 def test_a_note_of_what_no_session_has_is_refused(found: Any) -> None:
     """It may come from elsewhere."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(ImagesUnreadable):
         personalities.noted(found)
 
 

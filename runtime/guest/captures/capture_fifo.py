@@ -31,7 +31,7 @@ MOST_LEFT = 1000
 _NAME = re.compile(rb"[1-9][0-9]{0,9}-[0-9a-f]{8}")
 
 
-class Asking:
+class RequestFifo:
     """The FIFO of requests. `asked` is called with each well-formed one."""
 
     def __init__(self, paths: IdentityPaths, asked: Callable[[Request], None]) -> None:

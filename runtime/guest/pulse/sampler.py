@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from holdfast.runtime.guest.pulse import access
-from holdfast.runtime.guest.pulse.foreground import Foreground, Sight
+from holdfast.runtime.guest.pulse.foreground import ForegroundGroup, Sight
 from holdfast.runtime.guest.pulse.prompts import Prompt, at_cursor
 from holdfast.runtime.guest.pulse.state import State
 
@@ -68,7 +68,7 @@ class Sampler:
         self._subject = subject
         self._least = least
         self._loop = asyncio.get_running_loop()
-        self._foreground = Foreground(self._loop.time)
+        self._foreground = ForegroundGroup(self._loop.time)
         self._timer: asyncio.TimerHandle | None = None
         self._watching = False
         self._candidate: tuple[object, float, float] | None = None

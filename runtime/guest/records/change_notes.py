@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.kernels.guest.kernel import Kernel
+from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest.captures.held_state import kernel_of, shell_of
 from holdfast.runtime.guest.pulse.listening import Listening, listening_sockets
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -32,7 +32,11 @@ class Changes:
     """The state at the last look, and the looks to come."""
 
     def __init__(
-        self, shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins, journal: Journal
+        self,
+        shells: Mapping[str, Shell],
+        kernels: Mapping[str, RunningKernel],
+        lineage: Origins,
+        journal: Journal,
     ) -> None:
         self._live_shells = shells
         self._live_kernels = kernels

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.runtime.guest.shells.lease import Change, Held, Lease
-from holdfast.runtime.guest.shells.terminal import Size
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.shells.lease import Change, LeaseHeld, ShellLease
+from holdfast.runtime.guest.shells.terminal import TerminalSize
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 PERSON = "person:"
 TERM_SECONDS = 15 * 60.0
@@ -37,7 +37,7 @@ class Seat:
 
     token: str
     actor: str
-    size: Size
+    size: TerminalSize
     view: bool
     leads: bool = False
     """True if the terminal's size follows this one's: its user may write, and attached or typed so."""
@@ -48,11 +48,13 @@ class Seat:
 class Desk:
     """The people and agents at one shell."""
 
-    def __init__(self, shell: str, size: Size, resize: Callable[[Size], None], note: Note) -> None:
+    def __init__(
+        self, shell: str, size: TerminalSize, resize: Callable[[TerminalSize], None], note: Note
+    ) -> None:
         """Create the desk; `resize` sets the terminal's size, `note(kind, **fields)` writes to the
         journal.
         """
-        self.lease = Lease()
+        self.lease = ShellLease()
         self.seats: list[Seat] = []
         self._left: dict[str, int] = {}
         self._shell = shell
@@ -106,7 +108,7 @@ class Desk:
         """
         try:
             self.lease.require(actor)
-        except Held as held:
+        except LeaseHeld as held:
             raise self._refusal(held, what) from None
         self.lease.used(actor, self._loop.time())
 
@@ -171,13 +173,13 @@ class Desk:
         self._adopt(seat)
         return True
 
-    def resized(self, seat: Seat, size: Size) -> None:
+    def resized(self, seat: Seat, size: TerminalSize) -> None:
         """Note the new size of an attached terminal."""
         seat.size = size
         if seat.leads:
             self._adopt(seat)
 
-    def set_size(self, size: Size) -> None:
+    def set_size(self, size: TerminalSize) -> None:
         """Set the size for a caller that is not attached: it holds while no writer is attached."""
         self._base = size
         self._settle()
@@ -189,7 +191,7 @@ class Desk:
         now = self._loop.time()
         try:
             self._tell(self.lease.take(actor, now, until=now + (seconds or TERM_SECONDS), force=force))
-        except Held as held:
+        except LeaseHeld as held:
             raise self._refusal(held, "take the lease") from None
 
     def give(self, actor: str, to: str, *, seconds: float | None) -> None:
@@ -199,14 +201,14 @@ class Desk:
         until = now + (seconds or TERM_SECONDS)
         try:
             self._tell(self.lease.give(actor, to, now, until=until, tokens=tokens))
-        except Held as held:
+        except LeaseHeld as held:
             raise self._refusal(held, "hand over the lease") from None
 
     def give_back(self, actor: str) -> None:
         """Return the lease."""
         try:
             self._tell(self.lease.give_back(actor))
-        except Held as held:
+        except LeaseHeld as held:
             raise self._refusal(held, "return the lease") from None
 
     # Captures.
@@ -247,7 +249,7 @@ class Desk:
         elif self.lease.holder is None:
             self._become(self._base)
 
-    def _become(self, size: Size) -> None:
+    def _become(self, size: TerminalSize) -> None:
         if size != self._size:
             self._size = size
             self._resize(size)
@@ -284,9 +286,9 @@ class Desk:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _refusal(self, held: Held, what: str) -> Refusal:
+    def _refusal(self, held: LeaseHeld, what: str) -> RequestRefused:
         since = time.strftime("%H:%M:%S", time.gmtime(self._unix(held.since)))
-        return Refusal("held", f"cannot {what}: the shell is held by {held.holder} since {since} UTC")
+        return RequestRefused("held", f"cannot {what}: the shell is held by {held.holder} since {since} UTC")
 
     def _unix(self, moment: float | None) -> float | None:
         return None if moment is None else round(moment + self._skew, 3)

@@ -14,8 +14,8 @@ from holdfast.runtime.guest.pulse.sampler import SHELL, Sampler
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase
-from holdfast.runtime.guest.shells.shell_fsm import State as Prompt
-from holdfast.runtime.guest.shells.terminal import Terminal
+from holdfast.runtime.guest.shells.shell_fsm import ShellActivity as Prompt
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal
 
 
 class WatchedShell(Protocol):
@@ -24,7 +24,7 @@ class WatchedShell(Protocol):
     log: StreamLog
 
     @property
-    def terminal(self) -> Terminal | None:
+    def terminal(self) -> ProcessTerminal | None:
         """The terminal, while a shell runs."""
 
     @property
@@ -39,7 +39,7 @@ class WatchedShell(Protocol):
         """Record what the terminal holds now."""
 
 
-class Watching:
+class ShellWatch:
     """The sampler of one shell, and the reporting of its findings."""
 
     def __init__(self, shell: WatchedShell) -> None:

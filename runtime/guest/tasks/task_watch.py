@@ -12,7 +12,7 @@ from holdfast.runtime.guest.pulse.prompts import TAIL
 from holdfast.runtime.guest.pulse.sampler import Sampler
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
-from holdfast.runtime.guest.shells.terminal import Terminal
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal
 
 TICK = 0.1
 
@@ -20,7 +20,7 @@ TICK = 0.1
 class WatchedTask(Protocol):
     """The members of a task that are used here."""
 
-    terminal: Terminal | None
+    terminal: ProcessTerminal | None
     pid: int | None
     log: StreamLog
 

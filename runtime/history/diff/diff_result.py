@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.runtime.history.drift.changed_paths import FileChange
-from holdfast.runtime.history.drift.changes import Changed, ProcessChange
+from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.packages import Package
 
@@ -35,12 +35,12 @@ class Diff:
         return self.drift.processes
 
     @property
-    def shell(self) -> tuple[Changed, ...]:
+    def shell(self) -> tuple[NamedChange, ...]:
         """Variables, functions and aliases of shells, their directory and umask."""
         return self.drift.shell
 
     @property
-    def kernel(self) -> tuple[Changed, ...]:
+    def kernel(self) -> tuple[NamedChange, ...]:
         """Names of kernels."""
         return self.drift.kernel
 

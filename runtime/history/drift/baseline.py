@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.errors import SnapshotDamaged
 from holdfast.runtime.history.drift import holdings
-from holdfast.runtime.history.drift.changed_paths import Change, Entry, Key, Table
+from holdfast.runtime.history.drift.changed_paths import Change, Key, PathEntry, Table
 from holdfast.runtime.history.drift.holdings import Holdings
 
 FILE = "baseline.json.gz"
@@ -87,7 +87,7 @@ def _baseline(told: dict[str, Any]) -> Baseline:
         told["base"],
         holdings.parse(told["held"]),
         {
-            str(path): Entry(_CHANGES[change], str(kind), int(size), int(ctime), owner=int(owner))
+            str(path): PathEntry(_CHANGES[change], str(kind), int(size), int(ctime), owner=int(owner))
             for path, change, kind, size, ctime, owner in told["files"]
         },
         tuple((str(a), str(b), str(c)) for a, b, c, _ in told["versions"]),

@@ -18,7 +18,7 @@ from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.guest_value import GuestValue, listed, whole
 from holdfast.runtime.guest_rpc.wire_fields import GREATEST
 from holdfast.runtime.history.drift import changed_paths, holdings, packages
-from holdfast.runtime.history.drift.changed_paths import Entry, Table
+from holdfast.runtime.history.drift.changed_paths import PathEntry, Table
 from holdfast.runtime.history.drift.holdings import Holdings
 from holdfast.runtime.history.drift.packages import Package
 
@@ -68,7 +68,7 @@ _OWN = ("/var/lib/holdfast", "/run/holdfast", "/opt/holdfast")
 
 def table(
     client: GuestClient, differing: Sequence[tuple[str, int]], found: Sequence[Package], since: float
-) -> tuple[dict[str, Entry], dict[int, dict[str, str]]]:
+) -> tuple[dict[str, PathEntry], dict[int, dict[str, str]]]:
     """Return the facts on each path, and versions of the packages by their number.
 
     Args:
@@ -115,9 +115,9 @@ def _ask(client: GuestClient, payload: bytes) -> tuple[list[Fact | None], dict[i
     raise ProtocolError("cannot understand the session: its answer lacks the files")
 
 
-def _entry(kind: int, facts: Fact | None) -> Entry:
+def _entry(kind: int, facts: Fact | None) -> PathEntry:
     change = changed_paths.OF_ENGINE.get(kind, "changed")
-    return Entry(change) if facts is None or change == "deleted" else Entry(change, *facts)
+    return PathEntry(change) if facts is None or change == "deleted" else PathEntry(change, *facts)
 
 
 def _portions(every: Sequence[str]) -> Iterable[list[str]]:

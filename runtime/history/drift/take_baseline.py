@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.runtime.history.drift import observe_session, packages
 from holdfast.runtime.history.drift.baseline import Baseline
-from holdfast.runtime.history.drift.changed_paths import Entry
+from holdfast.runtime.history.drift.changed_paths import PathEntry
 from holdfast.runtime.history.drift.packages import Package
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def baseline(engine: Engine, client: GuestClient, container: str, base: str | No
 
 def files(
     engine: Engine, client: GuestClient, container: str, since: float
-) -> tuple[dict[str, Entry], list[Package], dict[tuple[str, str, str], dict[str, str]]]:
+) -> tuple[dict[str, PathEntry], list[Package], dict[tuple[str, str, str], dict[str, str]]]:
     """Return how the files differ from the image, the packages among them, and the guest's facts on these."""
     differing = observe_session.differing(engine, container)
     found = observe_session.candidates(differing)

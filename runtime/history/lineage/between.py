@@ -47,7 +47,7 @@ class Ran:
         return {**counts, "samples": list(self.samples)}
 
 
-class Told:
+class OrderedEntries:
     """Journal entries, ordered for queries about stretches of them."""
 
     def __init__(self, entries: Iterable[EntryRow], branches: Mapping[str, Branch]) -> None:

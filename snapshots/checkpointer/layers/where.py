@@ -17,14 +17,14 @@ HERE = Path("/layers")
 
 
 @dataclass(frozen=True, slots=True)
-class Layers:
+class LayerFolders:
     """The folder a container writes to, and those of its image, the topmost first."""
 
     upper: Path
     lowers: tuple[Path, ...]
 
 
-def layers(init_pid: int) -> Layers | None:
+def layers(init_pid: int) -> LayerFolders | None:
     """Return the layers of a container; None if its files are stored differently, or out of sight."""
     there = os.environ.get("HOLDFAST_LAYERS", "")
     if not there:
@@ -32,7 +32,7 @@ def layers(init_pid: int) -> Layers | None:
     return find(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT), there, HERE)
 
 
-def find(mountinfo: bytes, there: str, here: Path) -> Layers | None:
+def find(mountinfo: bytes, there: str, here: Path) -> LayerFolders | None:
     """Look for the overlay mounted at the root; folders below `there` are found below `here`."""
     for mount in mount_table.parse(mountinfo):
         if mount.point == "/" and mount.kind == "overlay" and mount.options:
@@ -40,7 +40,7 @@ def find(mountinfo: bytes, there: str, here: Path) -> Layers | None:
     return None
 
 
-def _parse(options: str, there: str, here: Path) -> Layers | None:
+def _parse(options: str, there: str, here: Path) -> LayerFolders | None:
     upper: list[str] = []
     lowers: list[str] = []
     for option in options.split(","):
@@ -53,7 +53,7 @@ def _parse(options: str, there: str, here: Path) -> Layers | None:
     if not upper or not lowers or None in found:
         return None
     top, *rest = [path for path in found if path is not None]
-    return Layers(top, tuple(rest))
+    return LayerFolders(top, tuple(rest))
 
 
 def _moved(path: str, there: str, here: Path) -> Path | None:

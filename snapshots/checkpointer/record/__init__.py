@@ -7,7 +7,7 @@ Both sides of a comparison are made here, so that they can be compared word by w
 import os
 
 
-class Unreadable(Exception):
+class ImagesUnreadable(Exception):
     """The images are not what CRIU writes."""
 
 

@@ -53,7 +53,7 @@ FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH
 _LISTEN = 10  # tcp_states.h of Linux, also for unix sockets
 
 
-class Files:
+class DescribedFiles:
     """The open files of a snapshot, by CRIU's number."""
 
     def __init__(self, files: list[Any], terminals: list[Any], memfds: list[Any], remaps: list[Any]) -> None:

@@ -19,14 +19,14 @@ MAX_LINKS = 40
 """As many as a kernel follows (path_resolution(7))."""
 
 
-class Images(Protocol):
+class ImageMessages(Protocol):
     """The images to read; see `source.Source`."""
 
     def messages(self, name: str) -> list[Any]:
         """Yield the messages of an image."""
 
 
-def names(images: Images) -> Iterator[str]:
+def names(images: ImageMessages) -> Iterator[str]:
     """Return paths that CRIU will open, bind, make or watch.
 
     Raises:

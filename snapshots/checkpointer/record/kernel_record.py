@@ -54,7 +54,7 @@ def look(pids: Iterable[int], init: int) -> dict[str, Any]:
 class _Looking:
     def __init__(self, init: int) -> None:
         self._init = init
-        self.labels = labels.Reader(init)
+        self.labels = labels.LabelReader(init)
         self._namespaces = walk.namespaces_of(init)
         self._cgroups = walk.read(f"{init}/cgroup")
         self._mounts = {mount.id for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}

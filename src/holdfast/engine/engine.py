@@ -21,7 +21,7 @@ from holdfast.base.interrupts import held
 from holdfast.engine import disk_limits
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine_faults import PERMISSION_HINT, START_HINT, translated
-from holdfast.engine.engine_images import Images, label_filters
+from holdfast.engine.engine_images import EngineImages, label_filters
 from holdfast.errors import EngineError, EngineUnavailable
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Engine:
 
     def __init__(self, client: docker.DockerClient) -> None:
         self.client = client
-        self.images = Images(client)
+        self.images = EngineImages(client)
         self.files = ContainerFiles(client)
 
     @classmethod

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.procfs import descriptor_info, descriptor_links
 from holdfast.procfs.process_stat import Stat
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.runtime.guest.pulse import (
     cgroup_limits,
     detail,
@@ -36,7 +36,7 @@ def stat(pid: int = 7, cpu: float = 0.0, start: float = 100.0) -> Stat:
 
 def test_sockets() -> None:
     """A mapped IPv4 address is reported as IPv4, and what is missing is None."""
-    listener = sockets.row(Socket("tcp6", "listening", "::ffff:127.0.0.1", 80, "::", 0, 0, 2, 1000, 41))
+    listener = sockets.row(SocketRow("tcp6", "listening", "::ffff:127.0.0.1", 80, "::", 0, 0, 2, 1000, 41))
     assert (listener["local"], listener["local_port"], listener["receive_queue"]) == ("127.0.0.1", 80, 2)
     assert (listener["remote"], listener["remote_port"], listener["uid"], listener["inode"]) == (
         None,
@@ -44,20 +44,20 @@ def test_sockets() -> None:
         1000,
         41,
     )
-    connected = sockets.row(Socket("udp", "connected", "::1", 5, "::1", 6))
+    connected = sockets.row(SocketRow("udp", "connected", "::1", 5, "::1", 6))
     assert (connected["protocol"], connected["local"], connected["remote"]) == ("udp", "::1", "::1")
 
 
 def test_unix_sockets() -> None:
     """They have a type and a path, or no name."""
-    assert sockets.row(Socket("unix datagram", "unconnected", "@hidden", inode=102)) == {
+    assert sockets.row(SocketRow("unix datagram", "unconnected", "@hidden", inode=102)) == {
         "protocol": "unix",
         "state": "unconnected",
         "type": "datagram",
         "path": "@hidden",
         "inode": 102,
     }
-    assert sockets.row(Socket("unix stream", "connected", inode=101))["path"] is None
+    assert sockets.row(SocketRow("unix stream", "connected", inode=101))["path"] is None
 
 
 def test_an_open_file() -> None:

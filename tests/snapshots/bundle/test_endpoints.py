@@ -12,7 +12,7 @@ from tests.snapshots.registry.fake import FakeRegistry, blob_of
 
 from holdfast.errors import HoldfastError
 from holdfast.snapshots.bundle import form, media
-from holdfast.snapshots.bundle.endpoints import Destination, Origin
+from holdfast.snapshots.bundle.endpoints import BundleDestination, BundleOrigin
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
 
@@ -26,8 +26,8 @@ MANIFEST_BLOB = blob_of(MANIFEST, media.MANIFEST)
 class Ends:
     """Both ends of one place."""
 
-    destination: Callable[[], Destination]
-    origin: Callable[[], Origin]
+    destination: Callable[[], BundleDestination]
+    origin: Callable[[], BundleOrigin]
 
 
 @pytest.fixture(params=["file", "registry"])

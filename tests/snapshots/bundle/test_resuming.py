@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import form, media
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.resuming import KEPT, Resuming
 
 DATA = os.urandom(3 << 20)
@@ -31,7 +31,7 @@ class Flaky:
     def index(self) -> bytes:
         return b"{}"
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         self.starts.append(start)
         return io.BytesIO(self.data[start : start + self.most])
 
@@ -114,7 +114,7 @@ class Several(Flaky):
         self.blobs = [form.described("", part) for part in self.parts.values()]
         self.together = threading.Barrier(at_once, timeout=60)
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         self.starts.append(start)
         self.together.wait()
         return io.BytesIO(self.parts[blob.digest][start:])
@@ -146,8 +146,8 @@ def test_a_failure_to_fetch_ahead_is_raised_on_open(tmp_path: Path) -> None:
 def test_memory_that_was_fetched_is_kept_for_later_bundles(tmp_path: Path) -> None:
     """The last that was used, up to so many bytes; not what was refused."""
     origin, folder = Several(1), tmp_path / "downloads"
-    blobs = [Descriptor(media.SEGMENT, each.digest, each.size) for each in origin.blobs]
-    other = Descriptor(media.LAYER_GZIP, origin.blobs[0].digest, origin.blobs[0].size)
+    blobs = [BlobDescriptor(media.SEGMENT, each.digest, each.size) for each in origin.blobs]
+    other = BlobDescriptor(media.LAYER_GZIP, origin.blobs[0].digest, origin.blobs[0].size)
     with Resuming(origin, folder) as resuming:
         for number, blob in enumerate([other, *blobs[1:]]):
             resuming.open(blob).close()

@@ -15,7 +15,7 @@ from tests import peak_memory
 from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.layers import contents, copy, file_entry, scan
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ def begin(upper: Path, folder: Path) -> LayerCopy:
     return made
 
 
-def saved(folder: Path) -> dict[str, Entry]:
+def saved(folder: Path) -> dict[str, FileEntry]:
     return {item.path: item for item in file_entry.read(folder / file_entry.ENTRIES)[0]}
 
 
-def data(folder: Path, item: Entry) -> bytes:
+def data(folder: Path, item: FileEntry) -> bytes:
     with (folder / file_entry.DATA).open("rb") as file:
         return os.pread(file.fileno(), item.size, item.offset)
 
@@ -106,7 +106,7 @@ class Swapping(LayerCopy):
         super().__init__(folder)
         self._link = link
 
-    def _unchanged(self, path: str, identity: scan.Identity) -> Entry | None:
+    def _unchanged(self, path: str, identity: scan.Identity) -> FileEntry | None:
         if path == self._link.name and self._link.is_symlink():
             self._link.unlink()
             self._link.mkdir()
@@ -289,7 +289,7 @@ def test_passes_are_repeated_while_much_changes(
     passes = 0
     real = LayerCopy._pass
 
-    def counting(self: LayerCopy, layer: Path, group: str, mapped: set[str]) -> list[Entry]:
+    def counting(self: LayerCopy, layer: Path, group: str, mapped: set[str]) -> list[FileEntry]:
         nonlocal passes
         passes += 1
         age(file) if file.exists() else None
