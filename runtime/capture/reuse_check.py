@@ -20,7 +20,7 @@ from holdfast.base import polling
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError
 from holdfast.runtime.capture import quiescence
 from holdfast.runtime.capture.quiescence import ContainerSample
-from holdfast.runtime.capture.supervisor_counters import Counters
+from holdfast.runtime.capture.supervisor_counters import SupervisorCounters
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.sessions import identity_messages
@@ -111,7 +111,7 @@ def done(frame: Frame) -> dict[str, Any]:
     Raises:
         ProtocolError: they are not valid.
     """
-    return Counters.of(frame.head).model_dump(exclude={"at"})
+    return SupervisorCounters.of(frame.head).model_dump(exclude={"at"})
 
 
 def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | None:

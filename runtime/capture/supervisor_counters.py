@@ -18,7 +18,7 @@ class Records(GuestValue):
     offsets: Annotated[dict[Annotated[str, shown(100)], Count], Field(max_length=1000)]
 
 
-class Counters(Records):
+class SupervisorCounters(Records):
     """The same, and what was requested of the supervisor since it began."""
 
     requests: Count

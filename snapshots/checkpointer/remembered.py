@@ -53,7 +53,7 @@ class NumberPlaces:
 
 
 class ProcessMemories(Protocol):
-    """The images to search; see `record.source.Source`."""
+    """The images to search; see `record.source.ImageFolder`."""
 
     def all_memory(self, pid: int) -> ImageMemory | None:
         """Return the memory of a process."""

@@ -132,14 +132,14 @@ def test_a_restarted_registry_is_waited_for(tmp_path: Path) -> None:
 _UPLOAD = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.http_client import Wire
 
 reference, folder, digest, chunk = sys.argv[1:]
 layer = Path(folder, "layer")
-blob = Descriptor("application/octet-stream", digest, layer.stat().st_size)
+blob = BlobDescriptor("application/octet-stream", digest, layer.stat().st_size)
 with (
     RegistryDestination(Wire(Reference.parse(reference)), Path(folder, "uploads"), chunk=int(chunk)) as end,
     layer.open("rb") as file,

@@ -14,7 +14,7 @@ from holdfast.errors import ProtocolError
 from holdfast.runtime.api.pulse_calls import Sizes
 from holdfast.runtime.api.task_info import TaskList
 from holdfast.runtime.attachment.screen_state import ScreenReport
-from holdfast.runtime.capture.supervisor_counters import Counters, Records
+from holdfast.runtime.capture.supervisor_counters import Records, SupervisorCounters
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import event, wait_state
 from holdfast.runtime.guest_rpc.guest_value import GuestValue
@@ -126,7 +126,7 @@ SAMPLES: dict[type[GuestValue], Any] = {
     SyntaxCheck: {"message": "unexpected `)'", "line": 2, "incomplete": False},
     HookOutcomes: {"outcomes": [HOOK]},
     ScreenReport: LOOK,
-    Counters: COUNTERS,
+    SupervisorCounters: COUNTERS,
     Records: COUNTERS,
     observe_session.Facts: {"facts": [None, ["f", 1, 2, 3, -1]]},
     Sizes: {"sizes": [1, None]},

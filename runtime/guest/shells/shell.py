@@ -17,7 +17,7 @@ from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin
-from holdfast.runtime.guest.pulse.state import ShellActivity as Observed
+from holdfast.runtime.guest.pulse.state import State as Observed
 from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.records.terminal_recording import ShellRecording

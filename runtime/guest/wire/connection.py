@@ -18,7 +18,7 @@ MAX_INBOX = 64
 
 logger = logging.getLogger(__name__)
 
-Serve = Callable[["Connection", Frame], Awaitable[None]]
+Serve = Callable[["ClientConnection", Frame], Awaitable[None]]
 
 
 class RequestRefused(Exception):

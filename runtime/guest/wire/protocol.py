@@ -5,7 +5,7 @@ A frame is two big-endian 32 bit lengths, a JSON object in UTF-8 and a payload o
     | json_len : u32 | payload_len : u32 | JSON object | payload |
 
 Pure code: bytes in, frames out. It knows nothing of sockets, nor of what the operations mean.
-Both sides use it, and neither trusts the other: every violation is a `ProtocolError`.
+Both sides use it, and neither trusts the other: every violation is a `FrameError`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The recording of a shell's terminal, or a part of it: played, or written as a cast.
 
-Where it comes from (a running session, a container that has ended) is `Source`'s business. A part begins with
-the screen at that time. Nothing is held in memory but an index of a few MiB.
+Where it comes from (a running session, a container that has ended) is the source's business. A part begins
+with the screen at that time. Nothing is held in memory but an index of a few MiB.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import ImagesUnreadable, credentials, sharing, text
+from holdfast.snapshots.checkpointer.record import ImageMessages, ImagesUnreadable, credentials, sharing, text
 from holdfast.snapshots.checkpointer.record.described import DescribedFiles, terminals
 from holdfast.snapshots.checkpointer.record.judged_limits import (
     MAX_DESCRIPTORS,
@@ -34,11 +34,8 @@ _OF_FILE = 1 << 6 | 1 << 7
 """Of a mapping: private or shared, of a file (CRIU's image.h, VMA_FILE_PRIVATE and VMA_FILE_SHARED)."""
 
 
-class ReadableImages(Protocol):
-    """The images to read; see `source.Source`."""
-
-    def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image."""
+class ReadableImages(ImageMessages, Protocol):
+    """The images to read; see `source.ImageFolder`."""
 
     def memory(self, pid: int, start: int, size: int) -> bytes:
         """Return some bytes of a process's memory."""

@@ -7,20 +7,15 @@ the judge has not been judged, and for new namespaces it would set up mounts and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
+
+from holdfast.snapshots.checkpointer.record import ImageMessages
 
 _VERSION = 2
 """CRTOOLS_IMAGES_V1_1 of CRIU's image.h: two magic numbers, and memory as it is."""
 _SHARED = ("pid", "net", "uts", "mnt", "user")
 """Namespaces that a capture and its session have in common, so that both have the same number in images."""
 _ZOMBIE = 2
-
-
-class ImageMessages(Protocol):
-    """The images to read; see `source.Source`."""
-
-    def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image."""
 
 
 def strange(images: ImageMessages) -> Iterator[str]:

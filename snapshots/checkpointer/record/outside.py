@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import image_inventory, special_files, text
+from holdfast.snapshots.checkpointer.record import ImageMessages, image_inventory, special_files, text
 
 MOST = 20
 """Sentences; what comes after them does not matter."""
@@ -52,11 +52,8 @@ _WITH_FILES = frozenset({"fdinfo", "net"})
 _OF_PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/task/\d+)?(?:/([^/]+))?(/.*)?")
 
 
-class NumberedImages(Protocol):
-    """The images to read; see `source.Source`."""
-
-    def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image."""
+class NumberedImages(ImageMessages, Protocol):
+    """The images to read; see `source.ImageFolder`."""
 
     def numbered(self, kind: str) -> list[str]:
         """Return the names of all images of a kind that can occur more than once."""

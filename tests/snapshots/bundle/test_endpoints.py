@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.snapshots.registry.fake import FakeRegistry, blob_of
 
+from holdfast.base import polling
 from holdfast.errors import HoldfastError
 from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.endpoints import BundleDestination, BundleOrigin
@@ -46,7 +48,8 @@ def send(ends: Ends) -> str:
         for data in (SMALL, LARGE):
             assert not destination.has(blob_of(data))
             destination.put(blob_of(data), io.BytesIO(data))
-            assert destination.has(blob_of(data))
+        for data in (SMALL, LARGE):  # one of them is sent in the background
+            assert polling.until(partial(destination.has, blob_of(data)), 30)
         destination.put(MANIFEST_BLOB, io.BytesIO(MANIFEST))
         return destination.finish(INDEX)
 

@@ -15,7 +15,7 @@ from holdfast.runtime.history.drift.packages import Package
 from holdfast.runtime.history.drift.since import StartingPoint
 from holdfast.runtime.history.drift.trail import Point, TrailSpan
 from holdfast.runtime.journal import entry_text
-from holdfast.runtime.store.entry import PathEntry as JournalEntry
+from holdfast.runtime.store.entry import Entry as JournalEntry
 
 SITE = "/opt/python/lib/python3.13/site-packages"
 TYPICAL = Drift(
