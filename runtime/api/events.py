@@ -125,9 +125,8 @@ class _Refusals:
         """Journal what the rules recorded. If they cannot be read, check less often."""
         if not self.due:
             return
-        from holdfast.runtime.store.journal_entries import (
-            EntryFilter,
-        )  # 0.2 s that other commands need not spend
+        # 0.2 s that other commands need not spend
+        from holdfast.runtime.store.journal_entries import EntryFilter
 
         seen = attempt_log.glance(self._context, row)
         self._pause = REFUSALS_SECONDS if seen else min(self._pause * 2, REFUSALS_LATEST)

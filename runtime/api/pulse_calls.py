@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, listed
 from holdfast.runtime.history.drift import observe_session
 from holdfast.runtime.pulse.facts import Socket
 from holdfast.runtime.pulse.limits import Disk, Lineage
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 # The most paths whose sizes the session returns in one reply.
 MOST_PATHS = 20_000
+
+
+class Sizes(GuestValue):
+    """The sizes of files, in the order in which they were requested; None for what is not a file."""
+
+    sizes: Annotated[list[Count | None], listed(MOST_PATHS)]
 
 
 def look(
@@ -106,13 +113,10 @@ def _disk(context: Context, line: SessionChannel, row: SessionRow) -> Disk:
     changes = observe_session.differing(context.engine, container)
     asked = [path for path, kind in changes if kind != 2][:MOST_PATHS]
     answer = _ask(line, "sizes", json.dumps(asked).encode())
-    try:
-        known = json.loads(answer.payload)
-    except (ValueError, RecursionError):
-        known = None
-    if not isinstance(known, list) or len(known) != len(asked):
+    known = Sizes.of({"sizes": wire_fields.json_of(answer)}).sizes
+    if len(known) != len(asked):
         raise ProtocolError("cannot understand the session: its answer lacks the sizes of files")
-    sizes = {path: size for path, size in zip(asked, known, strict=True) if type(size) is int and size >= 0}
+    sizes = {path: size for path, size in zip(asked, known, strict=True) if size is not None}
     return summed(f"the image {row.image}", context.engine.files.written(container), changes, sizes)
 
 

@@ -18,7 +18,6 @@ from holdfast.runtime.api.session_shell import SessionShell
 from holdfast.runtime.api.session_snapshots import SessionSnapshots
 from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest_rpc.results import ShellInfo
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store.rows import SessionRow
@@ -26,6 +25,7 @@ from holdfast.runtime.store.rows import SessionRow
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from holdfast.runtime.guest_rpc.shell_report import ShellInfo
     from holdfast.runtime.operations.context import Context
     from holdfast.snapshots.verification import Verification
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
-    from holdfast.runtime.api.task import Task, TaskInfo
+    from holdfast.runtime.api.task import Task
+    from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.guest_rpc.event import Event
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift

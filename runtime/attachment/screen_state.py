@@ -7,11 +7,11 @@ everything was last erased, which modes are on.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from holdfast.errors import ProtocolError
-from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Positive, listed
 from holdfast.runtime.terminal.emulator import MODES, SHIFT, Emulator
 
 # A screen of 40 x 120 that a program repainted a dozen times; pyte takes 1 s for each MiB.
@@ -20,6 +20,28 @@ TAIL = 64 << 10
 PROGRAM_TAIL = 256 << 10
 # A line is rarely longer; a tail begins after its first line end.
 _LINE = 4 << 10
+
+
+# The guest reports the size of a terminal, and memory use depends on it.
+MAX_SIDE = 1000
+
+
+class ScreenReport(GuestValue):
+    """The kept output of a shell, `start` to `offset`, and what its end does not show of the terminal.
+
+    `entered` and `left` are where the second screen was entered and left last, `erased` where everything was
+    erased; `modes` are those that are on.
+    """
+
+    start: Count
+    offset: Count
+    rows: Positive
+    cols: Positive
+    entered: Count | None = None
+    left: Count | None = None
+    erased: Count
+    modes: Annotated[tuple[Count, ...], listed(1000)] = ()
+    keypad: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +63,18 @@ class OutputPart:
 
 def view(client: GuestClient, shell: str) -> ScreenView:
     """Return the terminal as it is now."""
-    look = client.request("look", shell=shell)
-    # The guest reports the size, and memory use depends on it.
-    rows = min(wire_fields.integer(look, "rows", 1), 1000)
-    cols = min(wire_fields.integer(look, "cols", 1), 1000)
-    first, second = parts(
-        wire_fields.integer(look, "start"),
-        wire_fields.integer(look, "offset"),
-        wire_fields.optional_integer(look, "entered"),
-        wire_fields.optional_integer(look, "left"),
-        wire_fields.integer(look, "erased"),
-    )
-    terminal = Emulator(rows, cols)
+    look = ScreenReport.of(client.request("look", shell=shell).head)
+    first, second = parts(look.start, look.offset, look.entered, look.left, look.erased)
+    terminal = Emulator(min(look.rows, MAX_SIDE), min(look.cols, MAX_SIDE))
     terminal.feed_bytes(_read(client, shell, first))
     if second:
-        inside = look.head.get("left") is None
-        terminal.feed_bytes(b"\x1b[?1049h" if inside else b"\x1b[m")
+        terminal.feed_bytes(b"\x1b[?1049h" if look.left is None else b"\x1b[m")
         terminal.feed_bytes(_read(client, shell, second))
-    _set_modes(terminal, look)
-    return ScreenView(terminal, wire_fields.integer(look, "offset"))
+    for mode in MODES:
+        (terminal.mode.add if mode in look.modes else terminal.mode.discard)(mode << SHIFT)
+    terminal.cursor.hidden = 25 not in look.modes
+    terminal.keypad = look.keypad
+    return ScreenView(terminal, look.offset)
 
 
 def parts(
@@ -95,13 +110,3 @@ def _read(client: GuestClient, shell: str, part: OutputPart) -> bytes:
         # The first line may begin within a sequence or a character.
         data = data[data.find(b"\n", 0, _LINE) + 1 :]
     return data
-
-
-def _set_modes(terminal: Emulator, look: Frame) -> None:
-    """Set the modes that were switched on before the part that was read."""
-    modes = look.head.get("modes")
-    on = {mode for mode in modes if isinstance(mode, int)} if isinstance(modes, list) else set()
-    for mode in MODES:
-        (terminal.mode.add if mode in on else terminal.mode.discard)(mode << SHIFT)
-    terminal.cursor.hidden = 25 not in on
-    terminal.keypad = wire_fields.flag(look, "keypad")

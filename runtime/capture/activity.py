@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING
 
-from holdfast.errors import ProtocolError
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.store import peek
 
@@ -26,8 +24,6 @@ DONE = (
 )
 RECENT = 200
 """Entries at the journal's end that are searched for the last activity."""
-LATEST = 1e12
-"""The largest Unix time accepted from a session, in seconds; some thirty thousand years."""
 
 
 def count(line: SessionChannel, enough: int) -> bool:
@@ -46,14 +42,5 @@ def idle(line: SessionChannel, seconds: float) -> bool:
     last = 0.0
     for frame in client.call("journal", after_seq=after, kinds=list(DONE), limit=RECENT):
         if wire_fields.event(frame) == "entry":
-            last = max(last, _time(frame.payload))
+            last = max(last, wire_fields.number(wire_fields.body(frame), "at"))
     return last > 0 and time.time() - last >= seconds
-
-
-def _time(payload: bytes) -> float:
-    try:
-        at = json.loads(payload)["at"]
-    except (ValueError, RecursionError, LookupError, TypeError) as error:
-        raise ProtocolError("cannot understand the session: a journal entry has no time") from error
-    # Integers of JSON are unbounded, floats are not.
-    return float(at) if isinstance(at, int | float) and 0 <= at < LATEST else 0.0

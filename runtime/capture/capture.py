@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.base import ids, run_dir
 from holdfast.base.interrupts import held
-from holdfast.base.text import plain
 from holdfast.engine.engine import ContainerState
 from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
 from holdfast.runtime.capture import capture_errors, capture_retry, preflight, requirements, reuse_check
 from holdfast.runtime.capture import capture_record as taken
+from holdfast.runtime.capture.supervisor_counters import Records
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
@@ -30,7 +30,7 @@ from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.lineage import parent
 from holdfast.runtime.sessions import health, identity_messages
 from holdfast.runtime.storage import snapshot_storage
-from holdfast.runtime.store.row_details import RecordsEnd, SnapshotDetails
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots import files, freeze_protocol, manifest, service, storage
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
@@ -348,7 +348,4 @@ def moment_of(frame: Frame) -> SnapshotDetails:
     """
     if "journal_seq" not in frame.head:
         return SnapshotDetails()
-    answer = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
-    offsets = {plain(name, 100): wire_fields.integer(answer, name) for name in list(answer)[:100]}
-    seq, at = wire_fields.integer(frame, "journal_seq"), wire_fields.number(frame, "at")
-    return SnapshotDetails.of(moment=RecordsEnd(seq, at, offsets)._asdict())
+    return SnapshotDetails.of(moment=Records.of(frame.head).model_dump())

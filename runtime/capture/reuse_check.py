@@ -20,8 +20,8 @@ from holdfast.base import polling
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError
 from holdfast.runtime.capture import quiescence
 from holdfast.runtime.capture.quiescence import ContainerSample
+from holdfast.runtime.capture.supervisor_counters import SupervisorCounters
 from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.sessions import identity_messages
 
@@ -111,13 +111,7 @@ def done(frame: Frame) -> dict[str, Any]:
     Raises:
         ProtocolError: they are not valid.
     """
-    offsets = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
-    return {
-        "journal_seq": wire_fields.integer(frame, "journal_seq"),
-        "requests": wire_fields.integer(frame, "requests"),
-        "supervisor_pid": wire_fields.integer(frame, "supervisor_pid", least=2),
-        "offsets": {str(name)[:100]: offsets[name] for name in sorted(offsets)[:100]},
-    }
+    return SupervisorCounters.of(frame.head).model_dump(exclude={"at"})
 
 
 def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +12,9 @@ from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import EarlyOptions, Json, SessionRef, controller, wants_json
-from holdfast.runtime.guest_rpc.results import Lease
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.shell_report import Lease
 
 
 def lease(
@@ -53,7 +54,7 @@ def lease(
     else:
         state = terminal.lease()
     if wants_json(json):
-        printing.emit({"id": found.id, "name": found.name, **asdict(state)})
+        printing.emit({"id": found.id, "name": found.name, **state.model_dump()})
     else:
         for line in _lines(state):
             printing.say(line)

@@ -1,4 +1,7 @@
-"""One event of a session, as a value, and its parsing from what the guest sends. Pure."""
+"""One event of a session, as a value, and its parsing from what the guest sends. Pure.
+
+On the path of `exec`: fields are read with `wire_fields`, because pydantic takes a while to load.
+"""
 
 from __future__ import annotations
 

@@ -6,13 +6,14 @@ The guest is hostile: a field of an unexpected type or size ends the call, whate
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from holdfast.base.text import plain
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest.wire.protocol import Frame
 
+T = TypeVar("T")
 FrameLike = Frame | Mapping[str, Any]
 """A frame, or an object in one."""
 
@@ -54,6 +55,15 @@ def text(frame: FrameLike, key: str, default: str | None = None) -> str:
     return value
 
 
+def choice(frame: FrameLike, key: str, known: Sequence[T]) -> T:
+    """Return one of the known values; None counts as a value that is left out."""
+    value = head(frame).get(key)
+    for one in known:
+        if value == one:
+            return one
+    raise _wrong(frame, key)
+
+
 def optional_text(frame: FrameLike, key: str) -> str | None:
     """Return a string, or None."""
     return None if head(frame).get(key) is None else text(frame, key)
@@ -84,8 +94,13 @@ def rows(frame: FrameLike, key: str) -> list[Mapping[str, Any]]:
 
 def body(frame: Frame) -> Mapping[str, Any]:
     """Return the payload as a JSON object."""
+    return table(json_of(frame), "a payload")
+
+
+def json_of(frame: Frame) -> Any:
+    """Return the payload as JSON."""
     try:
-        return table(json.loads(frame.payload), "a payload")
+        return json.loads(frame.payload)
     except (ValueError, RecursionError) as error:
         raise ProtocolError("cannot understand the session: a payload is not JSON") from error
 

@@ -6,10 +6,11 @@ The format of these messages is defined here; the guest reads them in `identity/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import PlainValidator
 
 from holdfast.base import run_dir
 from holdfast.base.text import plain
@@ -17,6 +18,7 @@ from holdfast.errors import GuestError
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.guest_value import GuestValue, Seconds, listed, shown
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
@@ -25,15 +27,26 @@ if TYPE_CHECKING:
 SHOWN = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class HookOutcome:
+def _lines(raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise ValueError("not a string")
+    return "\n".join(plain(line, SHOWN) for line in raw[-SHOWN:].splitlines())
+
+
+class HookOutcome(GuestValue):
     """The result of a hook: a program's path or `pid N`. `trouble` is empty if it succeeded."""
 
-    hook: str
-    event: str
-    seconds: float
-    trouble: str
-    output: str
+    hook: Annotated[str, shown(300)] = ""
+    event: Annotated[str, shown(20)] = ""
+    seconds: Seconds = 0.0
+    trouble: Annotated[str, shown(600)] = ""
+    output: Annotated[str, PlainValidator(_lines)] = ""
+
+
+class HookOutcomes(GuestValue):
+    """The results of all hooks."""
+
+    outcomes: Annotated[list[HookOutcome], listed(1000)]
 
 
 def who(row: SessionRow) -> dict[str, Any]:
@@ -64,8 +77,7 @@ def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = 
 def hooks(folder: Path) -> list[HookOutcome]:
     """Wait for the session's (time-limited) hooks and return their results."""
     try:
-        answer = wire_fields.body(GuestClient(folder).request("hooks"))
-        return [_outcome(one) for one in wire_fields.rows(answer, "outcomes")]
+        return HookOutcomes.of(wire_fields.body(GuestClient(folder).request("hooks"))).outcomes
     except GuestError as error:
         # A supervisor of an older version has no hooks; one that hangs up is detected by the next call.
         return [] if "no such operation" in str(error) else [_unknown(str(error))]
@@ -85,17 +97,7 @@ def sentence(outcome: HookOutcome) -> str:
     return f"hook {outcome.hook}: {outcome.trouble}" + (f" ({last[:200]})" if last else "")
 
 
-def _outcome(fields: Mapping[str, Any]) -> HookOutcome:
-    return HookOutcome(
-        plain(wire_fields.text(fields, "hook", ""), 300),
-        plain(wire_fields.text(fields, "event", ""), 20),
-        wire_fields.number(fields, "seconds"),
-        plain(wire_fields.text(fields, "trouble", ""), 600),
-        "\n".join(
-            plain(line, SHOWN) for line in wire_fields.text(fields, "output", "")[-SHOWN:].splitlines()
-        ),
-    )
-
-
 def _unknown(why: str) -> HookOutcome:
-    return HookOutcome("all hooks", "restored", 0.0, f"their outcome is unknown ({plain(why, 200)})", "")
+    return HookOutcome(
+        hook="all hooks", event="restored", trouble=f"their outcome is unknown ({plain(why, 200)})"
+    )

@@ -394,7 +394,7 @@ def test_a_capture_is_not_misled_by_its_supervisor(shared: Session) -> None:
     with replaced(shared, in_captures(folder, lie)):
         for forged in FORGED:
             told = {**real, **forged}
-            with pytest.raises(HoldfastError, match=r"\Acannot [ -~]+\Z"):
+            with pytest.raises(HoldfastError, match=r"\Acannot [ -~…]+\Z"):
                 shared.snapshot()
     assert [one.label for one in shared._context.store.snapshots() if one.session_id == shared.id] == [
         "before"

@@ -16,8 +16,7 @@ from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, OutputPart, ScreenView, parts
 from holdfast.runtime.cli.lease_verbs import duration
 from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import leasing
-from holdfast.runtime.guest_rpc.results import Attached
+from holdfast.runtime.guest_rpc.shell_report import Attached, lease
 from holdfast.runtime.history.recording import recording_place, unpack_recording
 from holdfast.runtime.history.recording.recording import RecordingPoint
 from holdfast.runtime.terminal.emulator import Emulator
@@ -226,15 +225,15 @@ def test_a_lease_is_checked() -> None:
     """Names are stripped of control characters; malformed fields are refused."""
     told = {"holder": "person:\x1b[2Jeve", "since": 5.0, "active": 6.5, "until": None}
     attached = [{"actor": "person:bob", "rows": 24, "cols": 80, "writes": False}]
-    lease = leasing.lease(Frame({"event": "lease", "lease": told, "attached": attached}))
+    found = lease({"event": "lease", "lease": told, "attached": attached})
 
-    assert "\x1b" not in (lease.holder or "")
-    assert (lease.since, lease.active, lease.until) == (5.0, 6.5, None)
-    assert lease.attached == (Attached("person:bob", 24, 80, writes=False),)
-    assert leasing.lease(Frame({"event": "lease", "lease": None})).holder is None
+    assert "\x1b" not in (found.holder or "")
+    assert (found.since, found.active, found.until) == (5.0, 6.5, None)
+    assert found.attached == (Attached(actor="person:bob", rows=24, cols=80, writes=False),)
+    assert lease({"event": "lease", "lease": None}).holder is None
     for wrong in ("x", {"holder": 5}, {"holder": "a", "since": "now"}):
         with pytest.raises(ProtocolError):
-            leasing.lease(Frame({"event": "lease", "lease": wrong}))
+            lease({"event": "lease", "lease": wrong})
 
 
 def test_times_as_people_write_them() -> None:

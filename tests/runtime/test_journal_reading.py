@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests import peak_memory
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.guest.records.journal import Journal
+from holdfast.runtime.guest_rpc.event import Event
 from holdfast.runtime.journal import entry_text, journal_query, notebook
 from holdfast.runtime.journal import mirror as mirroring
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
@@ -306,6 +308,21 @@ def test_the_newest_entries_are_the_end_of_all(
     assert len(whole) == 5000
     assert some == whole[-7:]
     assert len(rows) == 7
+
+
+def test_an_entry_reads_like_its_event() -> None:
+    """One sentence per kind; only a kind that has none is named before its fields."""
+    for kind, details, text in (
+        ("task_ended", {"id": "t", "command": "make", "exit_code": 2}, "task t ended with 2: make"),
+        ("command_ended", {"exit_code": 1, "duration": 0.5}, "exit 1 after 0.5 s"),
+        ("lease", {"shell": "main", "action": "taken"}, "lease of shell main: taken by nobody"),
+        ("changed", {"cwd": ["/", "/srv"]}, "changed cwd"),
+        ("un_heard_of", {"a": 1}, "a=1"),
+    ):
+        assert Event(1, datetime.now(UTC), kind, details).text == text
+        line = entry_text.line(entry(1, kind, **details), asked="work")
+        named = "un heard of: " if kind == "un_heard_of" else ""
+        assert line.partition(" -  ")[2].lstrip() == named + text
 
 
 @pytest.mark.parametrize(

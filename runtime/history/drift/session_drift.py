@@ -4,13 +4,13 @@ result.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from holdfast.errors import InvalidArgument, ProtocolError, SnapshotNotFound
+from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.history.drift import (
@@ -136,7 +136,7 @@ class DriftQuery:
         found: list[Entry] = []
         for frame in self._client.call("journal", after_seq=after, kinds=list(KINDS)):
             if wire_fields.event(frame) == "entry":
-                found.append(_entry(frame.payload))
+                found.append(_entry(frame))
             else:
                 self._first = wire_fields.integer(frame, "first_seq")
         return found
@@ -270,14 +270,10 @@ def _named(
 
 
 def _seq_at(entry: Entry) -> tuple[int, float]:
-    seq, at = entry.get("seq"), entry.get("at")
-    if not isinstance(seq, int) or not isinstance(at, int | float):
-        raise ProtocolError("cannot understand the session: a journal entry has no number or time")
-    return seq, float(at)
+    return wire_fields.integer(entry, "seq"), wire_fields.number(entry, "at")
 
 
-def _entry(payload: bytes) -> Entry:
-    try:
-        return wire_fields.table(json.loads(payload), "a journal entry")
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError("cannot understand the session: a journal entry is not JSON") from error
+def _entry(frame: Frame) -> Entry:
+    entry = wire_fields.body(frame)
+    _seq_at(entry)  # others count on both
+    return entry
