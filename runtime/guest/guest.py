@@ -200,10 +200,10 @@ class Guest:
                     "cols": shell.size.columns,
                     "offset": shell.log.end,
                     "state": shell.state,
-                    "cwd": shell.cwd(),
+                    "cwd": shell.kept.cwd(),
                     "exec": shell.current.id if shell.current else None,
                     **self.desks[shell.name].describe(),
-                    "observed": shell.observed().as_dict(),
+                    "observed": shell.watching.state().as_dict(),
                 }
                 for shell in self.shells.values()
             ],

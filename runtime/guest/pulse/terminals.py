@@ -30,7 +30,7 @@ def modes(attributes: list[Any] | None) -> dict[str, bool] | None:
 
 def describe(shell: Shell, desk: Desk) -> dict[str, Any]:
     """Return the report of a shell and its terminal."""
-    terminal, held, current = shell.terminal, shell.held(), shell.current
+    terminal, held, current = shell.terminal, shell.kept.state(), shell.current
     group = terminal.foreground() if terminal else None
     picture = shell.picture.describe()
     return {
@@ -43,9 +43,9 @@ def describe(shell: Shell, desk: Desk) -> dict[str, Any]:
         "foreground": group,
         "command": command_of(group),
         "exec": current.id if current else None,
-        "observed": shell.observed().as_dict(),
+        "observed": shell.watching.state().as_dict(),
         "alternate_screen": picture["entered"] is not None and picture["left"] is None,
-        "cwd": shell.cwd(),
+        "cwd": shell.kept.cwd(),
         "variables": len(held.variables),
         "exported": sum(variable.exported for variable in held.variables.values()),
         "functions": len(held.functions),

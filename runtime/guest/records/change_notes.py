@@ -93,16 +93,16 @@ class Changes:
 
     def _look_at_shell(self, name: str, id_: str) -> None:
         shell = self._live_shells.get(name)
-        if shell is None or (version := shell.state_version()) == self._versions.get(name):
+        if shell is None or (version := shell.kept.version()) == self._versions.get(name):
             return
-        held = shell.held()
+        held = shell.kept.state()
         if not held.pid:
             return
         self._versions[name] = version
         now = shell_of(held)
         before, self._shells[name] = self._shells.get(name), now
         if before is None:
-            begun = shell.held(first=True)
+            begun = shell.kept.state(first=True)
             if not begun.pid:
                 return
             before = shell_of(begun)

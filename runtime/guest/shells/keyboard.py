@@ -11,10 +11,21 @@ from collections.abc import Callable
 
 from holdfast.runtime.guest.shells.line_limit import LineLimit
 from holdfast.runtime.guest.shells.shell import Shell
-from holdfast.runtime.guest.shells.typed import Burst, Echo, Typing
+from holdfast.runtime.guest.shells.shell_fsm import ShellActivity
+from holdfast.runtime.guest.shells.typed import Burst, Echo, Typing, echo_of
 
 PAUSE = 1.0
 """Seconds without input that end a burst."""
+
+
+def echo_at(shell: Shell) -> Echo:
+    """Return what shows text that is typed into a shell now."""
+    terminal = shell.terminal
+    if terminal is None:
+        return Echo.NOBODY
+    canonical, echo = terminal.line_modes()
+    at_prompt = shell.state is ShellActivity.PROMPT and terminal.foreground() == terminal.pid
+    return echo_of(canonical=canonical, echo=echo, at_prompt=at_prompt)
 
 
 class Keyboard:
@@ -34,7 +45,7 @@ class Keyboard:
         terminal = self._shell.terminal
         if terminal is None:
             return 0
-        if self._shell.echo() is Echo.PROMPT:
+        if echo_at(self._shell) is Echo.PROMPT:
             return self._limit.later_excess(data)
         return self._limit.excess(data, terminal.line_ends(), begun=self._prompts == self._shell.prompts)
 
@@ -46,11 +57,11 @@ class Keyboard:
         """Type data for an actor; returns when the terminal has taken all of it."""
         shell = self._shell
         shell.chronicle.typist = actor
-        before, prompts = shell.echo(), shell.prompts
+        before, prompts = echo_at(shell), shell.prompts
         self._limit.typed(data, shell.terminal.line_ends() if shell.terminal else b"")
         self._prompts = prompts
         await shell.write(data)
-        parts = self._typing.judge(data, before, shell.echo(), prompts)
+        parts = self._typing.judge(data, before, echo_at(shell), prompts)
         shell.chronicle.hidden |= any(part.text is None for part in parts)
         for part in parts:
             shell.recording.input(part)

@@ -42,10 +42,10 @@ def _complains(shell: Shell, command: Exec) -> bool:
 
 
 async def _fault(guest: Guest, shell: Shell, command: Exec) -> syntax.Fault | None:
-    text = shell.text_of(command)
+    text = shell.commands.text_of(command)
     if text is None:
         return None
     try:
-        return await syntax.check(text, shell.held(), guest.account, guest.reaper, SECONDS)
+        return await syntax.check(text, shell.kept.state(), guest.account, guest.reaper, SECONDS)
     except syntax.CannotCheck:
         return None

@@ -17,31 +17,27 @@ from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin
-from holdfast.runtime.guest.pulse.state import State as Observed
 from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.records.terminal_recording import ShellRecording
 from holdfast.runtime.guest.shells.bash import END_OF_PASTE, TAKE_COMMAND, Bash
 from holdfast.runtime.guest.shells.interrupt_delivery import Pursuit
+from holdfast.runtime.guest.shells.known_commands import KnownCommands
 from holdfast.runtime.guest.shells.marks import MarkFilter, MarkKind, MarkReader, OutputPiece
 from holdfast.runtime.guest.shells.process_progress import at_work
+from holdfast.runtime.guest.shells.respawn import Respawn
 from holdfast.runtime.guest.shells.screen_modes import Picture
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellAction, ShellActivity, ShellMachine
 from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
-from holdfast.runtime.guest.shells.shell_state import ShellState, ShellVariable
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch
-from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize, command_of
-from holdfast.runtime.guest.shells.typed import Echo, echo_of
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 OUTPUT_CAPACITY = 256 << 20
-KEPT_COMMANDS = 1000
 FAILED_FAST = (
     "`set -e` ended the shell when a command failed: its variables, its directory and its jobs are gone; "
     "`(set -e; …)` ends only itself"
 )
-_RESPAWN_PATIENCE = 1.0
-_MAX_RESPAWN_DELAY = 5.0
 _SIGNALS = {ShellAction.TERMINATE: signal.SIGTERM, ShellAction.KILL: signal.SIGKILL}
 
 logger = logging.getLogger(__name__)
@@ -67,17 +63,18 @@ class Shell:
         self._origin = Origin("shell", name)
         self.size = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
         self._bash = Bash(layout.shell(name), layout, account)
+        self.kept = self._bash.state
+        self.stream = self._bash.nonce
+        """Id of the stream that offsets refer to; another supervisor's differs."""
         self._reaper = reaper
         self._loop = asyncio.get_running_loop()
         self._machine = ShellMachine()
         self._terminal: ProcessTerminal | None = None
-        self._commands: dict[str, Exec] = {}
-        self._newest: tuple[Exec, bytes] | None = None
+        self.commands = KnownCommands()
         self._serial = 0
         self._timer: asyncio.TimerHandle | None = None
         self._pursuit: Pursuit | None = None
-        self._started_at = 0.0
-        self._hasty_ends = 0
+        self._respawn = Respawn()
         self._bash.lay_out()
         self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY)
         self.recording = ShellRecording(layout.shell(name).recording, self.size)
@@ -100,20 +97,12 @@ class Shell:
         return self._terminal.pid if self._terminal else None
 
     @property
-    def stream(self) -> str:
-        """Id of the stream that offsets refer to; another supervisor's differs."""
-        return self._bash.nonce
-
-    @property
-    def state(self) -> str:
+    def state(self) -> ShellActivity:
         """One of prompt, busy and exited, as clients know it."""
         if self._terminal is None:
             return ShellActivity.EXITED
-        return (
-            ShellActivity.PROMPT
-            if self._machine.state is ShellActivity.PROMPT and not self._machine.current
-            else ShellActivity.BUSY
-        )
+        free = self._machine.state is ShellActivity.PROMPT and not self._machine.current
+        return ShellActivity.PROMPT if free else ShellActivity.BUSY
 
     @property
     def current(self) -> Exec | None:
@@ -122,16 +111,17 @@ class Shell:
 
     def start(self) -> None:
         """Start a shell."""
-        self._started_at = self._loop.time()
+        self._respawn.starts(self._loop.time())
         try:
             terminal = self._bash.start(self.size)
         except OSError:
             logger.exception("cannot start shell %s", self.name)
-            self._hasty_ends += 1
+            self._respawn.failed()
             self._start_later()
             return
         logger.info("shell %s: started, pid %d", self.name, terminal.pid)
         self._terminal = terminal
+        self.kept.pid = terminal.pid
         self._origins.own(terminal.pid, self._origin)
         self._loop.add_reader(terminal.fd, self._readable)
         self._reaper.watch(terminal.pid, self._ended, self._stopped)
@@ -153,26 +143,10 @@ class Shell:
         self._serial += 1
         request = Exec(id_, self._serial, timeout)
         actions = self._machine.submit(request, self._loop.time())
-        self._newest = request, command
-        self._commands[id_] = request
+        self.commands.add(request, command)
         self.chronicle.given(request, command, who)
         self._do(actions)
-        if len(self._commands) > KEPT_COMMANDS:
-            # At most one command is not over, and it is the newest, so the oldest is always over.
-            del self._commands[next(iter(self._commands))]
         return request
-
-    def find(self, id_: str) -> Exec | None:
-        """Return the command of that id, if it is known."""
-        return self._commands.get(id_)
-
-    def text_of(self, command: Exec) -> bytes | None:
-        """Return the text of a command; only that of the newest is kept."""
-        return self._newest[1] if self._newest and self._newest[0] is command else None
-
-    def forget(self, id_: str) -> None:
-        """Forget a command that was refused: its id may be used again."""
-        self._commands.pop(id_, None)
 
     async def write(self, data: bytes) -> None:
         """Type data into the terminal."""
@@ -187,17 +161,6 @@ class Shell:
         self.recording.resize(size)
         if self._terminal:
             self._terminal.resize(size)
-
-    def echo(self) -> Echo:
-        """Return what shows typed text now."""
-        terminal, machine = self._terminal, self._machine
-        if terminal is None:
-            return Echo.NOBODY
-        canonical, echo = terminal.line_modes()
-        at_prompt = machine.state is ShellActivity.PROMPT and not machine.current
-        return echo_of(
-            canonical=canonical, echo=echo, at_prompt=at_prompt and terminal.foreground() == terminal.pid
-        )
 
     def interrupt(self) -> None:
         """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
@@ -228,42 +191,9 @@ class Shell:
         if self._terminal:
             self._terminal.signal_foreground(number)
 
-    def foreground(self) -> str:
-        """Return what has the terminal, for people to read."""
-        if self._terminal is None:
-            return "nothing: it is being started"
-        group = self._terminal.foreground()
-        if group == self._terminal.pid:
-            return "the shell itself: a line that was typed, or a prompt that is not ready"
-        return command_of(group) or "an unknown command"
-
-    def held(self, *, first: bool = False) -> ShellState:
-        """Return what the shell held at its last prompt, or at its start."""
-        return self._bash.state.state(self.pid, first=first)
-
-    def state_version(self) -> tuple[int, int, int]:
-        """Return a version that changes with the shell's state."""
-        return self._bash.state.version()
-
-    def variables(self) -> dict[str, ShellVariable]:
-        """Return the variables of the shell by name."""
-        return dict(self.held().variables)
-
-    def exported(self) -> dict[str, str]:
-        """Return the environment of what the shell starts."""
-        return self._bash.state.exported(self.pid)
-
-    def cwd(self) -> str:
-        """Return the shell's directory."""
-        return self._bash.state.cwd(self.pid) or "/"
-
     def clock(self) -> float:
         """Return the time by which commands are measured, in seconds."""
         return self._loop.time()
-
-    def observed(self) -> Observed:
-        """Return the present activity of the shell, or of what runs in it."""
-        return self.watching.state()
 
     def output(
         self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
@@ -307,7 +237,7 @@ class Shell:
             current = self._machine.current
             actions = self._machine.mark(mark, now)
             if current and current.over:
-                current.cwd = self.cwd()
+                current.cwd = self.kept.cwd()
                 self._end_interrupt()
             self._do(actions)
 
@@ -325,7 +255,7 @@ class Shell:
         self.watching.follow(self._machine.state)
         self.chronicle.look()
         if self._machine.state is ShellActivity.PROMPT:
-            self._hasty_ends = 0
+            self._respawn.works()
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -361,7 +291,7 @@ class Shell:
     def _offer(self, current: Exec) -> None:
         self.chronicle.offered()
         try:
-            self._bash.offer(current.serial, self.text_of(current) or b"")
+            self._bash.offer(current.serial, self.commands.text_of(current) or b"")
         except OSError as error:
             self._machine.refuse(f"its text cannot be left for the shell ({error.strerror})")
             return
@@ -388,7 +318,7 @@ class Shell:
         self.drain()
         self._hang_up()
         now = self._loop.time()
-        self._hasty_ends = self._hasty_ends + 1 if now - self._started_at < _RESPAWN_PATIENCE else 0
+        self._respawn.ended(now)
         exit_code, number = (code, None) if code >= 0 else (None, -code)
         if (current := self._machine.current) and self._bash.failed_fast():
             current.message = FAILED_FAST
@@ -398,15 +328,15 @@ class Shell:
 
     def _start_later(self) -> None:
         """Start the next shell, at once unless shells end as fast as they are started."""
-        if self._hasty_ends <= 2:
-            self.start()
+        if delay := self._respawn.delay:
+            self._loop.call_later(delay, self.start)
         else:
-            self._loop.call_later(min(0.1 * 2**self._hasty_ends, _MAX_RESPAWN_DELAY), self.start)
+            self.start()
 
     def _hang_up(self) -> None:
         assert self._terminal
         self._loop.remove_reader(self._terminal.fd)
         self._origins.disown(self._terminal.pid)
         self._terminal.close()
-        self._terminal = None
+        self._terminal = self.kept.pid = None
         self.watching.follow(ShellActivity.EXITED)

@@ -127,7 +127,7 @@ def read(path: Path, limit: int = MAX_BYTES) -> bytes | None:
 
 
 class StateFile:
-    """The state of one shell: from its file, or what is known without one.
+    """The state of one shell, of process `pid`: from its file, or what is known without one.
 
     There is no valid file before the first prompt, in a shell of another kind, and after a hostile write.
     Nothing is kept in memory: it would be copied into every fork.
@@ -136,6 +136,7 @@ class StateFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._given: dict[str, str] = {}
+        self.pid: int | None = None
 
     def begin(self, environment: Mapping[str, str]) -> None:
         """Prepare for a new shell with this environment; the state of the last one is void."""
@@ -151,21 +152,23 @@ class StateFile:
             return (0, 0, 0)
         return (status.st_ino, status.st_size, status.st_ctime_ns)
 
-    def state(self, pid: int | None, *, first: bool = False) -> ShellState:
-        """Return the last, or first, state written by the shell of that pid; an empty one if not known."""
+    def state(self, *, first: bool = False) -> ShellState:
+        """Return what the shell held at its last prompt, or at its start; an empty state if not known."""
+        pid = self.pid
         path = self._path.with_name(f"{self._path.name}.first") if first else self._path
         if pid is None or _command(pid) != "bash" or (data := read(path)) is None:
             return ShellState()
         state = parse(data)
         return state if state is not None and state.pid == pid else ShellState()
 
-    def exported(self, pid: int | None) -> dict[str, str]:
+    def exported(self) -> dict[str, str]:
         """Return the environment of what the shell would start now."""
-        state = self.state(pid)
+        state = self.state()
         return state.exported() if state.pid else dict(self._given)
 
-    def cwd(self, pid: int | None) -> str | None:
+    def cwd(self) -> str:
         """Return the shell's directory as the kernel knows it, else as the shell does."""
+        pid = self.pid
         path = f"/proc/{pid}/cwd"
         found = access.link(path)
         if found is None and pid is not None and (who := access.owner(pid)) is not None:
@@ -173,7 +176,7 @@ class StateFile:
                 found = access.link(path)
         if found is not None and not found.endswith(" (deleted)"):
             return found
-        return self.state(pid).cwd
+        return self.state().cwd or "/"
 
 
 def _number(text: str, base: int) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from holdfast.runtime.guest.shells.keyboard import echo_at
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.typed import Echo
 
@@ -34,7 +35,7 @@ async def free(shell: Shell, until: float) -> None:
 async def prompted(shell: Shell) -> None:
     """Return when a shell without a command reads keys, or soon if it does not."""
     limit = asyncio.get_running_loop().time() + ENDING
-    while shell.current is None and shell.echo() is not Echo.PROMPT:
+    while shell.current is None and echo_at(shell) is not Echo.PROMPT:
         try:
             async with asyncio.timeout_at(limit):
                 await shell.log.more()

@@ -39,7 +39,7 @@ async def _holdings(guest: Guest) -> dict[str, Any]:
         "generation": guest.identity.generation,
         "processes": held_state.processes(guest.shells, guest.kernels, guest.lineage),
         "shells": {
-            name: {"pid": shell.pid or 0, **held_state.shell_of(shell.held())}
+            name: {"pid": shell.pid or 0, **held_state.shell_of(shell.kept.state())}
             for name, shell in guest.shells.items()
         },
         "kernels": kernels,

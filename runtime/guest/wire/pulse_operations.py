@@ -35,7 +35,7 @@ def operations(guest: Guest) -> Operations:
         wanted: ScanBounds = gather.WHOLE if everything else gather.BRIEF
         extra: dict[str, Any] = {}
         if path is not None:
-            path = os.path.normpath(PurePosixPath(guest.shell(MAIN).cwd()) / path)
+            path = os.path.normpath(PurePosixPath(guest.shell(MAIN).kept.cwd()) / path)
             status = gather.file_status(path)
             same = (status.pop("device"), status.pop("inode")) if status else None
             extra["file"] = {"path": path, "status": status}

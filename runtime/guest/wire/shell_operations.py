@@ -18,7 +18,7 @@ from holdfast.runtime.guest.shells.result_explanation import explained
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellBusy
 from holdfast.runtime.guest.shells.shell_output import OutputGap
-from holdfast.runtime.guest.shells.terminal import TerminalSize
+from holdfast.runtime.guest.shells.terminal import TerminalSize, command_of
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
@@ -39,7 +39,7 @@ async def run(guest: Guest, call: ClientCall) -> None:
     shell = guest.shell(call.target("shell"))
     id_, text = call.id(), call.frame.payload
     known = guest.keyed.check(id_, "exec", shell.name, text) if call.key() is not None else None
-    command = shell.find(id_)
+    command = shell.commands.find(id_)
     if command is None and known is not None:
         await _recall(call, shell, known)
         return
@@ -51,7 +51,7 @@ async def run(guest: Guest, call: ClientCall) -> None:
 async def wait(guest: Guest, call: ClientCall) -> None:
     """Join a command."""
     shell = guest.shell(call.target("shell"))
-    command = shell.find(call.id())
+    command = shell.commands.find(call.id())
     if command is None:
         raise RequestRefused(
             "unknown_exec", f"cannot wait for {call.id()}: no such command; ask for a newer one"
@@ -111,7 +111,7 @@ async def check_syntax(guest: Guest, call: ClientCall) -> None:
             "invalid", "cannot check the text: it contains a NUL byte, which no shell can read"
         )
     try:
-        fault = await syntax.check(text, shell.held(), guest.account, guest.reaper)
+        fault = await syntax.check(text, shell.kept.state(), guest.account, guest.reaper)
     except syntax.CannotCheck as error:
         raise RequestRefused("failed", f"cannot check the text: {error}") from None
     found = {"line": fault.line, "message": fault.message, "incomplete": fault.incomplete} if fault else {}
@@ -134,13 +134,13 @@ async def _begin(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
         if shell.current and shell.clock() < until:
             continue
         # The same request may have arrived by another connection meanwhile.
-        command = shell.find(call.id()) or _submit(guest, shell, call)
+        command = shell.commands.find(call.id()) or _submit(guest, shell, call)
         while command.phase in (Phase.WAITING, Phase.OFFERED):
             await shell.log.more()
         # A typed line may have the shell: only the next attempt will show when it has ended.
         if command.phase is not Phase.REFUSED or command.refusal or shell.clock() >= until:
             return command
-        shell.forget(command.id)
+        shell.commands.forget(command.id)
 
 
 def _submit(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
@@ -164,7 +164,7 @@ async def _follow(guest: Guest, call: ClientCall, shell: Shell, command: Exec) -
     while command.phase in (Phase.WAITING, Phase.OFFERED):
         await shell.log.more()
     if command.phase is Phase.REFUSED:
-        shell.forget(command.id)
+        shell.commands.forget(command.id)
         raise _busy(shell, None) if not command.refusal else _impossible(command.refusal)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
     await call.send("started", id=command.id, offset=command.start_offset, **about(shell.size))
@@ -244,7 +244,7 @@ def _busy(shell: Shell, holder: str | None) -> RequestRefused:
             f"the shell is now {other}, which does not mark where commands end; "
             "type with `send`, look with `screen`, or end it and get a new shell"
         )
-    state = shell.observed()
+    state = shell.watching.state()
     if state.waits:
         now = state.phrase(time.time())
         part = f", in command {holder}" if holder else ""
@@ -257,10 +257,19 @@ def _busy(shell: Shell, holder: str | None) -> RequestRefused:
             "busy",
             f"cannot run command: command {holder} is running in the shell{part}; wait, or interrupt it",
         )
-    what = shell.foreground()
     return RequestRefused(
-        "busy", f"cannot run command: the terminal is held by {what}; wait, or interrupt it"
+        "busy", f"cannot run command: the terminal is held by {_foreground(shell)}; wait, or interrupt it"
     )
+
+
+def _foreground(shell: Shell) -> str:
+    """Return what has the terminal, for people to read."""
+    if shell.terminal is None:
+        return "nothing: it is being started"
+    group = shell.terminal.foreground()
+    if group == shell.terminal.pid:
+        return "the shell itself: a line that was typed, or a prompt that is not ready"
+    return command_of(group) or "an unknown command"
 
 
 async def pour(call: ClientCall, shell: Shell, start: int, until: Callable[[], int | None]) -> None:

@@ -60,7 +60,7 @@ async def wait(guest: Guest, call: ClientCall) -> None:
 
 async def join(guest: Guest, call: ClientCall) -> None:
     """Join a command, or the task of that id."""
-    known = guest.shell(call.target("shell")).find(call.id()) is not None
+    known = guest.shell(call.target("shell")).commands.find(call.id()) is not None
     await (wait if not known and guest.tasks.find(call.id()) else shell_operations.wait)(guest, call)
 
 
@@ -129,8 +129,8 @@ def _start(guest: Guest, call: ClientCall) -> DetachedCommand:
         id=call.id(),
         name=name,
         command=command,
-        cwd=call.text("cwd", shell.cwd()),
-        env={**shell.exported(), **extra},
+        cwd=call.text("cwd", shell.kept.cwd()),
+        env={**shell.kept.exported(), **extra},
         actor=str(call.actor()),
     )
     try:

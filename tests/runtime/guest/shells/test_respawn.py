@@ -1,0 +1,26 @@
+"""The delay before a shell is started again, without shells."""
+
+from holdfast.runtime.guest.shells.respawn import MAX_DELAY, Respawn
+
+
+def test_a_shell_that_lived_is_followed_at_once() -> None:
+    respawn = Respawn()
+    for start in range(100):
+        respawn.starts(start * 10.0)
+        respawn.ended(start * 10.0 + 5)
+        assert respawn.delay == 0
+
+
+def test_hasty_ends_delay_the_next_start_more_and_more_up_to_a_limit() -> None:
+    """Those that could not be started count alike; a prompt is the proof that one works."""
+    respawn, delays = Respawn(), []
+    for turn in range(10):
+        respawn.starts(float(turn))
+        respawn.failed() if turn == 1 else respawn.ended(turn + 0.1)
+        delays.append(respawn.delay)
+
+    assert delays[:3] == [0, 0, 0.8]
+    assert delays == sorted(delays)
+    assert delays[-1] == MAX_DELAY
+    respawn.works()
+    assert respawn.delay == 0
