@@ -6,15 +6,15 @@ that exists is current, and a change anywhere gives another tag.  Sessions are n
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast import procfs
+from holdfast.base import locks
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import base, host_authorities
@@ -170,10 +170,11 @@ def _default_lock_folder() -> Path:
 def _turn(folder: Path, kind: str, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the build lock of `kind`; it is released by the end of the process at the latest."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"image-{kind}.lock").open("w") as lock:
+    path = folder / f"image-{kind}.lock"
+    with ExitStack() as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(locks.whole_file(path, 0))
         except BlockingIOError:
             say(f"{kind}: another build is at work; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            held.enter_context(locks.whole_file(path))
         yield

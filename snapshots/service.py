@@ -6,7 +6,6 @@ without a request, so nothing here stops it in normal operation.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import os
 import time
@@ -14,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from holdfast.base import locks
 from holdfast.base.home import Home
 from holdfast.engine.container_mounts import bind
 from holdfast.engine.engine import Engine
@@ -133,9 +133,7 @@ def _start(engine: Engine, home: Home, image: str) -> None:
     Unless it serves a folder that was removed since: the one now there by the same name is different.
     One process at a time: a container that is not yet started looks like one that has ended.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-    with os.fdopen(os.open(home.locks / "checkpointer", flags, 0o600), "w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
+    with locks.whole_file(home.locks / "checkpointer"):
         _start_alone(engine, home, image)
 
 

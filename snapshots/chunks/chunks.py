@@ -10,14 +10,12 @@ removed stays complete for readers that have it open.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from holdfast.base import polling
+from holdfast.base import locks
 from holdfast.errors import StoreError
 from holdfast.snapshots.chunks.pack_writer import PART
 from holdfast.snapshots.chunks.packs import SUFFIX, Pack, PackDamaged
@@ -26,7 +24,6 @@ PATIENCE = 600.0
 """Seconds to wait for another process that packs; 100 GiB take about this long."""
 OPEN = 64
 """Packs open at once; each holds a directory of at most 1.2 MiB."""
-_POLL = 0.005
 
 
 class PacksBusy(StoreError):
@@ -120,26 +117,17 @@ class Chunks:
             Busy: another process held it for all of `patience` seconds.
             StoreError: the folder cannot be used.
         """
+        held = ExitStack()
         try:
             self.packs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            held.enter_context(locks.whole_file(self.folder / "lock", patience))
+        except BlockingIOError as error:
+            raise PacksBusy(
+                "cannot change what is stored: another process is changing it", hint="try again later"
+            ) from error
         except OSError as error:
             raise StoreError(f"cannot use {self.folder}: {error.strerror or error}") from error
-        try:
-            _await_lock(lock, patience)
+        with held:
             for path in self.packs.glob(f".*{PART}"):
                 path.unlink(missing_ok=True)
             yield
-        finally:
-            os.close(lock)
-
-
-def _await_lock(lock: int, patience: float) -> None:
-    try:
-        polling.while_raising(
-            BlockingIOError, lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB), patience, _POLL
-        )
-    except BlockingIOError as error:
-        raise PacksBusy(
-            "cannot change what is stored: another process is changing it", hint="try again later"
-        ) from error

@@ -94,3 +94,30 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         locks.exclusive(tmp_path / "absent", "x", "try"),
     ):
         pass
+
+
+def test_a_whole_file_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    """The file stays; without a limit of time the second waits until the first is done."""
+    path = tmp_path / "file"
+    with (
+        locks.whole_file(path) as first,
+        pytest.raises(BlockingIOError),
+        locks.whole_file(path, 0),
+    ):
+        pass
+    assert path.exists()
+    with pytest.raises(OSError, match="closed|Bad file descriptor"):
+        os.fstat(first)
+
+    got = threading.Event()
+
+    def second() -> None:
+        with locks.whole_file(path):
+            got.set()
+
+    with locks.whole_file(path, 1):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert not got.wait(0.05)
+    thread.join(60)
+    assert got.is_set()

@@ -48,6 +48,30 @@ def _held(folder: Path, name: str, what: str, kind: int, patience: float) -> Ite
         os.close(file)
 
 
+@contextmanager
+def whole_file(path: Path, seconds: float | None = None) -> Iterator[int]:
+    """Hold the lock on a file that is never removed, and yield its descriptor; make it if it is missing.
+
+    Raises:
+        BlockingIOError: another holder kept it for `seconds`; None waits for as long as it takes.
+        OSError: the file cannot be opened.
+    """
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if seconds is None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        else:
+            polling.while_raising(
+                BlockingIOError,
+                lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB),
+                seconds,
+                _LOOK_AGAIN,
+            )
+        yield file
+    finally:
+        os.close(file)
+
+
 def discard(folder: Path, name: str) -> None:
     """Remove the file of the lock `name`, which the caller holds, because its subject no longer exists."""
     (folder / f"{name}.lock").unlink(missing_ok=True)
