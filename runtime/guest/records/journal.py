@@ -7,7 +7,6 @@ the container. The modules that cause entries define their kinds; `docs/architec
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.runtime.guest.records.entrylog import EntryLog
+from holdfast.runtime.guest.records.waiters import Waiters
 
 CAPACITY = 64 << 20
 COPY_CAPACITY = 16 << 20
@@ -37,7 +37,7 @@ class Journal:
         self._copied = self._log.last
         self._last = self._log.last
         self._lost = 0
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
         self.heard: Callable[[str, Mapping[str, Any]], None] | None = None
         """Callback that gets the kind and fields of each entry at once."""
         if self._log.torn:
@@ -70,10 +70,7 @@ class Journal:
             self._write({"kind": "dropped", "why": "limit", "from_seq": first, "to_seq": last, "bytes": size})
         if self.heard:
             self.heard(kind, entry)
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake()
         return self._last
 
     def entries(
@@ -93,13 +90,7 @@ class Journal:
 
     async def more(self) -> None:
         """Wait until something is appended."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+        await self._waiters.wait()
 
     def pause(self) -> None:
         """Close the copy in the shared folder, which will be a different one in a copy of this process."""

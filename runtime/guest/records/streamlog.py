@@ -5,12 +5,12 @@ Memory use stays constant however much is written and however slowly it is read:
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 from pathlib import Path
 
 from holdfast.runtime.guest.records.segments import SegmentIndex, SegmentSpan
+from holdfast.runtime.guest.records.waiters import Waiters
 
 SEGMENT_SIZE = 4 << 20
 
@@ -23,7 +23,7 @@ class StreamLog:
         self._folder = folder
         self._index = SegmentIndex(segment_size, capacity)
         self._open: tuple[int, int] | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, mode=0o700)
 
@@ -66,13 +66,7 @@ class StreamLog:
 
     async def more(self) -> None:
         """Wait until something was appended or `wake` was called."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+        await self._waiters.wait()
 
     def rest(self) -> None:
         """Close the files until more is appended."""
@@ -89,10 +83,7 @@ class StreamLog:
 
     def wake(self) -> None:
         """Let waiting readers look again."""
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake()
 
     def _write(self, span: SegmentSpan, data: bytes) -> bool:
         try:

@@ -24,7 +24,7 @@ SETTLED = 4
 """Looks that must find the same program at work, with no signal pending: it has received the signal."""
 QUIET = 3
 """Consecutive looks that must find only the shell before it is interrupted: it is not between programs."""
-PATIENCE = 10
+COPY_LOOKS = 10
 """Looks that must find a copy of the shell before it is taken for a program with a handler."""
 
 
@@ -116,7 +116,7 @@ class Pursuit:
         self._same += 1
         wait = QUIET if now == self._terminal.pid else 1
         if state is Group.BEING_STARTED:
-            wait = PATIENCE
+            wait = COPY_LOOKS
         if now not in self._hit and self._same >= wait:
             self._hit.add(now)
             if state is Group.BEING_STARTED and now != self._terminal.pid:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.runtime.guest.records.waiters import Waiters
 from holdfast.runtime.guest.shells.lease import Change, LeaseHeld, ShellLease
 from holdfast.runtime.guest.shells.terminal import TerminalSize
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -64,7 +65,7 @@ class Desk:
         self._note = note
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
         self._skew = time.time() - self._loop.time()
         self._arriving = False
         """True while programs of this copy may not run yet. A program that is sent a size change then does
@@ -125,13 +126,7 @@ class Desk:
 
     async def changed(self) -> None:
         """Wait until the lease or the size changes."""
-        waiter = self._loop.create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+        await self._waiters.wait()
 
     # Attached terminals.
 
@@ -258,7 +253,7 @@ class Desk:
             self._size = size
             self._resize(size)
             self._note("resized", shell=self._shell, rows=size.rows, cols=size.columns)
-            self._wake()
+            self._waiters.wake()
 
     def _note_changes(self, changes: list[Change]) -> None:
         for change in changes:
@@ -277,18 +272,12 @@ class Desk:
         if changes:
             for seat in self.seats:
                 seat.leads = seat.leads and self.writes(seat)
-            self._wake()
+            self._waiters.wake()
 
     def _tick(self) -> None:
         self._timer = None
         self._note_changes(self.lease.tick(self._loop.time()))
         self._settle()
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     def _refusal(self, held: LeaseHeld, what: str) -> RequestRefused:
         since = time.strftime("%H:%M:%S", time.gmtime(self._unix(held.since)))

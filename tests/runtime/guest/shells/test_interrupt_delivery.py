@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from holdfast.runtime.guest.shells.interrupt_delivery import LOOKS, PATIENCE, QUIET, Pursuit
+from holdfast.runtime.guest.shells.interrupt_delivery import COPY_LOOKS, LOOKS, QUIET, Pursuit
 from holdfast.runtime.guest.shells.process_progress import Group
 
 SHELL = 1
@@ -103,8 +103,8 @@ def test_a_program_that_could_not_run_has_not_settled() -> None:
 
 def test_a_copy_that_was_taken_for_a_program_is_one_later() -> None:
     """The program that a signalled copy became has not got the signal; it gets it once."""
-    scene = Scene([5] * (PATIENCE + 8))
-    scene.copies = {5: PATIENCE + 2}
+    scene = Scene([5] * (COPY_LOOKS + 8))
+    scene.copies = {5: COPY_LOOKS + 2}
     scene.play()
     assert scene.hit == [5, 5]
 
