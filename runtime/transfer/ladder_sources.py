@@ -38,16 +38,14 @@ def ladder(context: Context, source: str, *, plain_http: bool = False) -> Ladder
 
 
 def _elsewhere(context: Context, source: str, *, plain_http: bool) -> Manifest:
-    from holdfast.runtime.transfer import receive
+    from holdfast.runtime.transfer import bundle_transfer, receive
 
     if Path(source).exists() or source.startswith((".", "/")):
         from holdfast.snapshots.bundle.oci_layout import FileOrigin
 
         with FileOrigin(Path(source)) as origin:
             return receive.described(context, origin)
-    from holdfast.snapshots.registry.http_client import Wire
-    from holdfast.snapshots.registry.reference import Reference
     from holdfast.snapshots.registry.registry_endpoint import RegistryOrigin
 
-    with RegistryOrigin(Wire(Reference.parse(source), plain_http=plain_http)) as registry:
+    with RegistryOrigin(bundle_transfer.way(source, plain_http=plain_http)) as registry:
         return receive.described(context, registry)
