@@ -30,6 +30,18 @@ def test_stores_are_told_from_each_other(driver: str, status: Any, expected: Sto
     assert image_store.kind({"Driver": driver, "DriverStatus": status}) is expected
 
 
+def test_places_of_containerd_are_tried_in_their_likely_order() -> None:
+    """Docker's own first, unless it names the system's; a process that is gone names none."""
+    own, system = Path("/data/containerd/daemon"), Path("/var/lib/containerd")
+    info: dict[str, Any] = {"DockerRootDir": "/data"}
+    assert image_store.roots(info, [0]) == [own, system]
+    for address, expected in (
+        ("/run/containerd/containerd.sock", [system, own]),
+        ("/var/run/docker/containerd/containerd.sock", [own, system]),
+    ):
+        assert image_store.roots({**info, "Containerd": {"Address": address}}, []) == expected
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """An image of two layers, and a container of it; the numbers of folders are as Go writes them."""

@@ -20,6 +20,7 @@ from holdfast.procfs import overlay_mount
 _SNAPSHOTTER = "io.containerd.snapshotter.v1.overlayfs"
 _CONTENT = "io.containerd.content.v1.content/blobs/sha256"
 _SYSTEM = Path("/var/lib/containerd")
+_SYSTEM_SOCKETS = ("/run/containerd/", "/var/run/containerd/")
 _MOST_LAYERS = 512
 
 
@@ -52,11 +53,14 @@ def roots(info: Mapping[str, Any], pids: Iterable[int]) -> list[Path]:
     for pid in pids:
         with suppress(OSError):
             folders = overlay_mount.folders(Path(f"/proc/{pid}/mountinfo").read_bytes())
-            if folders is not None and Path(folders[0]).parts[-4] == _SNAPSHOTTER:
+            if folders is not None and Path(folders[0]).parts[-4:-2] == (_SNAPSHOTTER, "snapshots"):
                 found = [Path(folders[0]).parents[3]]
                 break
-    own = Path(str(info.get("DockerRootDir", "/var/lib/docker"))) / "containerd/daemon"
-    return [*found, *(root for root in (own, _SYSTEM) if root not in found)]
+    # Docker starts one of its own, unless the system has one, which newer versions name.
+    usual = [Path(str(info.get("DockerRootDir", "/var/lib/docker"))) / "containerd/daemon", _SYSTEM]
+    if str((info.get("Containerd") or {}).get("Address", "")).startswith(_SYSTEM_SOCKETS):
+        usual.reverse()
+    return [*found, *(root for root in usual if root not in found)]
 
 
 def snapshots(root: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 import threading
 import time
 from collections.abc import Callable
@@ -65,6 +66,30 @@ def test_files_alone_are_kept(session: Session) -> None:
     copy = session.snapshot("one", "filesystem").restore("copy")
 
     assert copy.exec("cat /srv/new; ls /etc/motd").text.splitlines()[0] == "new"
+
+
+def test_sessions_are_suspended_resumed_and_rewound(session: Session) -> None:
+    """Nothing of them is lost, and what came after the capture is gone."""
+    session.suspend()
+    session.resume()
+    taken = session.snapshot("one")
+    session.exec("rm /srv/new; MOMENT=later; pkill sleep")
+    session.rewind("one")
+
+    assert taken.row.details["files_by"] == "copy"
+    assert session.exec(LOOK).text.splitlines() == SEEN
+
+
+def test_large_files_are_not_held_in_memory(there: Holdfast, session: Session) -> None:
+    """The image is made while it is read, piece by piece."""
+    session.exec("head -c 400M /dev/urandom > /srv/large", timeout=120)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    taken = session.snapshot("one")
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    assert taken.row.details["files_by"] == "copy"
+    assert after - before < 100 << 10
+    assert there.engine.images.size(str(taken.row.image_id)) > 400 << 20
 
 
 def test_many_generations_become_one_layer(
