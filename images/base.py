@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine.engine_images import Images
+from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import ImageError
 from holdfast.images.apt_sources import Mirror, host_mirror
 
@@ -30,7 +30,7 @@ REGISTRY_PATIENCE = 20.0
 Progress = Callable[[str], None]
 
 
-def obtain(images: Images, progress: Progress) -> str:
+def obtain(images: EngineImages, progress: Progress) -> str:
     """Return a reference to the base image, fetched or made if the engine does not have it.
 
     Raises:
@@ -61,7 +61,7 @@ def _recipe(mirror: Mirror | None) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _pull(images: Images, progress: Progress) -> None:
+def _pull(images: EngineImages, progress: Progress) -> None:
     """Pull in a thread: the engine says nothing, for minutes, while a registry does not answer."""
     events: queue.Queue[dict[str, Any] | Exception | None] = queue.Queue()
 
@@ -96,7 +96,7 @@ def _brief(text: str) -> str:
     return text.strip().rsplit(": ", 1)[-1][:80]
 
 
-def _bootstrap(images: Images, reference: str, mirror: Mirror | None, progress: Progress) -> None:
+def _bootstrap(images: EngineImages, reference: str, mirror: Mirror | None, progress: Progress) -> None:
     _require_mmdebstrap(progress)
     attempts: list[list[str]] = [mirror.lines(SUITE)] if mirror else []
     attempts.append([])  # the tool's own default, also where the host's mirror lacks this release
@@ -140,7 +140,7 @@ def _lines(command: list[str]) -> Iterator[str | None]:
         yield None
 
 
-def _import(images: Images, archive: Path, reference: str) -> None:
+def _import(images: EngineImages, archive: Path, reference: str) -> None:
     answer = images.import_files(archive, reference, ['CMD ["bash"]'])
     if '"error"' in answer:
         raise ImageError("cannot import the bootstrapped base image", hint=answer.strip())

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast import procfs
-from holdfast.engine.engine_images import Images
+from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import base, host_authorities
-from holdfast.images.build_context import Context, File, tree
+from holdfast.images.build_context import BuildContext, ContextFile, tree
 from holdfast.images.buildlog import BuildLog
 
 KINDS = ("session", "toolbox", "gateway")
@@ -31,7 +31,7 @@ PROCFS = Path(procfs.__file__).parent
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
 
-def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
+def context(kind: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
     """Return the build context of the image `kind` on this host.
 
     Raises:
@@ -52,10 +52,10 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> Context:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
         files.update(tree(PROCFS, "procfs", "*.py"))
     # A folder must not be empty for COPY to find it.
-    files["host-ca/README"] = File(b"Certificate authorities of the host that built this image.\n")
+    files["host-ca/README"] = ContextFile(b"Certificate authorities of the host that built this image.\n")
     for name, pem in host_authorities.host_additions(environ).items():
-        files[f"host-ca/{name}"] = File(pem)
-    return Context(kind, files)
+        files[f"host-ca/{name}"] = ContextFile(pem)
+    return BuildContext(kind, files)
 
 
 def reference(kind: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -64,7 +64,7 @@ def reference(kind: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def ensure(
-    images: Images,
+    images: EngineImages,
     kind: str,
     progress: Callable[[str], None] | None = None,
     *,
@@ -85,8 +85,8 @@ def ensure(
 
 
 def once(
-    images: Images,
-    made_of: Context,
+    images: EngineImages,
+    made_of: BuildContext,
     tag: str,
     base_reference: Callable[[], str],
     say: Callable[[str], None],
@@ -108,7 +108,7 @@ def once(
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class BuiltImage:
     """One of our images in the engine; `size` in bytes, `current` if a new session would use it."""
 
     tag: str
@@ -118,14 +118,14 @@ class Image:
     current: bool
 
 
-def list_images(images: Images) -> list[Image]:
+def list_images(images: EngineImages) -> list[BuiltImage]:
     """Return our images in the engine, current ones first, then newest first."""
-    found: list[Image] = []
+    found: list[BuiltImage] = []
     listed = images.listed()
     for kind in KINDS:
         current = reference(kind)
         found += [
-            Image(tag, kind, image.size, datetime.fromtimestamp(image.created, UTC), tag == current)
+            BuiltImage(tag, kind, image.size, datetime.fromtimestamp(image.created, UTC), tag == current)
             for image in listed
             for tag in image.tags
             if tag.startswith(f"holdfast/{kind}:")
@@ -134,7 +134,7 @@ def list_images(images: Images) -> list[Image]:
 
 
 def _build(
-    images: Images, made_of: Context, tag: str, base_reference: str, say: Callable[[str], None]
+    images: EngineImages, made_of: BuildContext, tag: str, base_reference: str, say: Callable[[str], None]
 ) -> None:
     say(f"{made_of.kind}: building {tag} on {base_reference}")
     log = BuildLog()

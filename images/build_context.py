@@ -18,7 +18,7 @@ RECIPE_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ContextFile:
     """One file of a context."""
 
     data: bytes
@@ -26,11 +26,11 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class BuildContext:
     """The files of a build by their path in it."""
 
     kind: str
-    files: Mapping[str, File]
+    files: Mapping[str, ContextFile]
 
     @property
     def digest(self) -> str:
@@ -53,7 +53,7 @@ class Context:
         return buffer.getvalue()
 
 
-def tree(folder: Path, prefix: str, pattern: str = "*") -> Iterator[tuple[str, File]]:
+def tree(folder: Path, prefix: str, pattern: str = "*") -> Iterator[tuple[str, ContextFile]]:
     """Return the regular files below `folder` that match `pattern`, as members below `prefix`.
 
     Leftovers of tools (`__pycache__`, hidden files, editors' backups) do not go into an image.  A file that
@@ -66,4 +66,4 @@ def tree(folder: Path, prefix: str, pattern: str = "*") -> Iterator[tuple[str, F
         if path.suffix in {".pyc", ".swp"} or path.name.endswith("~") or not path.is_file():
             continue
         data = path.read_bytes()
-        yield f"{prefix}/{relative.as_posix()}", File(data, executable=data.startswith(b"#!"))
+        yield f"{prefix}/{relative.as_posix()}", ContextFile(data, executable=data.startswith(b"#!"))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
-from holdfast.snapshots.explain_strings import KNOWN, NOISE, Known
+from holdfast.snapshots.explain_strings import KNOWN, NOISE, KnownPattern
 
 _PROCESS = (
     r"\(pid: (\d+)\) failed",
@@ -73,7 +73,7 @@ def named(reason: Reason, names: Mapping[tuple[int, int | None], str]) -> Reason
     )
 
 
-def _reason(known: Known, found: re.Match[str]) -> Reason:
+def _reason(known: KnownPattern, found: re.Match[str]) -> Reason:
     kind = CATALOGUE.get(known.kind)
     text = known.text or (f"a process {kind.reason}" if kind is not None else "")
     advice = known.advice or (kind.advice if kind is not None else "")

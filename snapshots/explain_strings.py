@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Known(NamedTuple):
+class KnownPattern(NamedTuple):
     """A pattern. If `text` or `advice` is empty, the catalogue's wording for `kind` is used."""
 
     pattern: str
@@ -21,52 +21,54 @@ class Known(NamedTuple):
 
 _AGAIN = "try again"
 
-KNOWN: tuple[Known, ...] = (
-    Known(
+KNOWN: tuple[KnownPattern, ...] = (
+    KnownPattern(
         r"No space left on device|Error writing pages|Disk quota exceeded",
         text="there is no space left in the state directory",
         advice="make room, or set HOLDFAST_HOME elsewhere",
         no_space=True,
     ),
     # The kernel does not pass the descriptor of a ring to another process.
-    Known(r"io_uring|send_fds failed \(-22\)", "io_uring"),
-    Known(r"pending SIGTRAP", "trap"),
-    Known(r"Unseizable non-zombie \d+ found, state D|Timeout reached. Try to interrupt", "stuck"),
-    Known(r"Unseizable non-zombie|ptrace.*Operation not permitted", "traced"),
-    Known(r"nested (\w+?)(?:_for_children)? namespace", "inner_namespace"),
-    Known(r"Nested mount namespaces|doesn't have a proper root mount|IP tool failed", "inner_namespace"),
-    Known(
+    KnownPattern(r"io_uring|send_fds failed \(-22\)", "io_uring"),
+    KnownPattern(r"pending SIGTRAP", "trap"),
+    KnownPattern(r"Unseizable non-zombie \d+ found, state D|Timeout reached. Try to interrupt", "stuck"),
+    KnownPattern(r"Unseizable non-zombie|ptrace.*Operation not permitted", "traced"),
+    KnownPattern(r"nested (\w+?)(?:_for_children)? namespace", "inner_namespace"),
+    KnownPattern(
+        r"Nested mount namespaces|doesn't have a proper root mount|IP tool failed", "inner_namespace"
+    ),
+    KnownPattern(
         r"half of stream unix connection|name-less external socket|External socket is used|"
         r"Unix socket \d+ (?:without peer|with unreachable peer)",
         "unix_outside",
     ),
-    Known(
+    KnownPattern(
         r"write queue on an in-flight socket|closed in-flight socket|In-flight connection on non-listening",
         "unix_waiting",
         passing=True,
     ),
-    Known(r"Dangling connection", "unix_outside", passing=True),
-    Known(
+    KnownPattern(r"Dangling connection", "unix_outside", passing=True),
+    KnownPattern(
         r"In-flight connection \(l\)",
         "connection_waiting",
         text="a connection was about to be accepted",
         advice=_AGAIN,
         passing=True,
     ),
-    Known(r"The socket has data to read", "netlink_unread", passing=True),
-    Known(
+    KnownPattern(r"The socket has data to read", "netlink_unread", passing=True),
+    KnownPattern(
         r"corked dgram socket",
         text="a process collects a datagram to be sent (UDP_CORK)",
         advice="let it send it, then try again",
         passing=True,
     ),
-    Known(
+    KnownPattern(
         r"Zombie(?:s with)? threads?(?: not supported| are not supported)|found while seizing|"
         r"Zombie with children",
         "headless",
         passing=True,
     ),
-    Known(
+    KnownPattern(
         r"Unexpected \d+ task interruption|can't wait task|Uncollected thread|Too many threads discovered|"
         r"task not stopped after seize|Thread \d+ (?:is not in collected|was not resumed)|"
         r"can't (?:read|parse) (?:signfo|stopped siginfo)|Can't read link for pid|Can't get stat on",
@@ -74,93 +76,95 @@ KNOWN: tuple[Known, ...] = (
         advice=_AGAIN,
         passing=True,
     ),
-    Known(
+    KnownPattern(
         r"Individually stopped threads",
         text="a process has single threads stopped, as a debugger does",
         advice="let it continue, or end it",
     ),
-    Known(r"Can't open file proc/\d+/task|Conflict with a dead task", "proc_file_gone"),
-    Known(r"Can't dump that handle|Unable to open inotify|fsnotify", "watch_gone"),
-    Known(
+    KnownPattern(r"Can't open file proc/\d+/task|Conflict with a dead task", "proc_file_gone"),
+    KnownPattern(r"Can't dump that handle|Unable to open inotify|fsnotify", "watch_gone"),
+    KnownPattern(
         r"ctty inheritance detected|dangling tty",
         text="a program holds a terminal whose controlling process is not known (/dev/tty)",
         advice="answer it or end it, then try again",
     ),
-    Known(
+    KnownPattern(
         r"queued data overflow",
         text="more output waits in a terminal than can be kept",
         advice="read from that terminal, then try again",
         passing=True,
     ),
-    Known(
+    KnownPattern(
         r"Can't get rlimit \d+: Operation not permitted",
         "other_user",
         text="a program runs that has changed its user (su, sudo), which cannot be looked into",
         advice="let it end, then try again",
     ),
-    Known(r"Unsupported proto (\d+) for socket|Unsupported socket (?:family|type)", "socket_foreign"),
-    Known(r"Unknown socket collected|Groups above 32|Multiple MC membership", "socket_foreign"),
-    Known(
+    KnownPattern(r"Unsupported proto (\d+) for socket|Unsupported socket (?:family|type)", "socket_foreign"),
+    KnownPattern(r"Unknown socket collected|Groups above 32|Multiple MC membership", "socket_foreign"),
+    KnownPattern(
         r"More than 1 SCM|Control messages in queue|Unexpected 2nd SCM",
         text="descriptors that were sent over a unix socket wait to be taken",
         advice=_AGAIN,
         passing=True,
     ),
-    Known(r"Can't get \d+:\d+ opt: Bad file descriptor|ptmx index: Bad file descriptor", "path_only"),
-    Known(r"Can't dump ghost file|increase limit", "deleted_file_large"),
-    Known(r"Can't lookup mount|overmounted mounts", "nowhere"),
-    Known(
+    KnownPattern(r"Can't get \d+:\d+ opt: Bad file descriptor|ptmx index: Bad file descriptor", "path_only"),
+    KnownPattern(r"Can't dump ghost file|increase limit", "deleted_file_large"),
+    KnownPattern(r"Can't lookup mount|overmounted mounts", "nowhere"),
+    KnownPattern(
         r"Can't create link remap|Can't link remap",
         text="a file that was deleted while open cannot be given a name again",
         advice="close that file, then try again",
     ),
-    Known(r"pidfd pid .* not a part of process tree|PIDFD_THREAD", "pidfd_outside"),
-    Known(r"Can't dump file \d+ of that type \[\w+\] \((chr .+?)\)|dump tun link", "device_hardware"),
-    Known(
+    KnownPattern(r"pidfd pid .* not a part of process tree|PIDFD_THREAD", "pidfd_outside"),
+    KnownPattern(r"Can't dump file \d+ of that type \[\w+\] \((chr .+?)\)|dump tun link", "device_hardware"),
+    KnownPattern(
         r"Can't dump file \d+ of that type \[\w+\] \(anon (?:anon_inode:)?\[?(.+?)\]?\)|BPF", "kernel_object"
     ),
-    Known(
+    KnownPattern(
         r"Can't dump file \d+ of that type \[\w+\] \((.+?)\)",
         text="a process holds something open that cannot be captured",
         advice="stop that process, then try again",
     ),
-    Known(r"Escaped/closed fd descriptor|Dump eventpoll \(pid: \d+\) failed", "poll_lost", passing=True),
-    Known(r"Unknown shit|mapfile link|Unsupported mapping|device mapping", "device_memory"),
-    Known(
+    KnownPattern(
+        r"Escaped/closed fd descriptor|Dump eventpoll \(pid: \d+\) failed", "poll_lost", passing=True
+    ),
+    KnownPattern(r"Unknown shit|mapfile link|Unsupported mapping|device mapping", "device_memory"),
+    KnownPattern(
         r"SysVIPC shmem map|shmem .*with a (?:tail )?hole",
         text="a process uses System V shared memory in a way that cannot be captured",
         advice="end that process",
     ),
-    Known(
+    KnownPattern(
         r"packetized mode for pipes",
         text="a process uses a pipe in packet mode (O_DIRECT)",
         advice="end that process",
     ),
-    Known(r"outside of the session's tree: (.*)", "outside", passing=True),
-    Known(r"does not stop", "stuck"),
-    Known(r"Can't find a session leader for|Can't figure out which sid", "adopted"),
-    Known(
+    KnownPattern(r"outside of the session's tree: (.*)", "outside", passing=True),
+    KnownPattern(r"does not stop", "stuck"),
+    KnownPattern(r"Can't find a session leader for|Can't figure out which sid", "adopted"),
+    KnownPattern(
         r"outside of its pid namespace",
         "outside",
         text="a process was started from outside of the session",
         advice="end processes begun with `docker exec`",
     ),
-    Known(
+    KnownPattern(
         r"unsupported bits|xsave size mismatch|instruction capabilities do not match|FPU feature required",
         text="this processor lacks features the captured processes use",
         advice="restore on a machine of the same kind",
     ),
-    Known(
+    KnownPattern(
         r"bad size|bad build-ID|bad mode",
         text="a file that a process had open has changed",
         advice="check mounted folders for changes since the capture",
     ),
-    Known(
+    KnownPattern(
         r"File exists.*pid|already exist|Can't fork for (\d+)",
         text="a process id of the snapshot is taken in the new container",
         advice=_AGAIN,
     ),
-    Known(
+    KnownPattern(
         r"Cannot allocate memory|Out of memory",
         text="there is not enough memory",
         advice="free memory, or raise the session's `--memory`",

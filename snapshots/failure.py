@@ -52,12 +52,12 @@ Text = Annotated[str, BeforeValidator(_text)]
 Tail = Annotated[str, BeforeValidator(_tail)]
 
 
-class _Part(BaseModel):
+class _FailurePart(BaseModel):
     # Fields that a newer version adds are not needed to show the rest.
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Debugger(_Part):
+class Debugger(_FailurePart):
     """The place where a user who thaws the snapshot finds a debugger, or the stopped program.
 
     `task` is the id of the task whose terminal it has; None means the terminal of the main shell. `command`,
@@ -69,7 +69,7 @@ class Debugger(_Part):
     command: OptionalLine = None
 
 
-class Failure(_Part):
+class Failure(_FailurePart):
     """A failure.
 
     Attributes:
@@ -97,7 +97,7 @@ class Failure(_Part):
     revision: OptionalLine = None
 
     @classmethod
-    def told(cls, value: Mapping[str, Any]) -> Failure | None:
+    def parse(cls, value: Mapping[str, Any]) -> Failure | None:
         """Parse the record that a guest or another machine gives; return None if it is not valid."""
         try:
             return cls.model_validate(dict(value))
@@ -123,4 +123,4 @@ def of_row(details: Mapping[str, Any]) -> Failure | None:
     found = details.get("failure")
     if isinstance(found, Failure):
         return found
-    return Failure.told(found) if isinstance(found, dict) else None
+    return Failure.parse(found) if isinstance(found, dict) else None

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.engine.engine import ContainerState, Engine
-from holdfast.engine.image_store import Store
+from holdfast.engine.image_store import ImageStore
 from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.layer import image, oci
-from holdfast.snapshots.link import Link, LinkLost, Refused
+from holdfast.snapshots.link import CheckpointerFailed, CheckpointerLink, LinkLost
 
 # Overlays are limited to about 120 layers, and each makes the first lookup of a file slower.
 MOST_LAYERS = 24
@@ -28,7 +28,7 @@ MOST_LAYERS = 24
 class Ask(Protocol):
     """A function that sends a request to the checkpointer."""
 
-    def __call__(self, op: str, /, **fields: object) -> Link:
+    def __call__(self, op: str, /, **fields: object) -> CheckpointerLink:
         """Send one request, like `snapshots.service.ask`."""
 
 
@@ -119,10 +119,10 @@ class Filing:
     def _below(self) -> image.Parent | None:
         """Return the image to add the layer to; None if the engine's store does not allow that."""
         store = self._engine.layers.store()
-        if store is Store.OTHER:
+        if store is ImageStore.OTHER:
             return None
         found = image.parent(self._engine, self._container.image_id)
-        if store is Store.OVERLAY2:
+        if store is ImageStore.OVERLAY2:
             return found
         blobs = oci.blobs(self._engine, self._container.image_id, found.layers)
         return None if blobs is None else replace(found, blobs=blobs)
@@ -136,7 +136,7 @@ class Filing:
         try:
             with self._ask("files", **target, **fields) as link:
                 return bool(link.until("done")["kept"])
-        except Refused as refusal:
+        except CheckpointerFailed as refusal:
             raise CaptureFailed(f"cannot copy the session's files: {refusal}") from refusal
         except LinkLost as error:
             raise CaptureFailed(

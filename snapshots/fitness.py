@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.base.quantities import gib_text
-from holdfast.snapshots.machine import Machine, Short, missing_instructions, order
+from holdfast.snapshots.machine import MachineFeatures, Short, missing_instructions, order
 
 Name = Literal["live", "commands", "files"]
 
@@ -37,13 +37,13 @@ _LOST = {
 }
 
 
-class _Part(BaseModel):
+class _FitnessPart(BaseModel):
     """A part of the comparison. Fields of later versions are ignored, and so not compared."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Needs(_Part):
+class Needs(_FitnessPart):
     """The machine a snapshot was taken on. Empty or None where that was not recorded.
 
     `uses` names the kernel features its processes hold that not every kernel has, as in `Machine.has`.
@@ -51,17 +51,17 @@ class Needs(_Part):
     """
 
     live: bool = False
-    machine: Machine = Machine()
+    machine: MachineFeatures = MachineFeatures()
     uses: Annotated[list[Short], Field(max_length=50)] = []
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     engine: Short = ""
     holdfast: Short = ""
 
 
-class Here(_Part):
+class Here(_FitnessPart):
     """This machine and its engine. `no_live`: why nothing can be restored live on it, if so."""
 
-    machine: Machine = Machine()
+    machine: MachineFeatures = MachineFeatures()
     memory_bytes: int | None = None
     engine: str = ""
     platform: str = ""
@@ -69,7 +69,7 @@ class Here(_Part):
     no_live: str | None = None
 
 
-class Rung(_Part):
+class Rung(_FitnessPart):
     """One way to continue a snapshot here.
 
     `reasons` say why it is not possible, `notes` what differs here without preventing it, `lost` what a
@@ -83,7 +83,7 @@ class Rung(_Part):
     lost: list[str] = []
 
 
-class Ladder(_Part):
+class Ladder(_FitnessPart):
     """All rungs, best first; `live`: processes were kept, so a lower rung would lose them."""
 
     rungs: list[Rung]
@@ -147,7 +147,7 @@ def _live(needs: Needs, here: Here) -> Iterator[str]:
         yield f"its processes hold {held}, this machine has {memory}"
 
 
-def _processor(was: Machine, now: Machine) -> Iterator[str]:
+def _processor(was: MachineFeatures, now: MachineFeatures) -> Iterator[str]:
     # Libraries chose their routines by these when the programs started, and would continue to use them.
     missing = missing_instructions(was, now)
     if missing:

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.snapshots.link import Link, LinkLost
+from holdfast.snapshots.link import CheckpointerLink, LinkLost
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CaptureResult:
     """The result. `frozen_seconds` is how long the session was frozen, as measured by the checkpointer.
 
     `image_id` is empty unless the engine committed the files in the meantime.
@@ -65,11 +65,11 @@ class _Commit:
 
 
 def run(
-    link: Link,
+    link: CheckpointerLink,
     check: Callable[[], None],
     commit: Callable[[], str] | None,
-    settle: Callable[[Captured], None] | None = None,
-) -> Captured:
+    settle: Callable[[CaptureResult], None] | None = None,
+) -> CaptureResult:
     """Follow a capture that was requested over `link` to its end.
 
     Args:
@@ -86,7 +86,7 @@ def run(
     started = time.monotonic()
     work = None if commit is None else _Commit(commit)
     try:
-        captured: Captured | None = None
+        captured: CaptureResult | None = None
         frozen_at = started
         for event in link.events():
             match event["event"]:
@@ -98,12 +98,12 @@ def run(
                 case "dumped":
                     image = "" if work is None else work.finish(again=bool(event["files_changed"]))
                     now = time.monotonic()
-                    captured = Captured(image, int(event["last_pid"]), now - frozen_at, now - started)
+                    captured = CaptureResult(image, int(event["last_pid"]), now - frozen_at, now - started)
                     if settle is not None:
                         settle(captured)
                     link.decide("go")
                 case "done" if captured is not None:
-                    return Captured(
+                    return CaptureResult(
                         captured.image_id,
                         int(event["last_pid"]),
                         float(event["frozen_seconds"]),

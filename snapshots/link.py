@@ -27,7 +27,7 @@ class LinkLost(EngineError, ConnectionError):
     code = "checkpointer_lost"
 
 
-class Refused(Exception):
+class CheckpointerFailed(Exception):
     """The checkpointer failed. `errors` are CRIU's own lines, `kind` says which part failed."""
 
     def __init__(self, kind: str, message: str, errors: list[str]) -> None:
@@ -49,7 +49,7 @@ class Target:
         return {"container": self.container, "init_pid": self.init_pid, "root_pid": self.root_pid}
 
 
-class Link:
+class CheckpointerLink:
     """One request in progress. Closing it early makes the checkpointer undo it."""
 
     def __init__(self, where: Path, op: str, /, **fields: object) -> None:
@@ -77,7 +77,9 @@ class Link:
             while line := self._read(lines):
                 event = json.loads(line)
                 if event["event"] == "error":
-                    raise Refused(event["code"], event["message"], [str(item) for item in event["errors"]])
+                    raise CheckpointerFailed(
+                        event["code"], event["message"], [str(item) for item in event["errors"]]
+                    )
                 yield event
 
     def until(self, last: str) -> dict[str, Any]:
@@ -116,7 +118,7 @@ class Link:
         """Hang up."""
         self._socket.close()
 
-    def __enter__(self) -> Link:
+    def __enter__(self) -> CheckpointerLink:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -64,7 +64,7 @@ class Vdso(BaseModel):
         return {name: at for name, at in self.symbols.items() if name in _REDIRECTED.split()}
 
 
-class Machine(BaseModel):
+class MachineFeatures(BaseModel):
     """The properties of a machine on which memory depends. Empty or None: not known.
 
     `xfeatures` are the register sets a processor saves, as bits; `xsave_bytes` what they take in memory.
@@ -86,7 +86,7 @@ class Machine(BaseModel):
     vdso: Vdso | None = None
 
 
-def missing_instructions(was: Machine, now: Machine) -> list[str]:
+def missing_instructions(was: MachineFeatures, now: MachineFeatures) -> list[str]:
     """Return what programs started on `was` may use and `now` lacks; empty if either is not known."""
     if not was.cpu or not now.cpu:
         return []

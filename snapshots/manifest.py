@@ -19,16 +19,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots.failure import Failure
 from holdfast.snapshots.fitness import Needs
-from holdfast.snapshots.machine import Machine
+from holdfast.snapshots.machine import MachineFeatures
 
 FILE = "manifest.json"
 
 
-class _Part(BaseModel):
+class _ManifestPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class StoredFile(_Part):
+class StoredFile(_ManifestPart):
     """One file of a snapshot, relative to its folder."""
 
     name: str
@@ -36,7 +36,7 @@ class StoredFile(_Part):
     blake3: str
 
 
-class Processes(_Part):
+class Processes(_ManifestPart):
     """The values needed to restore the process tree.
 
     `root_pid` is the supervisor's pid inside the container, `last_pid` the highest pid of the tree.
@@ -53,7 +53,7 @@ class Processes(_Part):
     machine: str
 
 
-class Manifest(_Part):
+class Manifest(_ManifestPart):
     """One snapshot. Sizes in bytes, times in UTC, durations in seconds."""
 
     format: Literal[1] = 1
@@ -79,7 +79,7 @@ class Manifest(_Part):
         if processes is None:
             return needs.model_copy(update={"live": False})
         known = {"arch": processes.machine, "kernel": processes.kernel, "criu": processes.criu}
-        machine = Machine.model_validate({**needs.machine.model_dump(), **known})
+        machine = MachineFeatures.model_validate({**needs.machine.model_dump(), **known})
         update = {"live": True, "machine": machine, "memory_bytes": processes.memory_bytes}
         return needs.model_copy(update=update)
 

@@ -20,7 +20,7 @@ FILE = "record.json.gz"
 MAX_BYTES = 256 << 20
 
 
-class TooLarge(ValueError):
+class RecordTooLarge(ValueError):
     """A record is larger than the most that is read back."""
 
 
@@ -36,7 +36,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Thread(_Part):
+class RecordedThread(_Part):
     """The rights of one thread; `tid` in the session.
 
     Ids are real, effective, saved, file system. Capability sets are one bit for each capability.
@@ -62,7 +62,7 @@ class Thread(_Part):
     label: Text = ""
 
 
-class Descriptor(_Part):
+class RecordedDescriptor(_Part):
     """One open descriptor.
 
     `what` is a path, the name of a memfd, a terminal's end and number, or for anything without a name the
@@ -79,7 +79,7 @@ class Descriptor(_Part):
     deleted: bool = False
 
 
-class Process(_Part):
+class RecordedProcess(_Part):
     """One process. `state` is alive, stopped (by a signal) or zombie; of a zombie nothing else is known.
 
     `memory` is in bytes of address space, in `mappings` parts. `dumpable` as of prctl(2).
@@ -101,14 +101,14 @@ class Process(_Part):
     memory: int | None = None
     mappings: int | None = None
     dumpable: int | None = None
-    threads: list[Thread] = []
-    descriptors: list[Descriptor] = []
+    threads: list[RecordedThread] = []
+    descriptors: list[RecordedDescriptor] = []
     outside: list[Text] = []
     foreign: list[Text] = []
     secrets: list[Text] = []
 
 
-class Socket(_Part):
+class RecordedSocket(_Part):
     """A socket, by the lowest descriptor that leads to it; the name of an abstract one begins with @."""
 
     id: str
@@ -120,7 +120,7 @@ class Socket(_Part):
     remote_port: int = 0
 
 
-class Terminal(_Part):
+class RecordedTerminal(_Part):
     """A terminal: its session, foreground process group, modes as digits, and size."""
 
     index: int
@@ -131,20 +131,20 @@ class Terminal(_Part):
     columns: int
 
 
-class Tree(_Part):
+class RecordedTree(_Part):
     """All processes of a session at one instant. `left_out` counts what was beyond the limits.
 
     `init` are the rights of the container's own first process, known only of processes that exist.
     """
 
-    processes: list[Process]
-    sockets: list[Socket] = []
-    terminals: list[Terminal] = []
+    processes: list[RecordedProcess]
+    sockets: list[RecordedSocket] = []
+    terminals: list[RecordedTerminal] = []
     left_out: int = 0
-    init: Thread | None = None
+    init: RecordedThread | None = None
 
 
-class OpenFile(_Part):
+class RecordedFile(_Part):
     """A regular file that was open: its content at the freeze, or the reason it is not known."""
 
     path: Text
@@ -153,16 +153,16 @@ class OpenFile(_Part):
     skipped: str = ""
 
 
-class Record(_Part):
+class StateRecord(_Part):
     """The whole record. `kernels`, as reported by the session: names with what they stand for, by kernel."""
 
     format: Literal[1] = 1
-    tree: Tree
-    files: list[OpenFile] = []
+    tree: RecordedTree
+    files: list[RecordedFile] = []
     kernels: dict[str, dict[str, Any]] = {}
 
 
-def write(folder: Path, record: Record) -> None:
+def write(folder: Path, record: StateRecord) -> None:
     """Write the file into the folder of a snapshot.
 
     Raises:
@@ -171,11 +171,11 @@ def write(folder: Path, record: Record) -> None:
     """
     data = record.model_dump_json(exclude_defaults=True).encode()
     if len(data) > MAX_BYTES:
-        raise TooLarge(f"what is known of its processes is more than {MAX_BYTES >> 20} MiB")
+        raise RecordTooLarge(f"what is known of its processes is more than {MAX_BYTES >> 20} MiB")
     (folder / FILE).write_bytes(gzip.compress(data, compresslevel=1, mtime=0))
 
 
-def read(folder: Path) -> Record | None:
+def read(folder: Path) -> StateRecord | None:
     """Read the record of a snapshot; return None if it was taken without one.
 
     Raises:
@@ -183,7 +183,7 @@ def read(folder: Path) -> Record | None:
     """
     try:
         with gzip.open(folder / FILE) as file:
-            return Record.model_validate_json(file.read(MAX_BYTES + 1))
+            return StateRecord.model_validate_json(file.read(MAX_BYTES + 1))
     except FileNotFoundError:
         return None
     except (OSError, EOFError, zlib.error, ValidationError) as error:

@@ -75,7 +75,7 @@ _MACHINES: Mapping[str, tuple[tuple[int, int], ...]] = {
 }
 
 
-class Unreadable(Exception):
+class FilterUnreadable(Exception):
     """The kernel would not accept the program, or it is too long to be followed."""
 
 
@@ -86,7 +86,7 @@ def lets_through(program: bytes, machine: str) -> list[str]:
         Unreadable: what it does cannot be determined, at all or for this kind of machine.
     """
     if machine not in _MACHINES:
-        raise Unreadable(f"for {machine}")
+        raise FilterUnreadable(f"for {machine}")
     code = _decoded(program)
     found: list[str] = []
     for architecture, column in _MACHINES[machine]:
@@ -115,7 +115,7 @@ def _permits(
 
 def _decoded(program: bytes) -> list[tuple[int, int, int, int]]:
     if not program or len(program) % 8 or len(program) > 8 * 4096:
-        raise Unreadable("of no length a filter has")
+        raise FilterUnreadable("of no length a filter has")
     return [(op, jt, jf, k) for op, jt, jf, k in struct.iter_unpack("<HBBI", program)]
 
 
@@ -129,7 +129,7 @@ def _actions(code: list[tuple[int, int, int, int]], data: Mapping[int, int]) -> 
         while True:
             steps += 1
             if steps > MAX_STEPS or at >= len(code):
-                raise Unreadable("without an end")
+                raise FilterUnreadable("without an end")
             op, jt, jf, k = code[at]
             at += 1
             if op & 7 == 6:  # return
@@ -157,7 +157,7 @@ def _targets(op: int, jt: int, jf: int, k: int, a: int | None, x: int | None) ->
         return [jt, jf]
     tests = {0x10: a == other, 0x20: a > other, 0x30: a >= other, 0x40: bool(a & other)}
     if kind not in tests:
-        raise Unreadable("with an invalid jump")
+        raise FilterUnreadable("with an invalid jump")
     return [jt if tests[kind] else jf]
 
 
@@ -179,7 +179,7 @@ def _stepped(
             return _computed(op & 0xF0, a, x if op & 8 else k), x, memory
         case 7, _ if op in (0x07, 0x87):
             return (a, a, memory) if op & 0xF8 == 0 else (x, x, memory)
-    raise Unreadable("with an invalid instruction")
+    raise FilterUnreadable("with an invalid instruction")
 
 
 def _computed(kind: int, a: int | None, b: int | None) -> int | None:
@@ -193,7 +193,7 @@ def _computed(kind: int, a: int | None, b: int | None) -> int | None:
         0x70: a >> min(b, 32), 0x80: -a, 0xA0: a ^ b, 0x30: a // b if b else 0, 0x90: a % b if b else 0,
     }  # fmt: skip
     if kind not in results:
-        raise Unreadable("with an invalid operation")
+        raise FilterUnreadable("with an invalid operation")
     return results[kind] & 0xFFFFFFFF
 
 
@@ -202,9 +202,9 @@ def weak(programs: Mapping[str, bytes], used: Iterable[str], machine: str) -> It
     for digest in dict.fromkeys(used):
         try:
             if digest not in programs:
-                raise Unreadable("that is missing")
+                raise FilterUnreadable("that is missing")
             found = lets_through(programs[digest], machine)
-        except Unreadable as error:
+        except FilterUnreadable as error:
             yield digest, f"is under a seccomp filter {error}"
             continue
         if found:

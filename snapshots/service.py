@@ -20,7 +20,7 @@ from holdfast.engine.container_mounts import bind
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, LiveUnsupported
 from holdfast.images import build
-from holdfast.snapshots.link import SOCKET, Link, LinkLost
+from holdfast.snapshots.link import SOCKET, CheckpointerLink, LinkLost
 
 START_SECONDS = 30.0
 POLL_SECONDS = 0.005
@@ -58,7 +58,9 @@ TMPFS = "256m"
 _FOLDER = "holdfast.folder"
 
 
-def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /, **fields: object) -> Link:
+def ask(
+    engine: Engine, home: Home, progress: Callable[[str], None], op: str, /, **fields: object
+) -> CheckpointerLink:
     """Send one request to the checkpointer; start it if necessary.
 
     Raises:
@@ -68,13 +70,13 @@ def ask(engine: Engine, home: Home, progress: Callable[[str], None], op: str, /,
     image = _image()
     where = socket_folder(home, image)
     try:
-        return Link(where, op, **fields)
+        return CheckpointerLink(where, op, **fields)
     except LinkLost:
         _start(engine, home, build.ensure(engine.images, "toolbox", progress))
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            return Link(where, op, **fields)
+            return CheckpointerLink(where, op, **fields)
         except LinkLost:
             if time.monotonic() > deadline:
                 raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from holdfast.snapshots.record import Process, Thread, Tree
+from holdfast.snapshots.record import RecordedProcess, RecordedThread, RecordedTree
 
 # By number, capabilities(7).
 CAPABILITIES = (
@@ -48,7 +48,7 @@ _NO_ID = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ProcessPolicy:
     """Capabilities as bits; how many seccomp filters at least; whether no_new_privs must be set.
 
     `label` is the security label that every thread must have, None where labels are not known (in images).
@@ -60,13 +60,13 @@ class Policy:
     label: str | None = None
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> Policy:
+    def of(cls, names: Iterable[str]) -> ProcessPolicy:
         """Return the policy of a container made with these capabilities."""
         return cls(sum(1 << CAPABILITIES.index(name) for name in names))
 
-    def narrowed(self, init: Thread) -> Policy:
+    def narrowed(self, init: RecordedThread) -> ProcessPolicy:
         """Return the policy limited to what the container's first process has."""
-        return Policy(
+        return ProcessPolicy(
             self.capabilities & init.bounding,
             max(self.filters, init.filters),
             self.no_new_privs or init.no_new_privs,
@@ -86,7 +86,7 @@ class Violation:
         return f"process {self.pid} ({self.name}) {self.text}" if self.pid else f"it {self.text}"
 
 
-def judge(tree: Tree, policy: Policy) -> list[Violation]:
+def judge(tree: RecordedTree, policy: ProcessPolicy) -> list[Violation]:
     """Return everything about a tree that the policy forbids, by process; at most one line for each kind."""
     if not tree.processes:
         return [Violation(0, "", "cannot be judged: there is none")]
@@ -96,7 +96,7 @@ def judge(tree: Tree, policy: Policy) -> list[Violation]:
     return found
 
 
-def judge_running(tree: Tree, policy: Policy) -> list[Violation]:
+def judge_running(tree: RecordedTree, policy: ProcessPolicy) -> list[Violation]:
     """Judge processes that exist; the first process of their container, also judged, bounds them."""
     if tree.init is None:
         return [Violation(1, "init", "is gone")]
@@ -104,12 +104,12 @@ def judge_running(tree: Tree, policy: Policy) -> list[Violation]:
     return first + judge(tree, policy.narrowed(tree.init))
 
 
-def strange(told: Iterable[object]) -> list[Violation]:
+def strange(values: Iterable[object]) -> list[Violation]:
     """Return what images ask for beyond rights, as the checkpointer reports it; none of it is allowed."""
-    return [Violation(0, "", str(text)) for text in told]
+    return [Violation(0, "", str(text)) for text in values]
 
 
-def _of_process(process: Process, policy: Policy) -> Iterator[Violation]:
+def _of_process(process: RecordedProcess, policy: ProcessPolicy) -> Iterator[Violation]:
     if process.state == "zombie":
         return
     if not process.threads:
@@ -128,7 +128,7 @@ def _of_process(process: Process, policy: Policy) -> Iterator[Violation]:
         yield Violation(process.pid, process.name, f"holds what is not the session's: {listed}")
 
 
-def _of_thread(thread: Thread, policy: Policy) -> Iterator[str]:
+def _of_thread(thread: RecordedThread, policy: ProcessPolicy) -> Iterator[str]:
     for name in _SETS:
         beyond = getattr(thread, name) & ~policy.capabilities
         if beyond:

@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.base.home import Home
 from holdfast.snapshots import files, raw
 from holdfast.snapshots.chunks import packing, recipe, sweeping
-from holdfast.snapshots.chunks.chunks import Busy, Chunks
+from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.sweeping import Marks, Swept
 from holdfast.snapshots.manifest import StoredFile
 
@@ -47,7 +47,7 @@ def keep(home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile],
     names = [entry.name for entry in images]
     done: packing.Packed | None = None
     if pack and names:
-        with Chunks(home.root) as chunks, suppress(Busy):
+        with Chunks(home.root) as chunks, suppress(PacksBusy):
             done = packing.pack(chunks, folder, snapshot, names, WAIT)
     files.make_durable(folder, names if done else ())
     own, shared = (done.written, done.shared) if done else (total, 0)
@@ -69,7 +69,7 @@ def sweep(home: Home, *, thin: float = sweeping.THIN, patience: float = 0.0) -> 
     with Chunks(home.root) as chunks:
         if not chunks.names():
             return Swept(), Marks()
-        with suppress(Busy), chunks.changing(patience):
+        with suppress(PacksBusy), chunks.changing(patience):
             return sweeping.sweep(chunks, folders(home), thin)
     return None
 

@@ -12,7 +12,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from holdfast.snapshots.record import Descriptor, OpenFile, Process, Record, Socket, Terminal, Thread, Tree
+from holdfast.snapshots.record import (
+    RecordedDescriptor,
+    RecordedFile,
+    RecordedProcess,
+    RecordedSocket,
+    RecordedTerminal,
+    RecordedThread,
+    RecordedTree,
+    StateRecord,
+)
 
 MAX_DEVIATIONS = 100
 _LONGEST = 200
@@ -73,7 +82,7 @@ class Verification(BaseModel):
         )
 
 
-def images(record: Record, given: Tree) -> Iterator[Deviation]:
+def images(record: StateRecord, given: RecordedTree) -> Iterator[Deviation]:
     """Compare the images given to a restore with those of the freeze.
 
     Sockets and terminals are not compared: a restore adapts them.
@@ -81,7 +90,7 @@ def images(record: Record, given: Tree) -> Iterator[Deviation]:
     yield from _processes(record.tree, given)
 
 
-def restored(given: Tree, found: Tree) -> Verification:
+def restored(given: RecordedTree, found: RecordedTree) -> Verification:
     """Compare the existing tree with the images it was made from."""
     sockets = {one.id: one for one in found.sockets}
     terminals = {one.index: one for one in found.terminals}
@@ -105,7 +114,7 @@ def restored(given: Tree, found: Tree) -> Verification:
     return Verification().plus(compared, deviations, skipped)
 
 
-def contents(record: Record, found: Mapping[str, Any]) -> Verification:
+def contents(record: StateRecord, found: Mapping[str, Any]) -> Verification:
     """Compare the open files' contents; `found` has size and digest by path."""
     known = [one for one in record.files if one.digest]
     skipped = [f"content of {one.path}: {one.skipped}" for one in record.files if one.skipped]
@@ -136,7 +145,7 @@ def names(kernel: str, before: Mapping[str, str], after: Mapping[str, str]) -> l
     ]
 
 
-def _processes(before: Tree, after: Tree) -> Iterator[Deviation]:
+def _processes(before: RecordedTree, after: RecordedTree) -> Iterator[Deviation]:
     there = {one.pid: one for one in after.processes}
     for one in before.processes:
         other = there.pop(one.pid, None)
@@ -150,7 +159,7 @@ def _processes(before: Tree, after: Tree) -> Iterator[Deviation]:
         yield Deviation(about="process", pid=extra.pid, text=f"{extra.name} was not captured")
 
 
-def _process(one: Process, other: Process) -> Iterator[tuple[str, str]]:
+def _process(one: RecordedProcess, other: RecordedProcess) -> Iterator[tuple[str, str]]:
     for field in ("ppid", "pgid", "sid", "name"):
         was, is_ = getattr(one, field), getattr(other, field)
         if was != is_:
@@ -165,7 +174,7 @@ def _process(one: Process, other: Process) -> Iterator[tuple[str, str]]:
     yield from _descriptors(one, other)
 
 
-def _threads(one: Process, other: Process) -> Iterator[tuple[str, str]]:
+def _threads(one: RecordedProcess, other: RecordedProcess) -> Iterator[tuple[str, str]]:
     there = {thread.tid: thread for thread in other.threads}
     for thread in one.threads:
         same = there.pop(thread.tid, None)
@@ -177,7 +186,7 @@ def _threads(one: Process, other: Process) -> Iterator[tuple[str, str]]:
         yield "process", f"thread {tid} was not captured"
 
 
-def _rights(one: Thread, other: Thread) -> Iterator[str]:
+def _rights(one: RecordedThread, other: RecordedThread) -> Iterator[str]:
     for field in _RIGHTS:
         was, is_ = getattr(one, field), getattr(other, field)
         if was != is_:
@@ -188,7 +197,7 @@ def _rights(one: Thread, other: Thread) -> Iterator[str]:
         yield "its seccomp filters differ"
 
 
-def _descriptors(one: Process, other: Process) -> Iterator[tuple[str, str]]:
+def _descriptors(one: RecordedProcess, other: RecordedProcess) -> Iterator[tuple[str, str]]:
     there = {each.fd: each for each in other.descriptors}
     for each in one.descriptors:
         same = there.pop(each.fd, None)
@@ -200,7 +209,7 @@ def _descriptors(one: Process, other: Process) -> Iterator[tuple[str, str]]:
         yield "descriptor", f"{fd} ({there[fd].kind} {there[fd].what[:_LONGEST]}) was not captured"
 
 
-def _descriptor(one: Descriptor, other: Descriptor) -> Iterator[str]:
+def _descriptor(one: RecordedDescriptor, other: RecordedDescriptor) -> Iterator[str]:
     if one.kind != other.kind:
         yield f"was a {one.kind}, is a {other.kind}"
         return
@@ -215,7 +224,7 @@ def _descriptor(one: Descriptor, other: Descriptor) -> Iterator[str]:
         yield "is closed on exec" if other.cloexec else "is not closed on exec any more"
 
 
-def _socket(one: Socket, other: Socket | None) -> Iterator[Deviation]:
+def _socket(one: RecordedSocket, other: RecordedSocket | None) -> Iterator[Deviation]:
     pid = int(one.id.partition("/")[0])
     if other is None:
         if one.state in ("listening", "established") or one.kind.startswith("unix"):
@@ -229,7 +238,7 @@ def _socket(one: Socket, other: Socket | None) -> Iterator[Deviation]:
             )
 
 
-def _terminal(one: Terminal, other: Terminal | None) -> Iterator[Deviation]:
+def _terminal(one: RecordedTerminal, other: RecordedTerminal | None) -> Iterator[Deviation]:
     if other is None:
         return
     for field in ("session", "foreground", "modes", "rows", "columns"):
@@ -240,11 +249,11 @@ def _terminal(one: Terminal, other: Terminal | None) -> Iterator[Deviation]:
             )
 
 
-def _same_content(one: OpenFile, found: Any) -> bool:
+def _same_content(one: RecordedFile, found: Any) -> bool:
     return isinstance(found, list) and len(found) == 2 and found[1] == one.digest
 
 
-def _ends(one: Socket) -> str:
+def _ends(one: RecordedSocket) -> str:
     if one.kind.startswith("unix"):
         return one.local[:_LONGEST]
     to = f" to {one.remote} port {one.remote_port}" if one.remote_port else ""

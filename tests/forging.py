@@ -11,7 +11,7 @@ from typing import Any
 from blake3 import blake3
 
 from holdfast.snapshots.bundle import cutting, form, media, segment_packing, signing
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 from holdfast.snapshots.bundle.sealing import Seal, Sealing
 from holdfast.snapshots.bundle.signing import Key
@@ -26,10 +26,10 @@ class Forgery:
 
     def __init__(self, path: Path) -> None:
         with FileOrigin(path) as origin:
-            found = form.parse(form.Index, origin.index(), "index")
+            found = form.parse(form.BundleIndex, origin.index(), "index")
             image, snapshot = form.both(found)
 
-            def read(blob: Descriptor) -> bytes:
+            def read(blob: BlobDescriptor) -> bytes:
                 with origin.open(blob) as stream:
                     return stream.read()
 
@@ -54,9 +54,9 @@ class Forgery:
             for file in self.config["files"]
         }
         self.hollow: dict[str, int] = {}
-        self.blobs: list[tuple[Descriptor, bytes]] = []
+        self.blobs: list[tuple[BlobDescriptor, bytes]] = []
         self.layers: list[dict[str, Any]] | None = None
-        self.subject: Descriptor | None = None
+        self.subject: BlobDescriptor | None = None
         self.after: Callable[[dict[str, Any]], None] = lambda _config: None
 
     @property
@@ -84,7 +84,7 @@ class Forgery:
         segments: list[dict[str, Any]] = []
         layers: list[dict[str, Any]] = []
         files: list[dict[str, Any]] = []
-        blobs: list[tuple[Descriptor, bytes]] = list(self.blobs)
+        blobs: list[tuple[BlobDescriptor, bytes]] = list(self.blobs)
         for data, places in cutting.together(self.files.items()):
             packed = segment_packing.segment(data)
             layers.append(_put(blobs, media.SEGMENT, packed, seal).as_dict())
@@ -125,18 +125,20 @@ class Forgery:
 class Thin(FileDestination):
     """A file without the layers of the image: an engine that has them never asks for them."""
 
-    def has(self, blob: Descriptor) -> bool:
+    def has(self, blob: BlobDescriptor) -> bool:
         """Whether it would be there in a file that is whole."""
         return blob.media_type == media.LAYER_ZSTD or super().has(blob)
 
 
-def _add(blobs: list[tuple[Descriptor, bytes]], media_type: str, value: Mapping[str, Any]) -> Descriptor:
+def _add(
+    blobs: list[tuple[BlobDescriptor, bytes]], media_type: str, value: Mapping[str, Any]
+) -> BlobDescriptor:
     return _put(blobs, media_type, form.dumps(value), None)
 
 
 def _put(
-    blobs: list[tuple[Descriptor, bytes]], media_type: str, data: bytes, seal: tuple[Sealing, Seal] | None
-) -> Descriptor:
+    blobs: list[tuple[BlobDescriptor, bytes]], media_type: str, data: bytes, seal: tuple[Sealing, Seal] | None
+) -> BlobDescriptor:
     if seal is not None:
         media_type, data = media_type + media.ENCRYPTED, b"".join(seal[0].seal([data]))
     found = form.described(media_type, data)

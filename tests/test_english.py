@@ -56,6 +56,10 @@ def _product() -> Iterator[Path]:
 FILES = sorted(_product())
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "programs.md"})
 """But for the table that programs of the tests describe themselves in."""
+SOURCES = sorted(each for part in ("images", "snapshots") for each in (ROOT / part).rglob("*.[ch]"))
+"""The product's sources in C."""
+TESTS = sorted((ROOT / "tests" / "snapshots").rglob("*.py"))
+"""Tests whose docstrings are in plain English."""
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -91,6 +95,29 @@ def test_pages_are_idiomatic() -> None:
         f"{path.relative_to(ROOT)}: {each}"
         for path in PAGES
         for each in _found(re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL))
+    ]
+    assert wrong == []
+
+
+def test_comments_in_c_are_idiomatic() -> None:
+    assert SOURCES
+    wrong = [
+        f"{path.relative_to(ROOT)}: {each}"
+        for path in SOURCES
+        for comment in re.findall(r"/\*.*?\*/|//[^\n]*", path.read_text(), flags=re.DOTALL)
+        for each in _found(comment)
+    ]
+    assert wrong == []
+
+
+def test_docstrings_of_tests_are_idiomatic() -> None:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    wrong = [
+        f"{path.relative_to(ROOT)}: {each}"
+        for path in TESTS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, documented)
+        for each in _found(ast.get_docstring(node) or "")
     ]
     assert wrong == []
 

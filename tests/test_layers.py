@@ -145,6 +145,13 @@ def test_module_names_are_unique() -> None:
     assert {name for name, count in Counter(files).items() if count > 1} == {"__init__"}
 
 
+def test_class_names_are_unique() -> None:
+    """But for what programs in sessions import, and what a session reports in the same words."""
+    trees = [ast.parse(path.read_text()) for path in MODULES.values()]
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1} == {"CaptureFailed", "Event", "Origin"}
+
+
 def test_runtime_has_folders_only() -> None:
     assert [path.name for path in (PACKAGE / "runtime").glob("*.py")] == ["__init__.py"]
 

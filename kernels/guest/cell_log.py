@@ -15,7 +15,7 @@ CAPACITY = 64 << 20
 KEPT_CELLS = 200
 
 
-class Record:
+class CellRecord:
     """One cell and the place of its events. Events are numbered from 1."""
 
     def __init__(self, cell: Cell, who: Who) -> None:
@@ -29,29 +29,29 @@ class Record:
         self.lengths = array("L")
 
 
-class Journal:
+class CellEvents:
     """Events of the latest cells of one kernel."""
 
     def __init__(self, folder: Path) -> None:
         self._log = StreamLog(folder, CAPACITY)
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, CellRecord] = {}
 
-    def find(self, id_: str) -> Record | None:
+    def find(self, id_: str) -> CellRecord | None:
         """Return the cell of that id, if it is known."""
         return self._records.get(id_)
 
-    def open(self, cell: Cell, who: Who) -> Record:
+    def open(self, cell: Cell, who: Who) -> CellRecord:
         """Begin to record a cell."""
         for old in [key for key, record in self._records.items() if record.cell.over][:-KEPT_CELLS]:
             del self._records[old]
-        record = self._records[cell.id] = Record(cell, who)
+        record = self._records[cell.id] = CellRecord(cell, who)
         return record
 
     def forget(self, id_: str) -> None:
         """Forget a cell that was refused: its id may be used again."""
         self._records.pop(id_, None)
 
-    def add(self, record: Record, event: Frame) -> None:
+    def add(self, record: CellRecord, event: Frame) -> None:
         """Record an event as its client will get it."""
         number = len(record.offsets) + 1
         data = encode(Frame({**event.head, "seq": number}, event.payload))
@@ -71,7 +71,7 @@ class Journal:
         """Wait for an event or for `wake`."""
         await self._log.more()
 
-    async def replay(self, record: Record, after: int) -> AsyncIterator[bytes]:
+    async def replay(self, record: CellRecord, after: int) -> AsyncIterator[bytes]:
         """Yield the events after number `after`, encoded, until the cell is over."""
         number = max(after, 0) + 1
         while True:

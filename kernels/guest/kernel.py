@@ -9,15 +9,15 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from holdfast.kernels.guest.cell_journal import CellChronicle
-from holdfast.kernels.guest.cell_log import Journal, Record
-from holdfast.kernels.guest.messages import Cell, Status, events_of
+from holdfast.kernels.guest.cell_log import CellEvents, CellRecord
+from holdfast.kernels.guest.messages import Cell, CellStatus, events_of
 from holdfast.kernels.guest.observing import Observing
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
 from holdfast.kernels.guest.questions import Questions
-from holdfast.kernels.guest.variables import PATIENCE, Variables
-from holdfast.runtime.guest.identity.account import Account
+from holdfast.kernels.guest.variables import PATIENCE, VariableReader
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
-from holdfast.runtime.guest.pulse.deaths import End, Notice
+from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
@@ -40,7 +40,7 @@ class KernelBusy(Exception):
         self.cell = cell
 
 
-class Kernel:
+class RunningKernel:
     """A kernel by name. Its epoch grows with every process, so lost state never goes unnoticed."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Kernel:
         name: str,
         spec: str,
         folder: Path,
-        account: Account,
+        account: UserAccount,
         workspace: Path,
         reaper: Reaper,
         origins: Origins,
@@ -63,17 +63,17 @@ class Kernel:
         self.spec = spec
         self.epoch = 0
         self.execution_count = 0
-        self.journal = Journal(folder / "events")
+        self.journal = CellEvents(folder / "events")
         self._folder = folder
         self._account = account
         self._workspace = workspace
         self._reaper = reaper
         self._process: KernelProcess | None = None
         self._starting = False
-        self._current: Record | None = None
-        self._executing: Record | None = None
+        self._current: CellRecord | None = None
+        self._executing: CellRecord | None = None
         """The current cell, once its code was sent."""
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, CellRecord] = {}
         self._questions = Questions()
         self._observing = Observing(name, chronicle.waits)
         self._returncode: int | None = None
@@ -107,7 +107,7 @@ class Kernel:
         """Start the process in the background."""
         self._spawn(self._start_quietly())
 
-    def submit(self, id_: str, code: str, timeout: float | None, who: Who) -> Record:
+    def submit(self, id_: str, code: str, timeout: float | None, who: Who) -> CellRecord:
         """Begin a cell; if the process is dead a new one is started.
 
         Raises:
@@ -144,7 +144,7 @@ class Kernel:
             KernelFailure: the new process could not be started.
         """
         async with self._life:
-            self._end_current(Status.RESTARTED)
+            self._end_current(CellStatus.RESTARTED)
             if self._process and not self._process.ended.is_set():
                 self._process.replaced = True
             await self._stop()
@@ -163,7 +163,7 @@ class Kernel:
             if self._process is None:
                 await self._start()
 
-    async def variables(self, patience: float = PATIENCE) -> Variables:
+    async def variables(self, patience: float = PATIENCE) -> VariableReader:
         """Return the user's names; while a cell runs, or if the answer is late, those known before."""
         idle = self._process if self.state == "idle" else None
         return await self._questions.ask(idle, self.execution_count, patience)
@@ -173,7 +173,7 @@ class Kernel:
         if self._process:
             self._process.kill()
 
-    async def _run(self, record: Record, code: str) -> None:
+    async def _run(self, record: CellRecord, code: str) -> None:
         cell = record.cell
         try:
             await self.ensure()
@@ -182,7 +182,7 @@ class Kernel:
             self._release(record)
             return
         if cell.over or self._process is None:
-            cell.end(Status.DIED)
+            cell.end(CellStatus.DIED)
             self._release(record)
             return
         self._executing = record
@@ -199,7 +199,7 @@ class Kernel:
         if cell.timeout is not None:
             await self._limit(record, cell.timeout)
 
-    async def _limit(self, record: Record, seconds: float) -> None:
+    async def _limit(self, record: CellRecord, seconds: float) -> None:
         cell = record.cell
         if await _over_within(self.journal, record, seconds):
             return
@@ -208,7 +208,7 @@ class Kernel:
             await self._process.interrupt()
         if not await _over_within(self.journal, record, GRACE):
             # It keeps the kernel until it ends or the kernel is restarted.
-            cell.end(Status.TIMEOUT)
+            cell.end(CellStatus.TIMEOUT)
             self._chronicle.look(cell, record.who)
             self.journal.wake()
 
@@ -265,7 +265,7 @@ class Kernel:
             if self._process is process:
                 await self._stop()
         if victim and victim is self._executing:
-            self._end_current(Status.DIED)
+            self._end_current(CellStatus.DIED)
 
     def _hear(self, channel: str, message: Message) -> None:
         if channel == "shell" and self._questions.hear(message):
@@ -289,12 +289,12 @@ class Kernel:
         if record.cell.settled and record is self._current:
             self._release(record)
 
-    def _end_current(self, status: Status) -> None:
+    def _end_current(self, status: CellStatus) -> None:
         if self._current:
             self._current.cell.end(status)
             self._release(self._current)
 
-    def _release(self, record: Record) -> None:
+    def _release(self, record: CellRecord) -> None:
         if self._current is record:
             self._current = self._executing = None
             self._origins.end(self._origin, record.cell.id)
@@ -308,7 +308,7 @@ class Kernel:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _over_within(journal: Journal, record: Record, seconds: float) -> bool:
+async def _over_within(journal: CellEvents, record: CellRecord, seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
             while not record.cell.over:
@@ -323,7 +323,7 @@ def _report_death(notice: Notice, name: str, process: KernelProcess) -> None:
     asked = {"cause": "restarted"} if process.replaced else {}
     notice(
         "kernel_died",
-        End.of_returncode(process.returncode or 0),
+        ProcessEnd.of_returncode(process.returncode or 0),
         kernel=name,
         pid=process.pid,
         epoch=process.epoch,

@@ -15,7 +15,7 @@ RECONNECT_MS = 10
 """A kernel's sockets appear shortly after its process; the default would lose 100 ms at every start."""
 
 
-class Channel:
+class KernelChannel:
     """Calls `hear` with the parts of every message until it is closed."""
 
     def __init__(self, socket: Any, hear: Callable[[list[bytes]], None]) -> None:
@@ -69,7 +69,9 @@ class Monitor:
         from zmq import Event
 
         self._socket = socket
-        self._channel = Channel(socket.get_monitor_socket(Event.HANDSHAKE_SUCCEEDED), lambda _: joined())
+        self._channel = KernelChannel(
+            socket.get_monitor_socket(Event.HANDSHAKE_SUCCEEDED), lambda _: joined()
+        )
 
     def close(self) -> None:
         """Stop watching."""

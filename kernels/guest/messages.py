@@ -17,7 +17,7 @@ STREAM_CHUNK = 1 << 20
 _RICH = ("display_data", "execute_result", "update_display_data")
 
 
-class Status(StrEnum):
+class CellStatus(StrEnum):
     """The outcome of a cell."""
 
     OK = "ok"
@@ -58,12 +58,12 @@ class Cell:
     timeout: float | None = None
     epoch: int = 0
     started: bool = False
-    status: Status | None = None
+    status: CellStatus | None = None
     execution_count: int | None = None
     refusal: str = ""
     interrupted: bool = False
     timed_out: bool = False
-    _reply: Status | None = field(default=None, repr=False)
+    _reply: CellStatus | None = field(default=None, repr=False)
     _idle: bool = False
 
     @property
@@ -88,7 +88,7 @@ class Cell:
         self._idle = True
         self._settle()
 
-    def end(self, status: Status) -> None:
+    def end(self, status: CellStatus) -> None:
         """End it from outside. The first outcome stays."""
         if not self.over:
             self.status = status
@@ -97,16 +97,16 @@ class Cell:
         if self.settled and self._reply:
             self.end(self._reply)
 
-    def _outcome(self, content: Mapping[str, Any]) -> Status:
+    def _outcome(self, content: Mapping[str, Any]) -> CellStatus:
         match content.get("status"):
             case "ok":
-                return Status.OK
+                return CellStatus.OK
             case "error":
                 if content.get("ename") == "KeyboardInterrupt" and (self.timed_out or self.interrupted):
-                    return Status.TIMEOUT if self.timed_out else Status.INTERRUPTED
-                return Status.ERROR
+                    return CellStatus.TIMEOUT if self.timed_out else CellStatus.INTERRUPTED
+                return CellStatus.ERROR
             case _:  # aborted
-                return Status.INTERRUPTED
+                return CellStatus.INTERRUPTED
 
 
 def _error(content: Mapping[str, Any]) -> bytes:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.runtime.guest.pulse.foreground import thread_of
-from holdfast.runtime.guest.pulse.input_kind import Modes
+from holdfast.runtime.guest.pulse.input_kind import InputModes
 from holdfast.runtime.guest.pulse.prompts import REPL, Prompt
 from holdfast.runtime.guest.pulse.state import Detail, State
-from holdfast.runtime.guest.pulse.terminal_state import View, running
+from holdfast.runtime.guest.pulse.terminal_state import ForegroundSample, running
 
 LONGEST = 500
 
@@ -72,4 +72,4 @@ def _detail(pid: int | None) -> Detail:
     thread = thread_of(pid) if pid else None
     if thread is None:
         return "cpu"
-    return running(View([thread], Modes(), Prompt(), {}, {})).detail or "cpu"
+    return running(ForegroundSample([thread], InputModes(), Prompt(), {}, {})).detail or "cpu"

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.kernels.guest.kernel_channel import Channel, Monitor, new_socket
-from holdfast.runtime.guest.identity.account import Account, expose_to_oom, working_directory
+from holdfast.kernels.guest.kernel_channel import KernelChannel, Monitor, new_socket
+from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 READY_PATIENCE = 60.0
@@ -94,7 +94,7 @@ class KernelProcess:
         self,
         spec: str,
         folder: Path,
-        account: Account,
+        account: UserAccount,
         workspace: Path,
         reaper: Reaper,
         marks: Mapping[str, str],
@@ -116,7 +116,7 @@ class KernelProcess:
         self._reaper = reaper
         self._manager: Any = None
         self._session: Any = None
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, KernelChannel] = {}
         self._listen: Listener = _ignore
         self._log = folder / "kernel.log"
 
@@ -262,7 +262,7 @@ class KernelProcess:
             socket = new_socket(name, identity)
             monitor = Monitor(socket, joined.set) if name == "stdin" else None
             socket.connect(f"ipc://{info['ip']}-{info[f'{name}_port']}")
-            self._channels[name] = Channel(socket, partial(self._hear, name))
+            self._channels[name] = KernelChannel(socket, partial(self._hear, name))
         assert monitor
         try:
             await self._unless_ended(joined, None)

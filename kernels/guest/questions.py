@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from holdfast.kernels.guest import variables
-from holdfast.kernels.guest.variables import Variables
+from holdfast.kernels.guest.variables import VariableReader
 
 if TYPE_CHECKING:
     from holdfast.kernels.guest.process import KernelProcess, Message
@@ -22,7 +22,7 @@ class Questions:
 
     def __init__(self) -> None:
         self._language = ""
-        self._known = Variables(note="the kernel has not been asked yet")
+        self._known = VariableReader(note="the kernel has not been asked yet")
         self._asked: tuple[str, int] | None = None
         self._answer: asyncio.Future[None] | None = None
 
@@ -30,10 +30,10 @@ class Questions:
         """Forget the last answer: a new process of the kernel runs, in that language."""
         self._language = language
         self._asked = None
-        self._known = Variables(note="the kernel has not been asked yet")
+        self._known = VariableReader(note="the kernel has not been asked yet")
         self._settle()
 
-    async def ask(self, process: KernelProcess | None, count: int, patience: float) -> Variables:
+    async def ask(self, process: KernelProcess | None, count: int, patience: float) -> VariableReader:
         """Ask an idle process and return the answer; without a process, or if it is late, the last answer.
 
         A late answer is the last answer of the next call.
@@ -41,7 +41,7 @@ class Questions:
         if process is None:
             return self._known.stale()
         if self._language != LANGUAGE:
-            return Variables(note=f"no variables are known for kernels of {self._language or '?'}")
+            return VariableReader(note=f"no variables are known for kernels of {self._language or '?'}")
         if self._answer is None:
             self._answer = asyncio.get_running_loop().create_future()
             self._asked = (process.ask(variables.expressions()), count)

@@ -23,7 +23,7 @@ _MAX_ANSWER = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Variables:
+class VariableReader:
     """A kernel's variables. Rows have name, type, kind, identity; length, bytes, shape, dtype, digest where
     known.
 
@@ -48,7 +48,7 @@ class Variables:
             "note": self.note,
         }
 
-    def stale(self) -> Variables:
+    def stale(self) -> VariableReader:
         """Return it marked as known from before."""
         return replace(self, current=False)
 
@@ -64,17 +64,19 @@ def expressions(limit: int = LIMIT) -> dict[str, str]:
     }
 
 
-def parse(content: Mapping[str, Any], as_of: int) -> Variables:
+def parse(content: Mapping[str, Any], as_of: int) -> VariableReader:
     """Return the variables in a reply."""
     try:
         found = content["user_expressions"][KEY]
         if found["status"] != "ok":
-            return Variables(note=f"the kernel could not list them: {str(found.get('ename', '?'))[:100]}")
+            return VariableReader(
+                note=f"the kernel could not list them: {str(found.get('ename', '?'))[:100]}"
+            )
         text = found["data"]["text/plain"]
         if len(text) > _MAX_ANSWER:
-            return Variables(note="the kernel's answer is too long")
-        told = json.loads(ast.literal_eval(text))
-        rows = tuple(row for row in told["rows"] if isinstance(row.get("name"), str))
-        return Variables(rows, int(told["left_out"]), as_of, current=True)
+            return VariableReader(note="the kernel's answer is too long")
+        value = json.loads(ast.literal_eval(text))
+        rows = tuple(row for row in value["rows"] if isinstance(row.get("name"), str))
+        return VariableReader(rows, int(value["left_out"]), as_of, current=True)
     except (KeyError, TypeError, ValueError, AttributeError, SyntaxError, RecursionError, MemoryError):
-        return Variables(note="the kernel's answer is not valid")
+        return VariableReader(note="the kernel's answer is not valid")

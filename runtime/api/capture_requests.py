@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.guest_rpc.guest_client import Connection
     from holdfast.runtime.guest_rpc.reconnect import Persistence
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 MOST = 100
 """The most snapshots taken while serving, by default."""
@@ -75,7 +75,7 @@ class Serving:
 
     def __init__(
         self,
-        line: Line,
+        line: SessionChannel,
         take: Callable[[Asked], Snapshot],
         reference: Callable[[Snapshot], str] | None = None,
         on_captured: Callable[[Served], None] | None = None,
@@ -174,9 +174,9 @@ class Serving:
                 with self._lock:
                     self._unheard = [head for head in self._unheard if head.get("number") != number]
 
-    def _say(self, op: str, **told: Any) -> None:
+    def _say(self, op: str, **fields: Any) -> None:
         """Send a message to the supervisor, at the latest when there is a connection again."""
-        head = {"op": op, **told}
+        head = {"op": op, **fields}
         with self._lock:
             self._unheard.append(head)
             connection = self._connection
@@ -193,8 +193,8 @@ class Serving:
                 served = self._serve(wanted)
                 self.served.append(served)
                 if served.snapshot is not None:
-                    told = {"snapshot": served.snapshot.id, "reference": plain(served.reference, REFERENCE)}
-                    self._say("captured", number=number, **told)
+                    fields = {"snapshot": served.snapshot.id, "reference": plain(served.reference, REFERENCE)}
+                    self._say("captured", number=number, **fields)
                 elif served.error is not None:
                     self._say("failed", number=number, **why(served.error))
                 self._on_captured(served)
@@ -239,27 +239,27 @@ def serving(served: Serving) -> Iterator[Serving]:
         served.stop()
 
 
-def asked(told: Mapping[str, Any]) -> Asked:
+def asked(fields: Mapping[str, Any]) -> Asked:
     """Parse a program's request; invalid parts are left out. Pure."""
-    pid = told.get("pid")
-    command, reason = _text(told, "command", COMMAND) or "", _text(told, "reason", REASON)
-    given = told.get("failure")
-    failure = Failure.told({"command": command, **given}) if isinstance(given, dict) else None
+    pid = fields.get("pid")
+    command, reason = _text(fields, "command", COMMAND) or "", _text(fields, "reason", REASON)
+    given = fields.get("failure")
+    failure = Failure.parse({"command": command, **given}) if isinstance(given, dict) else None
     return Asked(
         pid if isinstance(pid, int) and 0 < pid < 1 << 22 else 0,
         command,
-        _text(told, "label", LABEL),
+        _text(fields, "label", LABEL),
         reason,
         failure or Failure(reason="asked", command=command, message=reason or ""),
     )
 
 
-def _text(told: Mapping[str, Any], key: str, limit: int) -> str | None:
-    value = told.get(key)
+def _text(fields: Mapping[str, Any], key: str, limit: int) -> str | None:
+    value = fields.get(key)
     return plain(value, limit) or None if isinstance(value, str) else None
 
 
 def why(error: HoldfastError) -> dict[str, str]:
     """Describe an error for the program that sent the request. Pure."""
-    told = {"code": error.code, "message": str(error)[:MESSAGE], "hint": error.hint[:MESSAGE]}
-    return {key: value for key, value in told.items() if value}
+    fields = {"code": error.code, "message": str(error)[:MESSAGE], "hint": error.hint[:MESSAGE]}
+    return {key: value for key, value in fields.items() if value}

@@ -21,7 +21,7 @@ from holdfast.runtime.store import past_lives
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.guest_client import Connection
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.journal_entries import EntryRow
     from holdfast.runtime.store.rows import SessionRow
@@ -54,7 +54,7 @@ LASTING = 1.0
 
 def read(
     context: Context,
-    line: Line,
+    line: SessionChannel,
     session_id: str,
     *,
     after: int,
@@ -81,7 +81,7 @@ def read(
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.persistence().run(partial(_open, line, args))
             with connection:
-                for event in _told(connection, line, refusals, follow=follow):
+                for event in _events(connection, line, refusals, follow=follow):
                     heard = time.monotonic()
                     if event is not None:
                         after = event.seq if event.kind != attempt_log.KIND else after
@@ -111,7 +111,7 @@ class _Refusals:
         self._session = session_id
         self._after = after
         self._wanted = wanted
-        self._told = 0
+        self._yielded = 0
         self._pending: list[EntryRow] = []
         self._pause = REFUSALS_SECONDS
         self._next = 0.0
@@ -125,24 +125,27 @@ class _Refusals:
         """Journal what the rules recorded. If they cannot be read, check less often."""
         if not self.due:
             return
-        from holdfast.runtime.store.journal_entries import Wanted  # 0.2 s that other commands need not spend
+        # 0.2 s that other commands need not spend
+        from holdfast.runtime.store.journal_entries import EntryFilter
 
         seen = attempt_log.glance(self._context, row)
         self._pause = REFUSALS_SECONDS if seen else min(self._pause * 2, REFUSALS_LATEST)
         self._next = time.monotonic() + self._pause
-        kept = Wanted(after=self._after, kinds=[attempt_log.KIND])
+        kept = EntryFilter(after=self._after, kinds=[attempt_log.KIND])
         found = self._context.store.entries.stream([self._session], kept)
-        self._pending = [entry for entry in found if entry.host and entry.id > self._told]
+        self._pending = [entry for entry in found if entry.host and entry.id > self._yielded]
 
     def new(self, before: int | None = None) -> Iterator[Event]:
         """Return the refusals that were not reported yet: all, or those before an entry of the session."""
         while self._pending and (before is None or self._pending[0].seq < before):
             entry = self._pending.pop(0)
-            self._told = max(self._told, entry.id)
+            self._yielded = max(self._yielded, entry.id)
             yield Event(entry.seq, datetime.fromtimestamp(entry.at, UTC), entry.kind, entry.body)
 
 
-def _told(connection: Connection, line: Line, refusals: _Refusals, *, follow: bool) -> Iterator[Event | None]:
+def _events(
+    connection: Connection, line: SessionChannel, refusals: _Refusals, *, follow: bool
+) -> Iterator[Event | None]:
     """Yield events in order, with refusals in between; None for anything else the guest sends."""
     for frame in _frames(connection, follow=follow):
         if follow and refusals.due:
@@ -173,7 +176,7 @@ def _frames(connection: Connection, *, follow: bool) -> Iterator[Frame | None]:
             yield None
 
 
-def _open(line: Line, args: dict[str, Any]) -> Connection:
+def _open(line: SessionChannel, args: dict[str, Any]) -> Connection:
     return line.client().open("journal", **args)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, listed
 from holdfast.runtime.history.drift import observe_session
 from holdfast.runtime.pulse.facts import Socket
 from holdfast.runtime.pulse.limits import Disk, Lineage
@@ -18,7 +19,7 @@ from holdfast.runtime.pulse.pulse import Listener, Port, Probe, Pulse
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest.wire.protocol import Frame
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
@@ -27,8 +28,14 @@ if TYPE_CHECKING:
 MOST_PATHS = 20_000
 
 
+class Sizes(GuestValue):
+    """The sizes of files, in the order in which they were requested; None for what is not a file."""
+
+    sizes: Annotated[list[Count | None], listed(MOST_PATHS)]
+
+
 def look(
-    line: Line,
+    line: SessionChannel,
     row: SessionRow,
     *,
     parts: Sequence[str] | None = None,
@@ -61,7 +68,7 @@ def lineage(row: SessionRow) -> Lineage:
     )
 
 
-def port(line: Line, row: SessionRow, number: int, *, speak: bool = True) -> Port:
+def port(line: SessionChannel, row: SessionRow, number: int, *, speak: bool = True) -> Port:
     """Find the process that listens at a port, and try the port."""
     if not 0 < number < 65536:
         raise InvalidArgument(f"cannot inspect port {number}: ports are from 1 to 65535")
@@ -69,16 +76,16 @@ def port(line: Line, row: SessionRow, number: int, *, speak: bool = True) -> Por
     return Port(number, tuple(_tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
 
 
-def _tried(line: Line, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:
+def _tried(line: SessionChannel, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:
     process = pulse.process(socket.owners[0].pid) if socket.owners else None
     if not socket.protocol.startswith("tcp"):
         return Listener(socket, process)
-    told = _ask(line, "probe", port=socket.local_port, address=socket.local or "127.0.0.1", speak=speak)
-    found = Probe.of(wire_fields.body(told))
+    answer = _ask(line, "probe", port=socket.local_port, address=socket.local or "127.0.0.1", speak=speak)
+    found = Probe.of(wire_fields.body(answer))
     return Listener(socket, process, found.answer, found.http_status, found.first_line)
 
 
-def with_disk(context: Context, line: Line, row: SessionRow, pulse: Pulse) -> Pulse:
+def with_disk(context: Context, line: SessionChannel, row: SessionRow, pulse: Pulse) -> Pulse:
     """Add what was written since the image. The engine compares all files, which takes a while."""
     return dataclasses.replace(pulse, disk=_disk(context, line, row))
 
@@ -92,7 +99,7 @@ def with_drift(pulse: Pulse, drift: Drift) -> Pulse:
     return dataclasses.replace(pulse, disk=summed(since, sum(sizes.values()), changes, sizes))
 
 
-def with_screens(line: Line, pulse: Pulse) -> Pulse:
+def with_screens(line: SessionChannel, pulse: Pulse) -> Pulse:
     """Add what the terminals show."""
     drawn = (SessionTerminal(line, each.shell).screen().text for each in pulse.terminals)
     terminals = tuple(
@@ -101,22 +108,19 @@ def with_screens(line: Line, pulse: Pulse) -> Pulse:
     return dataclasses.replace(pulse, terminals=terminals)
 
 
-def _disk(context: Context, line: Line, row: SessionRow) -> Disk:
+def _disk(context: Context, line: SessionChannel, row: SessionRow) -> Disk:
     container = row.container_id or ""
     changes = observe_session.differing(context.engine, container)
     asked = [path for path, kind in changes if kind != 2][:MOST_PATHS]
-    told = _ask(line, "sizes", json.dumps(asked).encode())
-    try:
-        known = json.loads(told.payload)
-    except (ValueError, RecursionError):
-        known = None
-    if not isinstance(known, list) or len(known) != len(asked):
+    answer = _ask(line, "sizes", json.dumps(asked).encode())
+    known = Sizes.of({"sizes": wire_fields.json_of(answer)}).sizes
+    if len(known) != len(asked):
         raise ProtocolError("cannot understand the session: its answer lacks the sizes of files")
-    sizes = {path: size for path, size in zip(asked, known, strict=True) if type(size) is int and size >= 0}
+    sizes = {path: size for path, size in zip(asked, known, strict=True) if size is not None}
     return summed(f"the image {row.image}", context.engine.files.written(container), changes, sizes)
 
 
-def _ask(line: Line, op: str, payload: bytes = b"", **args: Any) -> Frame:
+def _ask(line: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:
     """Send a request that may be repeated."""
     with line.explained():
         return line.persistence().run(lambda: line.client().request(op, payload=payload, **args))

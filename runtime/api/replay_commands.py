@@ -35,8 +35,8 @@ class Again:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for programs."""
-        told = {"kind": self.recorded.kind, "text": self.recorded.text, "recorded": self.recorded.result}
-        return {**told, "result": self.result, "left_out": self.left_out, "same": self.same}
+        fields = {"kind": self.recorded.kind, "text": self.recorded.text, "recorded": self.recorded.result}
+        return {**fields, "result": self.result, "left_out": self.left_out, "same": self.same}
 
 
 def run(
@@ -44,14 +44,14 @@ def run(
     commands: Sequence[Recorded],
     *,
     limit: float = LIMIT,
-    told: Callable[[Again], None] = lambda _one: None,
+    report: Callable[[Again], None] = lambda _one: None,
 ) -> list[Again]:
     """Run all commands, and report each when it has ended."""
     done: list[Again] = []
     for one in commands:
         found = _one(session, one, limit)
         done.append(found)
-        told(found)
+        report(found)
         if found.left_out and not _skipped(one):
             break
     return done

@@ -18,14 +18,14 @@ from holdfast.runtime.api.session_shell import SessionShell
 from holdfast.runtime.api.session_snapshots import SessionSnapshots
 from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest_rpc.results import ShellInfo
-from holdfast.runtime.guest_rpc.session_channel import Line
+from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store.rows import SessionRow
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from holdfast.runtime.guest_rpc.shell_report import ShellInfo
     from holdfast.runtime.operations.context import Context
     from holdfast.snapshots.verification import Verification
 
@@ -40,7 +40,7 @@ class Session:
         self._context = context
         self._remove = remove
         self._row = row
-        self._line = Line(context, lambda: self._row)
+        self._line = SessionChannel(context, lambda: self._row)
         self._shell = SessionShell(self._line)
         self._insight = SessionInsight(self._line)
         self._captures = SessionSnapshots(self._line, self._became)

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
-    from holdfast.runtime.api.task import Task, TaskInfo
+    from holdfast.runtime.api.task import Task
+    from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.guest_rpc.event import Event
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.store.entry import Entry
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class SessionInsight:
     """Insight into one session."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: SessionChannel) -> None:
         self._line = line
 
     def tasks(self) -> list[TaskInfo]:
@@ -58,10 +59,10 @@ class SessionInsight:
         Raises:
             InvalidArgument: `since` names no point in the past of this session.
         """
-        from holdfast.runtime.history.drift.session_drift import Asking
+        from holdfast.runtime.history.drift.session_drift import DriftQuery
 
         with self._line.explained():
-            return Asking(self._line.context, self._line.fresh()).answer(since, everything=everything)
+            return DriftQuery(self._line.context, self._line.fresh()).answer(since, everything=everything)
 
     def journal(
         self,

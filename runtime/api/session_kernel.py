@@ -8,13 +8,13 @@ from holdfast.runtime.guest_rpc.idempotent_calls import cell_once
 from holdfast.runtime.guest_rpc.kernel_calls import KernelCall, OnEvent, OnInput
 from holdfast.runtime.guest_rpc.reply import answer_cell
 from holdfast.runtime.guest_rpc.results import CellResult
-from holdfast.runtime.guest_rpc.session_channel import Line
+from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 
 class SessionKernel:
     """Runs code in the kernels of one session."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: SessionChannel) -> None:
         self._line = line
 
     def cell(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.egress.network_changes import Reach
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.store.rows import SessionRow
 
 
 class SessionNetwork:
     """The network of one session. `became` is called with its new row after a change."""
 
-    def __init__(self, line: Line, became: Callable[[SessionRow], Session]) -> None:
+    def __init__(self, line: SessionChannel, became: Callable[[SessionRow], Session]) -> None:
         self._line = line
         self._became = became
 

@@ -13,21 +13,21 @@ from holdfast.runtime.capture import autosnapshot
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc.idempotent_calls import exec_once
 from holdfast.runtime.guest_rpc.reply import answer, interrupt
-from holdfast.runtime.guest_rpc.results import ExecResult, SyntaxCheck
-from holdfast.runtime.guest_rpc.session_channel import Line
+from holdfast.runtime.guest_rpc.results import ExecResult
+from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.guest_rpc.shell_calls import (
     Following,
     OnBytes,
     OnOutput,
     OnWaiting,
     ShellCall,
-    check_syntax,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.runtime.api.task import Task
+    from holdfast.runtime.guest_rpc.shell_report import SyntaxCheck
 
 
 INTERRUPT_PATIENCE = 10.0
@@ -36,7 +36,7 @@ INTERRUPT_PATIENCE = 10.0
 class SessionShell:
     """Runs commands in the shells of one session."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: SessionChannel) -> None:
         self._line = line
 
     def exec(
@@ -126,6 +126,8 @@ class SessionShell:
         Raises:
             GuestError: bash could not be asked, or took longer than ten seconds.
         """
+        from holdfast.runtime.guest_rpc.shell_report import check_syntax
+
         with self._line.explained():
             return self._line.persistence().run(lambda: check_syntax(self._line.client(), text, shell))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.capture_requests import Asked, Served, Serving
     from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.session import Session
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.store.policy import Policy
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.survivability import Survivability
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class SessionSnapshots:
     """The captures of one session. `became` is called with its new row after a change."""
 
-    def __init__(self, line: Line, became: Callable[[SessionRow], Session]) -> None:
+    def __init__(self, line: SessionChannel, became: Callable[[SessionRow], Session]) -> None:
         self._line = line
         self._context = line.context
         self._became = became

@@ -220,13 +220,13 @@ class Snapshot:
         series = Series(text, n, jobs, timeout, keep, keep_as, until_differs, compare_output, name)
         return self.tried(series)
 
-    def tried(self, series: Series, told: Callable[[Run], None] = lambda _run: None) -> Spread:
+    def tried(self, series: Series, report: Callable[[Run], None] = lambda _run: None) -> Spread:
         """Run `retry` and return everything in one value; the callback receives each run when it
         has ended.
         """
         from holdfast.runtime.flaky import repeat
 
-        return repeat.retry(self._context, self._row, series, told)
+        return repeat.retry(self._context, self._row, series, report)
 
     def pin(self, *, pinned: bool = True) -> Snapshot:
         """Keep it until it is removed by hand; with `pinned=False`, leave it to policy and quota again."""

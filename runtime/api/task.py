@@ -7,66 +7,24 @@ a snapshot taken while it ran.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
-from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc import call_arguments, typing_input, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import MAX_ANSWER_BYTES
 from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
-from holdfast.runtime.guest_rpc.wait_state import state as state_of
 
 if TYPE_CHECKING:
+    from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.guest_rpc.results import ExecResult
-    from holdfast.runtime.guest_rpc.session_channel import Line
-
-MOST_SHOWN = 1000
-_LATEST = 4e9  # in the year 2096; a later time is not plausible
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInfo:
-    """A task as its session reports it.
-
-    `exit_code` is None while it runs, and 128+n if a signal ended it; `killed_by` is the sender of a signal.
-    `observed` is what the task does now: it may wait for a password. Its output is kept from `start_offset`
-    to `end_offset`. `duration` is in seconds, so far or in total.
-    """
-
-    id: str
-    name: str
-    command: str
-    cwd: str
-    actor: str
-    pid: int
-    state: str
-    started_at: datetime
-    duration: float
-    start_offset: int
-    end_offset: int
-    exit_code: int | None = None
-    signal: int | None = None
-    killed_by: str | None = None
-    observed: State | None = None
-
-    @property
-    def running(self) -> bool:
-        """True until it has ended."""
-        return self.state == "running"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for programs."""
-        return {**asdict(self), "started_at": self.started_at.isoformat()}
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 
 class Task:
     """One task of a session."""
 
-    def __init__(self, line: Line, id_: str) -> None:
+    def __init__(self, line: SessionChannel, id_: str) -> None:
         self._line = line
         self.id = id_
 
@@ -136,7 +94,7 @@ class _Following(Following):
 
     def __init__(
         self,
-        line: Line,
+        line: SessionChannel,
         id_: str,
         on_output: OnOutput | None,
         on_bytes: OnBytes | None,
@@ -162,7 +120,7 @@ class _Reading(_Following):
 
     def __init__(
         self,
-        line: Line,
+        line: SessionChannel,
         id_: str,
         on_output: OnOutput | None,
         on_bytes: OnBytes | None,
@@ -198,7 +156,7 @@ class _Reading(_Following):
 
 
 def start(
-    line: Line,
+    line: SessionChannel,
     command: str,
     *,
     name: str | None,
@@ -220,34 +178,11 @@ def start(
     return Task(line, wire_fields.text(frame, "id"))
 
 
-def listed(line: Line, ref: str | None = None) -> list[TaskInfo]:
+def listed(line: SessionChannel, ref: str | None = None) -> list[TaskInfo]:
     """Return all tasks that a session knows, oldest first; or the one with that id or name."""
+    from holdfast.runtime.api.task_info import TaskList
+
     wanted: dict[str, Any] = {} if ref is None else {"id": ref}
     with line.explained():
         frame = line.persistence().run(lambda: line.client().request("task_list", **wanted))
-    return [_info(row) for row in wire_fields.rows(frame, "tasks")]
-
-
-def _info(told: Mapping[str, Any]) -> TaskInfo:
-    observed = told.get("observed")
-    return TaskInfo(
-        id=plain(wire_fields.text(told, "id"), 128),
-        name=plain(wire_fields.text(told, "name", ""), 128),
-        command=plain(wire_fields.text(told, "command"), MOST_SHOWN),
-        cwd=plain(wire_fields.text(told, "cwd"), MOST_SHOWN),
-        actor=plain(wire_fields.text(told, "actor", ""), 128),
-        pid=wire_fields.integer(told, "pid"),
-        state="running" if wire_fields.text(told, "state") == "running" else "exited",
-        started_at=datetime.fromtimestamp(min(wire_fields.number(told, "started_at"), _LATEST), UTC),
-        duration=wire_fields.number(told, "duration"),
-        start_offset=wire_fields.integer(told, "start_offset"),
-        end_offset=wire_fields.integer(told, "end_offset"),
-        exit_code=wire_fields.optional_integer(told, "exit_code", -255),
-        signal=wire_fields.optional_integer(told, "signal"),
-        killed_by=_shown(wire_fields.optional_text(told, "killed_by")),
-        observed=None if observed is None else state_of(observed),
-    )
-
-
-def _shown(text: str | None) -> str | None:
-    return None if text is None else plain(text, 128)
+    return TaskList.of(frame.head).tasks

@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.guest import layout
-from holdfast.runtime.guest_rpc import call_arguments, leasing, typing_input
-from holdfast.runtime.guest_rpc.shell_calls import shell_info
+from holdfast.runtime.guest_rpc import call_arguments, typing_input
 from holdfast.runtime.terminal.key_names import keys
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest_rpc.results import Lease, Screen, ShellInfo
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.results import Screen
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
     from holdfast.runtime.history.recording.recording import Recording
 
 
 class SessionTerminal:
     """The terminal of one shell."""
 
-    def __init__(self, line: Line, shell: str = layout.MAIN) -> None:
+    def __init__(self, line: SessionChannel, shell: str = layout.MAIN) -> None:
         self._line = line
         self.shell = shell
 
@@ -30,6 +30,8 @@ class SessionTerminal:
 
     def info(self) -> ShellInfo:
         """Return what the supervisor reports of the shell."""
+        from holdfast.runtime.guest_rpc.shell_report import shell_info
+
         with self._line.explained():
             return self._line.persistence().run(lambda: shell_info(self._line.client(), self.shell))
 
@@ -73,8 +75,9 @@ class SessionTerminal:
         return self._lease("give", to=to, seconds=seconds)
 
     def _lease(self, action: str, **args: Any) -> Lease:
-        frame = self._line.request("lease", shell=self.shell, action=action, **args)
-        return leasing.lease(frame)
+        from holdfast.runtime.guest_rpc.shell_report import lease
+
+        return lease(self._line.request("lease", shell=self.shell, action=action, **args).head)
 
     def send(self, text: str | bytes) -> None:
         """Type text, as it is.

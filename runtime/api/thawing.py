@@ -200,7 +200,7 @@ def is_file(source: str, *, exists: bool) -> bool:
     return not ("." in host or ":" in host or host == "localhost")
 
 
-def told(failure: Failure, *, lines: int = 10) -> list[str]:
+def format_failure(failure: Failure, *, lines: int = 10) -> list[str]:
     """Describe a failure record for people, in few lines. Pure."""
     found = [failure.title + (f": {failure.message}" if failure.message else "")]
     if failure.command and failure.command not in failure.title:

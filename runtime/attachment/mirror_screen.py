@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from holdfast.base.text import plain
-from holdfast.runtime.attachment.screen_state import View
+from holdfast.runtime.attachment.screen_state import ScreenView
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.terminal.allowed_controls import Use
@@ -40,7 +40,7 @@ class Glass:
     def __init__(
         self,
         write: Callable[[bytes], None],
-        look: Callable[[], View],
+        look: Callable[[], ScreenView],
         *,
         encoding: str = "utf-8",
         unfiltered: bool = False,
@@ -52,7 +52,7 @@ class Glass:
         self.asked: list[Function] = []
         self._look = look
         self._size = (24, 80)
-        self._view: View | None = None
+        self._view: ScreenView | None = None
         self._fed = 0
         self._paint_at: float | None = None
         self._renew_at: float | None = None
@@ -120,7 +120,7 @@ class Glass:
         if is_question(function) and len(self.asked) < MOST_ASKED:
             self.asked.append(function)
 
-    def _paint(self, found: View) -> None:
+    def _paint(self, found: ScreenView) -> None:
         self._paint_at = None
         rows, cols = self._size
         self._draw(redraw(found.terminal, rows=rows, cols=cols))

@@ -7,11 +7,11 @@ everything was last erased, which modes are on.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from holdfast.errors import ProtocolError
-from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Positive, listed
 from holdfast.runtime.terminal.emulator import MODES, SHIFT, Emulator
 
 # A screen of 40 x 120 that a program repainted a dozen times; pyte takes 1 s for each MiB.
@@ -22,8 +22,30 @@ PROGRAM_TAIL = 256 << 10
 _LINE = 4 << 10
 
 
+# The guest reports the size of a terminal, and memory use depends on it.
+MAX_SIDE = 1000
+
+
+class ScreenReport(GuestValue):
+    """The kept output of a shell, `start` to `offset`, and what its end does not show of the terminal.
+
+    `entered` and `left` are where the second screen was entered and left last, `erased` where everything was
+    erased; `modes` are those that are on.
+    """
+
+    start: Count
+    offset: Count
+    rows: Positive
+    cols: Positive
+    entered: Count | None = None
+    left: Count | None = None
+    erased: Count
+    modes: Annotated[tuple[Count, ...], listed(1000)] = ()
+    keypad: bool = False
+
+
 @dataclass(frozen=True, slots=True)
-class View:
+class ScreenView:
     """The screen of a terminal after the output up to an offset."""
 
     terminal: Emulator
@@ -31,7 +53,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OutputPart:
     """Output from one offset to another; `cut` if relevant output before it is left out."""
 
     start: int
@@ -39,32 +61,25 @@ class Part:
     cut: bool = False
 
 
-def view(client: GuestClient, shell: str) -> View:
+def view(client: GuestClient, shell: str) -> ScreenView:
     """Return the terminal as it is now."""
-    look = client.request("look", shell=shell)
-    # The guest reports the size, and memory use depends on it.
-    rows = min(wire_fields.integer(look, "rows", 1), 1000)
-    cols = min(wire_fields.integer(look, "cols", 1), 1000)
-    first, second = parts(
-        wire_fields.integer(look, "start"),
-        wire_fields.integer(look, "offset"),
-        wire_fields.optional_integer(look, "entered"),
-        wire_fields.optional_integer(look, "left"),
-        wire_fields.integer(look, "erased"),
-    )
-    terminal = Emulator(rows, cols)
+    look = ScreenReport.of(client.request("look", shell=shell).head)
+    first, second = parts(look.start, look.offset, look.entered, look.left, look.erased)
+    terminal = Emulator(min(look.rows, MAX_SIDE), min(look.cols, MAX_SIDE))
     terminal.feed_bytes(_read(client, shell, first))
     if second:
-        inside = look.head.get("left") is None
-        terminal.feed_bytes(b"\x1b[?1049h" if inside else b"\x1b[m")
+        terminal.feed_bytes(b"\x1b[?1049h" if look.left is None else b"\x1b[m")
         terminal.feed_bytes(_read(client, shell, second))
-    _set_modes(terminal, look)
-    return View(terminal, wire_fields.integer(look, "offset"))
+    for mode in MODES:
+        (terminal.mode.add if mode in look.modes else terminal.mode.discard)(mode << SHIFT)
+    terminal.cursor.hidden = 25 not in look.modes
+    terminal.keypad = look.keypad
+    return ScreenView(terminal, look.offset)
 
 
 def parts(
     start: int, end: int, entered: int | None, left: int | None, erased: int
-) -> tuple[Part, Part | None]:
+) -> tuple[OutputPart, OutputPart | None]:
     """Return the output that makes the picture: that of the first screen, then of the second or after it.
 
     `start` and `end` bound the kept output; the second screen was entered and left there, or is still shown.
@@ -72,17 +87,17 @@ def parts(
     if entered is not None and (left is None or left > max(start, end - TAIL)):
         first = _tail(start, max(start, entered), TAIL)
         if left is not None:
-            return first, Part(left, end)
+            return first, OutputPart(left, end)
         begin = max(start, entered, erased if erased > entered else 0)
-        return first, Part(max(begin, end - PROGRAM_TAIL), end)
+        return first, OutputPart(max(begin, end - PROGRAM_TAIL), end)
     return _tail(start, end, TAIL), None
 
 
-def _tail(start: int, end: int, size: int) -> Part:
-    return Part(start, end) if end - size <= start else Part(end - size, end, cut=True)
+def _tail(start: int, end: int, size: int) -> OutputPart:
+    return OutputPart(start, end) if end - size <= start else OutputPart(end - size, end, cut=True)
 
 
-def _read(client: GuestClient, shell: str, part: Part) -> bytes:
+def _read(client: GuestClient, shell: str, part: OutputPart) -> bytes:
     if part.start >= part.end:
         return b""
     with client.open("read", shell=shell, offset=part.start, end=part.end, follow=False) as connection:
@@ -95,13 +110,3 @@ def _read(client: GuestClient, shell: str, part: Part) -> bytes:
         # The first line may begin within a sequence or a character.
         data = data[data.find(b"\n", 0, _LINE) + 1 :]
     return data
-
-
-def _set_modes(terminal: Emulator, look: Frame) -> None:
-    """Set the modes that were switched on before the part that was read."""
-    told = look.head.get("modes")
-    on = {mode for mode in told if isinstance(mode, int)} if isinstance(told, list) else set()
-    for mode in MODES:
-        (terminal.mode.add if mode in on else terminal.mode.discard)(mode << SHIFT)
-    terminal.cursor.hidden = 25 not in on
-    terminal.keypad = wire_fields.flag(look, "keypad")

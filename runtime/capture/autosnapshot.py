@@ -21,7 +21,7 @@ from holdfast.runtime.sessions.session_lock import turn
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.policy import Policy
     from holdfast.runtime.store.rows import SnapshotKind
@@ -30,7 +30,7 @@ T = TypeVar("T")
 TOLD = "capture_failed"
 
 
-def around(line: Line, text: str, run: Callable[[], T], failure: Callable[[T], str | None]) -> T:
+def around(line: SessionChannel, text: str, run: Callable[[], T], failure: Callable[[T], str | None]) -> T:
     """Run a command or cell, and capture the session before or after it if its policy says so.
 
     Args:
@@ -52,7 +52,7 @@ def around(line: Line, text: str, run: Callable[[], T], failure: Callable[[T], s
     return result
 
 
-def before(line: Line, text: str) -> None:
+def before(line: SessionChannel, text: str) -> None:
     """Capture the session if the next command is risky, or if it was idle for long."""
     policy = line.policy()
     if not policy.captures:
@@ -86,7 +86,7 @@ def capture(context: Context, session_id: str, policy: Policy, trigger: str, wha
         try:
             take(context, session_id, policy, trigger, what, thawed.set)
         except HoldfastError as error:
-            told(context, session_id, error)
+            report_failure(context, session_id, error)
         finally:
             thawed.set()
 
@@ -120,7 +120,7 @@ def take(
     prune.expire(context, context.session_row(session_id))
 
 
-def told(context: Context, session_id: str, error: HoldfastError) -> None:
+def report_failure(context: Context, session_id: str, error: HoldfastError) -> None:
     """Report that a capture failed, unless the previous one failed for the same reason."""
     if isinstance(error, SessionBusy):  # another caller is capturing it right now
         return
@@ -135,7 +135,7 @@ def told(context: Context, session_id: str, error: HoldfastError) -> None:
         return
 
 
-def _guarded(line: Line, ask: Callable[[], bool]) -> bool:
+def _guarded(line: SessionChannel, ask: Callable[[], bool]) -> bool:
     """Return False if the check fails: that is neither a reason to capture nor one to fail."""
     try:
         return ask()

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.base import ids, run_dir
 from holdfast.base.interrupts import held
-from holdfast.base.text import plain
 from holdfast.engine.engine import ContainerState
 from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
 from holdfast.runtime.capture import capture_errors, capture_retry, preflight, requirements, reuse_check
 from holdfast.runtime.capture import capture_record as taken
+from holdfast.runtime.capture.supervisor_counters import Records
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
@@ -30,12 +30,12 @@ from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.lineage import parent
 from holdfast.runtime.sessions import health, identity_messages
 from holdfast.runtime.storage import snapshot_storage
-from holdfast.runtime.store.row_details import Moment, SnapshotDetails
+from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots import files, freeze_protocol, manifest, service, storage
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
-from holdfast.snapshots.freeze_protocol import Captured
-from holdfast.snapshots.link import LinkLost, Refused, Target
+from holdfast.snapshots.freeze_protocol import CaptureResult
+from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Taking:
         self._force_drop = force_drop
         self._left_out: list[dict[str, Any]] = []
         self._baseline: Baseline | None = None
-        self._watch: reuse_check.Watch | None = None
+        self._watch: reuse_check.ReuseWatch | None = None
         self._staging = context.home.staging / operation.id
         self._run_dir = context.home.run_dir(session.id)
         container = context.engine.inspect(session.container_id or "")
@@ -130,12 +130,12 @@ class Taking:
         capture_retry.until_settled(attempt, self._refuse)
         return finished[0]
 
-    def _attempt(self) -> tuple[Captured, _Prepared]:
+    def _attempt(self) -> tuple[CaptureResult, _Prepared]:
         if (
             not self._force_drop
         ):  # without the descriptors that were left out, the next capture may be refused
             layers = self.context.engine.files.layers(self._container.id)
-            self._watch = reuse_check.Watch(self._container, layers, self._run_dir)
+            self._watch = reuse_check.ReuseWatch(self._container, layers, self._run_dir)
         with self._prepared() as frozen:
             return self._capture(frozen), frozen
 
@@ -182,7 +182,9 @@ class Taking:
             with held():
                 identity_messages.wake(self._run_dir, self.session, prepared.token, event, taken)
 
-    def _capture(self, prepared: _Prepared, settle: Callable[[Captured], None] | None = None) -> Captured:
+    def _capture(
+        self, prepared: _Prepared, settle: Callable[[CaptureResult], None] | None = None
+    ) -> CaptureResult:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
         try:
             link = self._ask(
@@ -208,7 +210,7 @@ class Taking:
                 hint="the session continues; try again when the machine has less to do",
             )
 
-    def _finish_live(self, captured: Captured, prepared: _Prepared) -> SnapshotRow:
+    def _finish_live(self, captured: CaptureResult, prepared: _Prepared) -> SnapshotRow:
         processes = Processes(
             root_pid=prepared.root_pid,
             last_pid=captured.last_pid,
@@ -295,7 +297,7 @@ class Taking:
         store.operations.complete(self._operation, snapshots={self.row.id: ready})
         return store.snapshot(self.row.id)
 
-    def _refuse(self, refusal: Refused) -> NoReturn:
+    def _refuse(self, refusal: CheckpointerFailed) -> NoReturn:
         names = preflight.names(self.context, self.session, self._container)
         raise capture_errors.of_capture(self.session, self.context.home.root, refusal, names) from refusal
 
@@ -352,7 +354,4 @@ def moment_of(frame: Frame) -> SnapshotDetails:
     """
     if "journal_seq" not in frame.head:
         return SnapshotDetails()
-    told = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
-    offsets = {plain(name, 100): wire_fields.integer(told, name) for name in list(told)[:100]}
-    seq, at = wire_fields.integer(frame, "journal_seq"), wire_fields.number(frame, "at")
-    return SnapshotDetails.of(moment=Moment(seq, at, offsets)._asdict())
+    return SnapshotDetails.of(moment=Records.of(frame.head).model_dump())

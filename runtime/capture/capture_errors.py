@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import CaptureFailed, HoldfastError, LiveUnsupported, StoreError
 from holdfast.snapshots import explain
-from holdfast.snapshots.link import Refused
+from holdfast.snapshots.link import CheckpointerFailed
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
 
 
 def of_capture(
-    session: SessionRow, root: Path, refusal: Refused, names: Mapping[tuple[int, int | None], str]
+    session: SessionRow, root: Path, refusal: CheckpointerFailed, names: Mapping[tuple[int, int | None], str]
 ) -> HoldfastError:
     """Return the error for a refusal of the checkpointer; `names` has commands by pid and descriptor."""
     if refusal.kind != "criu":

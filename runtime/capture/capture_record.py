@@ -18,8 +18,8 @@ from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.verification import kernel_check
 from holdfast.runtime.verification.gate import ALLOWED
 from holdfast.snapshots import record, service, snapshot_policy
-from holdfast.snapshots.link import LinkLost, Refused, Target
-from holdfast.snapshots.record import Record, Tree
+from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
+from holdfast.snapshots.record import RecordedTree, StateRecord
 from holdfast.snapshots.snapshot_policy import Violation
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def remember(
             ours=True,
             **(still.fields() if still is not None else {}),
         ) as link:
-            told = link.until("done")
-        tree = Tree.model_validate(told["tree"])
-        _judge(session, [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(told["strange"])])
-    except (Refused, LinkLost, ValidationError) as error:
+            answer = link.until("done")
+        tree = RecordedTree.model_validate(answer["tree"])
+        _judge(session, [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(answer["strange"])])
+    except (CheckpointerFailed, LinkLost, ValidationError) as error:
         raise CaptureFailed(
             f"cannot snapshot session {session.name}: its process images cannot be read ({_why(error)})",
             hint="the session continues; try again",
@@ -77,8 +77,8 @@ def remember(
     elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
     files = recorded_contents.digests(paths, context.engine.images.layers(image), elsewhere)
     try:
-        record.write(staging, Record(tree=tree, files=files, kernels=kernel_check.told(held)))
-    except record.TooLarge as error:
+        record.write(staging, StateRecord(tree=tree, files=files, kernels=kernel_check.kernel_records(held)))
+    except record.RecordTooLarge as error:
         raise _unrestorable(session, str(error)) from error
 
 

@@ -15,7 +15,7 @@ from holdfast.base import polling
 from holdfast.errors import GuestDisconnected
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.snapshots import explain
-from holdfast.snapshots.link import Refused
+from holdfast.snapshots.link import CheckpointerFailed
 
 T = TypeVar("T")
 
@@ -34,16 +34,16 @@ def connected(client: GuestClient) -> Connection:
     return polling.while_raising(GuestDisconnected, client.connect, AWAKE_SECONDS, 0.005)
 
 
-def until_settled(attempt: Callable[[], T], refuse: Callable[[Refused], NoReturn]) -> T:
+def until_settled(attempt: Callable[[], T], refuse: Callable[[CheckpointerFailed], NoReturn]) -> T:
     """Return what `attempt` returns; call `refuse` with the last Refused if the attempts run out."""
     for pause in PAUSES:
         try:
             return attempt()
-        except Refused as refusal:
+        except CheckpointerFailed as refusal:
             if refusal.kind != "criu" or not explain.explain(refusal.errors).passing:
                 refuse(refusal)
         time.sleep(pause)
     try:
         return attempt()
-    except Refused as refusal:
+    except CheckpointerFailed as refusal:
         refuse(refusal)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime.capture import activity, autosnapshot
-from holdfast.runtime.guest_rpc.session_channel import Line
+from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store.policy import Policy
@@ -30,9 +30,9 @@ def look(context: Context) -> list[str]:
                 captured.append(session.name)
             prune.expire(context, session)
         except HoldfastError as error:
-            autosnapshot.told(context, session.id, error)
+            autosnapshot.report_failure(context, session.id, error)
     return captured
 
 
 def _due(context: Context, row: SessionRow, seconds: float) -> bool:
-    return activity.idle(Line(context, lambda: row), seconds)
+    return activity.idle(SessionChannel(context, lambda: row), seconds)

@@ -19,7 +19,7 @@ from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.snapshots import service, survivability
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
-from holdfast.snapshots.link import Refused, Target
+from holdfast.snapshots.link import CheckpointerFailed, Target
 from holdfast.snapshots.survivability import Resource, Survivability
 
 if TYPE_CHECKING:
@@ -102,9 +102,9 @@ def _refuse(session: SessionRow, left: list[Resource]) -> None:
 def _supervisor(client: GuestClient) -> int:
     """Return the inner pid of the supervisor, from a read-only request that older ones answer differently."""
     with suppress(GuestError):
-        told = client.request("moment")
-        if "supervisor_pid" in told.head:
-            return wire_fields.integer(told, "supervisor_pid", least=2)
+        answer = client.request("moment")
+        if "supervisor_pid" in answer.head:
+            return wire_fields.integer(answer, "supervisor_pid", least=2)
     return wire_fields.integer(client.request("hello"), "pid", least=2)
 
 
@@ -129,24 +129,24 @@ class _Check:
         try:
             with link:
                 return link.until("done")
-        except Refused as refusal:
+        except CheckpointerFailed as refusal:
             raise CaptureFailed(
                 f"cannot look into session {self._name}: {refusal}", hint="the session continues"
             ) from refusal
 
     def look(self, *, everything: bool = False) -> Survivability:
         """Request the findings."""
-        told = self._ask("check", everything=everything, mounts=self._mounts)
+        answer = self._ask("check", everything=everything, mounts=self._mounts)
         return Survivability(
-            resources=tuple(_resource(one) for one in told["findings"]),
-            processes=int(told["processes"]),
-            descriptors=int(told["descriptors"]),
-            memory_bytes=int(told["memory_bytes"]),
-            file_bytes=int(told["deleted_bytes"]) + int(told["tmpfs_bytes"]),
-            free_bytes=int(told["free_bytes"]),
-            seconds=round(float(told["seconds"]), 4),
-            whole=bool(told["whole"]),
-            left_out=int(told["left_out"]),
+            resources=tuple(_resource(one) for one in answer["findings"]),
+            processes=int(answer["processes"]),
+            descriptors=int(answer["descriptors"]),
+            memory_bytes=int(answer["memory_bytes"]),
+            file_bytes=int(answer["deleted_bytes"]) + int(answer["tmpfs_bytes"]),
+            free_bytes=int(answer["free_bytes"]),
+            seconds=round(float(answer["seconds"]), 4),
+            whole=bool(answer["whole"]),
+            left_out=int(answer["left_out"]),
         )
 
     def settled(self) -> Survivability:
@@ -164,16 +164,16 @@ class _Check:
         self._ask("end", pids=list(pids))
 
 
-def _resource(told: dict[str, Any]) -> Resource:
+def _resource(fields: dict[str, Any]) -> Resource:
     """Convert a finding of the checkpointer; its texts come from the session."""
-    kind = str(told["kind"])
-    fd = int(told["fd"])
+    kind = str(fields["kind"])
+    fd = int(fields["fd"])
     return Resource(
         kind=kind if kind in CATALOGUE else "file",
-        pid=int(told["pid"]),
-        command=plain(str(told["command"]), 200),
-        what=plain(str(told["what"]), 300),
+        pid=int(fields["pid"]),
+        command=plain(str(fields["command"]), 200),
+        what=plain(str(fields["what"]), 300),
         fd=fd if fd >= 0 else None,
-        also=tuple(int(pid) for pid in told["also"]),
-        own=bool(told["own"]),
+        also=tuple(int(pid) for pid in fields["also"]),
+        own=bool(fields["own"]),
     )

@@ -67,7 +67,7 @@ Tasks = dict[str, tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ContainerSample:
     """A sample of a container: tasks, those of the supervisor apart, and nanoseconds all of it has run."""
 
     tasks: Tasks
@@ -79,7 +79,7 @@ class Look:
         """True if every task but the supervisor's waits for something from outside."""
         return bool(self.tasks) and all(line for _, line in self.tasks.values())
 
-    def same(self, before: Look) -> bool:
+    def same(self, before: ContainerSample) -> bool:
         """Check that nothing but the supervisor has run since, not even a process that came and went."""
         if self.tasks != before.tasks or self.own.keys() != before.own.keys():
             return False
@@ -99,17 +99,17 @@ TOLERANCE = 3_000_000
 """Nanoseconds by which equal counts may differ; `docker exec` of `true` takes 10 to 18 million."""
 
 
-def decode(told: Mapping[str, object]) -> Look:
+def decode(fields: Mapping[str, object]) -> ContainerSample:
     """Read a sample from JSON values.
 
     Raises:
         ValueError, TypeError, KeyError: they are not valid.
     """
-    tasks, own, usage = told["tasks"], told["own"], told["usage"]
+    tasks, own, usage = fields["tasks"], fields["own"], fields["usage"]
     if not isinstance(tasks, dict) or not isinstance(own, dict) or not isinstance(usage, int):
         raise TypeError("look")
     parts = [{str(key): (int(ran), str(line)) for key, (ran, line) in each.items()} for each in (tasks, own)]
-    return Look(parts[0], parts[1], usage)
+    return ContainerSample(parts[0], parts[1], usage)
 
 
 def _plain(tasks: Tasks) -> dict[str, list[object]]:
@@ -132,7 +132,9 @@ def endless(line: str, machine: str = platform.machine()) -> bool:
     return kind == _ALWAYS or (args[at] == 0 if kind == _NULL else args[at] in _ENDLESS)
 
 
-def look(init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CGROUPS) -> Look | None:
+def look(
+    init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CGROUPS
+) -> ContainerSample | None:
     """Sample a container by its first process; None if something cannot be seen.
 
     Args:
@@ -153,12 +155,12 @@ def look(init_pid: int, supervisor: int, proc: Path = _PROC, cgroups: Path = _CG
                 (own if mine else tasks)[key] = seen
                 if len(tasks) > MOST:
                     return None
-        return Look(tasks, own, usage) if own else None
+        return ContainerSample(tasks, own, usage) if own else None
     except (OSError, ValueError, IndexError):
         return None
 
 
-def clocked(look: Look, proc: Path = _PROC) -> bool:
+def clocked(look: ContainerSample, proc: Path = _PROC) -> bool:
     """Check whether a clock may wake a task that is still.
 
     That may be a timer of its process, one among its descriptors, or an alarm. Of alarms the kernel reveals

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer.record import below
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_FILES
-from holdfast.snapshots.record import OpenFile
+from holdfast.snapshots.record import RecordedFile
 
 MAX_FILE = 2 << 20
 MAX_TOTAL = 8 << 20
 """The most bytes read: a restore reads as much again while the session is frozen, about 10 ms."""
 
 
-def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[str]) -> list[OpenFile]:
+def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[str]) -> list[RecordedFile]:
     """Return the digest of each path, or why it has none.
 
     Args:
@@ -28,10 +28,10 @@ def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[st
     """
     places = tuple(place.rstrip("/") for place in elsewhere)
     room = MAX_TOTAL
-    found: list[OpenFile] = []
+    found: list[RecordedFile] = []
     for path in sorted(set(paths))[:MAX_FILES]:
         if any(path == place or path.startswith(f"{place}/") for place in places):
-            found.append(OpenFile(path=path, skipped="it is not in the snapshot's image"))
+            found.append(RecordedFile(path=path, skipped="it is not in the snapshot's image"))
             continue
         one = _digest(path, layers, min(MAX_FILE, room))
         if one.digest:
@@ -40,15 +40,15 @@ def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[st
     return found
 
 
-def _digest(path: str, layers: Sequence[Path], room: int) -> OpenFile:
+def _digest(path: str, layers: Sequence[Path], room: int) -> RecordedFile:
     for layer in layers:
         try:
             size, data = below.digest(layer, path, room)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except below.TooLarge as error:
-            return OpenFile(path=path, size=error.size, skipped="it is too large")
+        except below.FileTooLarge as error:
+            return RecordedFile(path=path, size=error.size, skipped="it is too large")
         except OSError as error:
-            return OpenFile(path=path, skipped=f"it cannot be read ({error.strerror or error})")
-        return OpenFile(path=path, size=size, digest=data)
-    return OpenFile(path=path, skipped="it is not in a layer that can be read here")
+            return RecordedFile(path=path, skipped=f"it cannot be read ({error.strerror or error})")
+        return RecordedFile(path=path, size=size, digest=data)
+    return RecordedFile(path=path, skipped="it is not in a layer that can be read here")

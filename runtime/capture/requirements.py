@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from holdfast.base.version import VERSION
 from holdfast.engine.engine import Engine
 from holdfast.snapshots.fitness import Needs
-from holdfast.snapshots.machine import Machine
+from holdfast.snapshots.machine import MachineFeatures
 
 # Images of CRIU that exist only if processes use features that not every kernel has.
 _USES = {"timens-*.img": "time_namespace", "seccomp.img": "seccomp"}
@@ -35,13 +35,13 @@ def by(engine: Engine, about: Mapping[str, Any] | None, staged: Path) -> Needs:
     )
 
 
-def machine(about: Mapping[str, Any]) -> Machine:
+def machine(about: Mapping[str, Any]) -> MachineFeatures:
     """Return the machine of this process, with what the checkpointer reported of it as far as it is valid."""
     known = {"arch": platform.machine(), "kernel": platform.release()}
     try:
-        return Machine.model_validate({**known, **about})
+        return MachineFeatures.model_validate({**known, **about})
     except ValidationError:
-        return Machine.model_validate(known)
+        return MachineFeatures.model_validate(known)
 
 
 def _any(staged: Path, form: str) -> bool:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base import polling
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError
 from holdfast.runtime.capture import quiescence
-from holdfast.runtime.capture.quiescence import Look
+from holdfast.runtime.capture.quiescence import ContainerSample
+from holdfast.runtime.capture.supervisor_counters import SupervisorCounters
 from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.sessions import identity_messages
 
@@ -43,7 +43,7 @@ _LOOPBACK = re.compile(r"[0-9A-F]{6}7F:|0{24}01000000:|0{16}FFFF0000[0-9A-F]{6}7
 _NETWORK = ("tcp", "tcp6", "udp", "udp6", "raw", "raw6", "udplite", "udplite6")
 
 
-class Watch:
+class ReuseWatch:
     """The watch over one capture: created right before it, evaluated after it."""
 
     def __init__(self, container: ContainerState, layers: Sequence[Path], run_dir: Path) -> None:
@@ -53,7 +53,7 @@ class Watch:
         self._run_dir = run_dir
         self._client = GuestClient(run_dir)
         self._at = time.time()
-        self._before: Look | None = None
+        self._before: ContainerSample | None = None
         try:
             self._done = done(self._client.request("moment"))
             self._traffic = network(container.pid)
@@ -82,18 +82,18 @@ class Watch:
                 return {}
         except (GuestError, OSError):
             return {}
-        told = {"init_pid": self._container.pid, "layer": self._layer, "traffic": self._traffic}
-        told["counters"] = counters
-        return {**told, "look": look.encode(), "done": now, "at": self._at}
+        fields = {"init_pid": self._container.pid, "layer": self._layer, "traffic": self._traffic}
+        fields["counters"] = counters
+        return {**fields, "look": look.encode(), "done": now, "at": self._at}
 
     def _awaited(self) -> None:
         """Wait until the supervisor listens again."""
         polling.while_raising(GuestDisconnected, lambda: self._client.request("moment"), REPLY_SECONDS, PAUSE)
 
 
-def quiet(init_pid: int, supervisor: int) -> Look | None:
+def quiet(init_pid: int, supervisor: int) -> ContainerSample | None:
     """Return the second of two consecutive samples that are still and equal; None if there are none soon."""
-    before: Look | None = None
+    before: ContainerSample | None = None
     for _ in range(LOOKS):
         now = quiescence.look(init_pid, supervisor)
         if now is None:
@@ -111,13 +111,7 @@ def done(frame: Frame) -> dict[str, Any]:
     Raises:
         ProtocolError: they are not valid.
     """
-    offsets = wire_fields.table(frame.head.get("offsets") or {}, "offsets")
-    return {
-        "journal_seq": wire_fields.integer(frame, "journal_seq"),
-        "requests": wire_fields.integer(frame, "requests"),
-        "supervisor_pid": wire_fields.integer(frame, "supervisor_pid", least=2),
-        "offsets": {str(name)[:100]: offsets[name] for name in sorted(offsets)[:100]},
-    }
+    return SupervisorCounters.of(frame.head).model_dump(exclude={"at"})
 
 
 def since(context: Context, session: SessionRow) -> tuple[SnapshotRow, Frame] | None:

@@ -19,7 +19,7 @@ from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots import files, manifest, raw
 from holdfast.snapshots.chunks import recipe
-from holdfast.snapshots.chunks.chunks import Busy, Chunks
+from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.failure import of_row
 
@@ -70,7 +70,7 @@ def share(
             linked = _link(source, staging, last.id, kept)
             tagged.result()
             own = linked
-    except (HoldfastError, RecipeDamaged, Busy, OSError):
+    except (HoldfastError, RecipeDamaged, PacksBusy, OSError):
         own = None
     if own is None:
         shutil.rmtree(staging, ignore_errors=True)

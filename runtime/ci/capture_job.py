@@ -28,7 +28,7 @@ MOST_FINDINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CaptureLimits:
     """Limits of a capture: `seconds`, bytes of `size`. `files`: keep those if it cannot be live."""
 
     seconds: float = 300.0
@@ -48,7 +48,7 @@ class _Over(Exception):
     """The time limit of a capture has expired."""
 
 
-def freeze(session: Session, record: Failure, limits: Limits) -> Frozen:
+def freeze(session: Session, record: Failure, limits: CaptureLimits) -> Frozen:
     """Capture a session, which keeps running."""
     try:
         _check_memory(session, limits)
@@ -87,7 +87,7 @@ def alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _within(session: Session, kind: SnapshotKind, record: Failure, limits: Limits) -> Snapshot:
+def _within(session: Session, kind: SnapshotKind, record: Failure, limits: CaptureLimits) -> Snapshot:
     with alarm(limits.seconds):
         taken = session.snapshot(kind=kind, reason=record.title, failure=record)
     if limits.size is not None and taken.size > limits.size:
@@ -99,7 +99,7 @@ def _within(session: Session, kind: SnapshotKind, record: Failure, limits: Limit
     return taken
 
 
-def _check_memory(session: Session, limits: Limits) -> None:
+def _check_memory(session: Session, limits: CaptureLimits) -> None:
     """Refuse in advance what would be too large, so that it is never written."""
     if limits.size is None:
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base.suggestion import quoted
 from holdfast.errors import StoreError
-from holdfast.runtime.ci.job_summary import Kept
+from holdfast.runtime.ci.job_summary import KeptCapture
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class DeliveryTarget:
     """The destination of snapshots: files of a folder, a reference of a registry, or, without both, none.
 
     `options` are those of `Snapshot.export` and `Snapshot.push`: the signing key, the recipients of
@@ -62,7 +62,7 @@ class Destination:
 class Deliveries:
     """All deliveries of one job; no two get the same name."""
 
-    def __init__(self, destination: Destination) -> None:
+    def __init__(self, destination: DeliveryTarget) -> None:
         self._destination = destination
         self._names: set[str] = set()
 
@@ -82,7 +82,7 @@ class Deliveries:
         folder = self._destination.folder
         return None if folder is None else str(folder / f"{name}{SUFFIX}")
 
-    def deliver(self, snapshot: Snapshot, name: str, title: str, note: Callable[[str], None]) -> Kept:
+    def deliver(self, snapshot: Snapshot, name: str, title: str, note: Callable[[str], None]) -> KeptCapture:
         """Export or push it; `note` gets what its recipients should know.
 
         Raises:
@@ -90,7 +90,7 @@ class Deliveries:
         """
         place = self.place(name)
         if place is None:
-            return Kept(title, command(snapshot.name), snapshot.size, snapshot.kind)
+            return KeptCapture(title, command(snapshot.name), snapshot.size, snapshot.kind)
         if self._destination.reference is not None:
             pushed = snapshot.push(place, **self._destination.options)
             place = pushed.pinned  # the tag may be someone else's by the time it is used
@@ -104,7 +104,7 @@ class Deliveries:
         if sent.warnings and not (options.get("encrypt_to") or options.get("bundle_passphrase")):
             note(READABLE)
         snapshot.remove()
-        return Kept(title, command(place), sent.bytes, snapshot.kind)
+        return KeptCapture(title, command(place), sent.bytes, snapshot.kind)
 
     def _reference(self, name: str) -> str:
         """Return `registry/ci:run-7` for the failure itself, `registry/ci:run-7-a-test` for others."""

@@ -11,7 +11,7 @@ from holdfast.base.text import colored
 from holdfast.snapshots.failure import Debugger, Failure, Reason
 
 if TYPE_CHECKING:
-    from holdfast.runtime.ci.watched_command import Watched
+    from holdfast.runtime.ci.watched_command import WatchedOutcome
     from holdfast.runtime.pulse.pulse import Pulse
 
 MOST_PROCESSES = 20
@@ -33,7 +33,7 @@ _JOBS = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
 
 def of(
     command: str,
-    watched: Watched,
+    watched: WatchedOutcome,
     tail: bytes,
     pulse: Pulse | None,
     *,
@@ -42,22 +42,22 @@ def of(
     """Return the record of a command that failed or was given up; `seconds` is how long it ran."""
     shown = colored(tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
     where, message = place(shown)
-    reason, told = _why(watched, seconds)
+    reason, details = _why(watched, seconds)
     if message and reason == "failed":
-        told = f"{message} ({told})" if told else message
+        details = f"{message} ({details})" if details else message
     return Failure(
         reason=reason,
         command=command,
         exit_code=exit_code(watched) if watched.result else None,
         where=where if reason == "failed" else None,
-        message=told,
+        message=details,
         tail=shown,
         pulse="\n".join(sight(pulse)) if pulse is not None else "",
         debugger=Debugger(program=watched.asked.command) if watched.asked else None,
     )
 
 
-def exit_code(watched: Watched) -> int:
+def exit_code(watched: WatchedOutcome) -> int:
     """Return the job's exit code: the command's, 128+n after a signal; 75 if it waits, 124 if given up."""
     if watched.result is None:
         return 75 if watched.given == "waiting" else 124
@@ -94,7 +94,7 @@ def job_of(environment: Mapping[str, str]) -> str | None:
 def sight(pulse: Pulse) -> Iterator[str]:
     """Yield the activity of a session in a few lines: shells, processes, listening sockets, memory."""
     for terminal in pulse.terminals:
-        yield f"shell {terminal.shell}: {terminal.observed.told(pulse.at)} in {terminal.cwd}"
+        yield f"shell {terminal.shell}: {terminal.observed.phrase(pulse.at)} in {terminal.cwd}"
     if pulse.limits is not None and pulse.limits.memory.used is not None:
         memory = pulse.limits.memory
         most = f" of {memory.limit >> 20} MiB" if memory.limit else ""
@@ -119,14 +119,14 @@ def sight(pulse: Pulse) -> Iterator[str]:
         yield f"{socket.protocol} {socket.local or '*'}:{socket.local_port} listening{name}"
 
 
-def _why(watched: Watched, seconds: float) -> tuple[Reason, str]:
+def _why(watched: WatchedOutcome, seconds: float) -> tuple[Reason, str]:
     if watched.given == "timeout":
         return "timeout", f"it had not ended after {seconds:.0f} s"
     if watched.given == "waiting":
         state = watched.asked
         return (
             "hang",
-            f"{state.told(time.time()) if state else 'it waits for input'}; there is no one to answer",
+            f"{state.phrase(time.time()) if state else 'it waits for input'}; there is no one to answer",
         )
     if watched.given == "standstill":
         return "hang", "it made no progress: no output, no computing, nothing sent or received"

@@ -21,7 +21,7 @@ LOOKS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Counters:
     """Counters at one time, in seconds and bytes; all of them only grow."""
 
     at: float
@@ -37,14 +37,14 @@ class Standstill:
         """Start at a time; after `after` seconds a standstill is a hang, 0 never."""
         self.after = after
         self._since = at
-        self._base: Look | None = None
+        self._base: Counters | None = None
 
     @property
     def every(self) -> float:
         """Seconds between two samples."""
         return max(0.25, min(30.0, self.after / LOOKS))
 
-    def take(self, look: Look) -> float:
+    def take(self, look: Counters) -> float:
         """Process a sample; return for how many seconds there has been no progress."""
         base = self._base
         spent = look.at - self._since

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.ci.capture_job import Limits
-from holdfast.runtime.ci.delivery import Destination
-from holdfast.runtime.ci.job_summary import Kept
-from holdfast.runtime.ci.watchdog import Patience
+from holdfast.runtime.ci.capture_job import CaptureLimits
+from holdfast.runtime.ci.delivery import DeliveryTarget
+from holdfast.runtime.ci.job_summary import KeptCapture
+from holdfast.runtime.ci.watchdog import TimeLimits
 from holdfast.snapshots.failure import Failure
 
 WAITED = 75
@@ -41,16 +41,16 @@ class Job:
     redact: tuple[str, ...] = ()
     checkout: Path | None = None
     setup: tuple[str, ...] = ()
-    patience: Patience = field(default_factory=Patience)
-    limits: Limits = field(default_factory=Limits)
-    destination: Destination = field(default_factory=Destination)
+    patience: TimeLimits = field(default_factory=TimeLimits)
+    limits: CaptureLimits = field(default_factory=CaptureLimits)
+    destination: DeliveryTarget = field(default_factory=DeliveryTarget)
     captures: int = 5
     keep: bool = False
     job: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """The outcome of a job.
 
     `session` is its name if it was left. `not_kept` says why there is no live snapshot of a failed job.
@@ -59,7 +59,7 @@ class Outcome:
     exit_code: int
     seconds: float
     failure: Failure | None = None
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptCapture, ...] = ()
     not_kept: str = ""
     notes: tuple[str, ...] = ()
     session: str | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime.ci.delivery import Deliveries, command
-from holdfast.runtime.ci.job_summary import Kept
+from holdfast.runtime.ci.job_summary import KeptCapture
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.snapshots.failure import Failure
 
 
-class Captures:
+class JobCaptures:
     """The captures of one job.
 
     Args:
@@ -63,7 +63,7 @@ class Captures:
             reference=self._place, on_captured=self._captured, limit=self._most, record=self._completed
         )
 
-    def deliver(self) -> tuple[Kept, ...]:
+    def deliver(self) -> tuple[KeptCapture, ...]:
         """Deliver all captures, in order; those that cannot be delivered stay here."""
         with self._lock:
             taken, self._taken = self._taken, []
@@ -72,13 +72,13 @@ class Captures:
             self._remark(f"{len(refused)} requested captures were not kept: {refused[0]}")
         return tuple(self._one(snapshot, name) for snapshot, name in taken)
 
-    def _one(self, snapshot: Snapshot, name: str) -> Kept:
+    def _one(self, snapshot: Snapshot, name: str) -> KeptCapture:
         title = snapshot.failure.title if snapshot.failure is not None else name
         try:
             return self._deliveries.deliver(snapshot, name, title, self._remark)
         except HoldfastError as error:
             self._remark(f"{title}: {error}; it stays in the home of this machine")
-            return Kept(title, command(snapshot.name), snapshot.size, snapshot.kind)
+            return KeptCapture(title, command(snapshot.name), snapshot.size, snapshot.kind)
 
     def _place(self, snapshot: Snapshot) -> str:
         failure = snapshot.failure

@@ -30,7 +30,7 @@ _LIVE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptCapture:
     """One capture: what failed there, how to thaw it, its size in bytes, its kind."""
 
     title: str
@@ -50,7 +50,7 @@ class Summary:
     failure: Failure
     exit_code: int
     seconds: float
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptCapture, ...] = ()
     not_kept: str = ""
     notes: tuple[str, ...] = field(default=())
 
@@ -128,7 +128,7 @@ def fenced(lines: Sequence[str], language: str = "") -> list[str]:
     return [f"{fence}{language}", text, fence]
 
 
-def _about(kept: Kept) -> str:
+def _about(kept: KeptCapture) -> str:
     parts = [] if kept.kind == "live" else ["files only"]
     parts += [f"{kept.size / 1e6:.3g} MB"] if kept.size is not None else []
     return f" ({', '.join(parts)})" if parts else ""

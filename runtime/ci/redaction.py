@@ -94,9 +94,11 @@ class Redaction:
         """Return a failure record without secrets."""
         return Failure.model_validate(self.value(record.as_details()))
 
-    def stream(self) -> Stream:
+    def stream(self) -> RedactedStream:
         """Return a filter for a stream that comes in pieces."""
-        return Stream(self, scrubbing.Stream(self._scrubber) if self._scrubber is not None else None)
+        return RedactedStream(
+            self, scrubbing.ScrubbedStream(self._scrubber) if self._scrubber is not None else None
+        )
 
     def undecided(self, data: bytes) -> int:
         """Return where a possible secret begins that the end of data cuts off; else the length of data."""
@@ -115,10 +117,10 @@ class Redaction:
         return iter(()) if self._any is None else self._any.finditer(data)
 
 
-class Stream:
+class RedactedStream:
     """A filter that redacts a stream, however it is cut. A possible secret waits for what follows."""
 
-    def __init__(self, redaction: Redaction, rest: scrubbing.Stream | None = None) -> None:
+    def __init__(self, redaction: Redaction, rest: scrubbing.ScrubbedStream | None = None) -> None:
         self._redaction = redaction
         self._rest = rest
         self._held = b""

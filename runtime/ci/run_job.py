@@ -23,11 +23,11 @@ from holdfast.runtime.ci import (
     job_environment,
 )
 from holdfast.runtime.ci.delivery import Deliveries, command
-from holdfast.runtime.ci.job import Job, Outcome
-from holdfast.runtime.ci.job_captures import Captures
-from holdfast.runtime.ci.job_summary import Kept
+from holdfast.runtime.ci.job import Job, JobOutcome
+from holdfast.runtime.ci.job_captures import JobCaptures
+from holdfast.runtime.ci.job_summary import KeptCapture
 from holdfast.runtime.ci.redaction import Redaction
-from holdfast.runtime.ci.watched_command import Watched, Watching
+from holdfast.runtime.ci.watched_command import CommandWatch, WatchedOutcome
 from holdfast.runtime.guest import layout
 from holdfast.runtime.lifecycle.create import create
 from holdfast.runtime.lifecycle.teardown import finish_removal
@@ -49,7 +49,7 @@ undoes(OperationKind.CI)(finish_removal)
 TAIL_BYTES = 64 << 10
 
 
-class Run:
+class JobRun:
     """The run of one job.
 
     Args:
@@ -73,18 +73,18 @@ class Run:
         rules = rules_file.read(context.home)
         names = (*job.redact, *rules.env)
         self.redaction = Redaction({**known, **job.variables}, names, rules.matcher())
-        self._tell = note
+        self._report = note
         self._stream = self.redaction.stream()
         self._tail = Tail(TAIL_BYTES)
         self._notes: list[str] = []
-        self._watchings: list[Watching] = []
+        self._watchings: list[CommandWatch] = []
         self._revision: str | None = None
         self._deliveries = Deliveries(job.destination)
-        self._captures = Captures(
+        self._captures = JobCaptures(
             self._deliveries, self._completed, self._remark, job.limits.size, job.captures
         )
 
-    def run(self) -> Outcome:
+    def run(self) -> JobOutcome:
         """Run it to its end.
 
         Raises:
@@ -99,7 +99,7 @@ class Run:
             for each in self._watchings:
                 each.leave()
 
-    def _run(self, taken: Checkout | None) -> Outcome:
+    def _run(self, taken: Checkout | None) -> JobOutcome:
         with self._session(taken) as session:
             began = time.monotonic()
             owner = self._owner(session)
@@ -130,14 +130,14 @@ class Run:
             yield session
             session.remove()
 
-    def _commands(self, session: Session, owner: str, began: float) -> Outcome:
+    def _commands(self, session: Session, owner: str, began: float) -> JobOutcome:
         _, hidden = job_environment.split(self._job.variables, self.redaction)
         for number, text in enumerate([*self._job.setup, self._job.command]):
             whole = text
             if hidden:
                 job_environment.hand_over(self._context.engine, str(session.row.container_id), hidden, owner)
                 whole = job_environment.around(text, hidden)
-            watching = Watching(self._context, session, self._output)
+            watching = CommandWatch(self._context, session, self._output)
             self._watchings.append(watching)
             started = time.monotonic()
             try:
@@ -150,17 +150,17 @@ class Run:
                 seconds = time.monotonic() - started
                 is_setup = number < len(self._job.setup)
                 return self._failed(session, text, watched, seconds, is_setup=is_setup)
-        return Outcome(0, time.monotonic() - began, notes=tuple(self._notes))
+        return JobOutcome(0, time.monotonic() - began, notes=tuple(self._notes))
 
     def _failed(
         self,
         session: Session,
         text: str,
-        watched: Watched,
+        watched: WatchedOutcome,
         seconds: float,
         *,
         is_setup: bool,
-    ) -> Outcome:
+    ) -> JobOutcome:
         found = failure_record.of(
             text,
             watched,
@@ -172,15 +172,15 @@ class Run:
             found = found.model_copy(update={"message": f"setup: {found.message}".rstrip(": ")})
         found = self._completed(found)
         self._note(f"{found.title}{': ' if found.message else ''}{found.message}")
-        kept: tuple[Kept, ...] = ()
+        kept: tuple[KeptCapture, ...] = ()
         why = ""
         if watched.result is None or not self._captures.of_failures:
             kept, why = self._keep(session, found)
         self._flush()
         code = failure_record.exit_code(watched)
-        return Outcome(code, seconds, found, kept, why, tuple(self._notes))
+        return JobOutcome(code, seconds, found, kept, why, tuple(self._notes))
 
-    def _lost(self, text: str, error: SessionDead, seconds: float) -> Outcome:
+    def _lost(self, text: str, error: SessionDead, seconds: float) -> JobOutcome:
         """Return the outcome of a session that ended on its own, with nothing left to capture."""
         self._flush()
         found = self._completed(
@@ -192,21 +192,21 @@ class Run:
             )
         )
         self._note(f"{found.title}: {found.message}")
-        return Outcome(1, seconds, found, (), self.redaction.text(str(error)), tuple(self._notes))
+        return JobOutcome(1, seconds, found, (), self.redaction.text(str(error)), tuple(self._notes))
 
     def _completed(self, found: Failure) -> Failure:
         """Return a record completed with what is known of the job, and without secrets."""
         known = {"job": self._job.job, "revision": self._revision}
         return self.redaction.failure(found.model_copy(update=known))
 
-    def _delivered(self, outcome: Outcome) -> Outcome:
+    def _delivered(self, outcome: JobOutcome) -> JobOutcome:
         """Return the outcome with the captures that the command itself requested."""
         asked = self._captures.deliver()
         for each in asked:
             self._note(f"thaw {each.title}: {each.thaw}")
         return replace(outcome, kept=(*outcome.kept, *asked), notes=tuple(self._notes))
 
-    def _keep(self, session: Session, found: Failure) -> tuple[tuple[Kept, ...], str]:
+    def _keep(self, session: Session, found: Failure) -> tuple[tuple[KeptCapture, ...], str]:
         """Capture the session and deliver it; return the results, and why less was kept than wanted."""
         self._note("capturing the session as it is")
         frozen = capture_job.freeze(session, found, self._job.limits)
@@ -222,14 +222,14 @@ class Run:
                 snapshot, self._deliveries.name("failure"), found.title, self._remark
             )
         except HoldfastError as error:
-            here = Kept(found.title, command(snapshot.name), snapshot.size, snapshot.kind)
+            here = KeptCapture(found.title, command(snapshot.name), snapshot.size, snapshot.kind)
             self._remark(f"{error}; it stays in the home of this machine")
             kept = here
         self._note(f"thaw it: {kept.thaw}")
         return (kept,), why
 
     def _note(self, text: str) -> None:
-        self._tell(self.redaction.text(text))
+        self._report(self.redaction.text(text))
 
     def _remark(self, text: str) -> None:
         """Report it now, and in the summary."""

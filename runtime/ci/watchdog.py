@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from holdfast.runtime.ci.hang_detector import Look, Standstill
+from holdfast.runtime.ci.hang_detector import Counters, Standstill
 from holdfast.runtime.guest.pulse.state import State
 
 Given = Literal["timeout", "waiting", "standstill"]
@@ -14,7 +14,7 @@ Due = Literal["timeout", "confirm", "look"]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class TimeLimits:
     """The time limits of a job, in seconds; None is unlimited.
 
     `standstill` is the time without any progress after which it hangs, 0 never; `answer` is how long it may
@@ -29,7 +29,7 @@ class Patience:
 class Vigil:
     """The next checks while a command runs."""
 
-    def __init__(self, at: float, began: float, patience: Patience) -> None:
+    def __init__(self, at: float, began: float, patience: TimeLimits) -> None:
         """Start to watch; `began` is when the time of the whole job began."""
         self._patience = patience
         self._ends = None if patience.total is None else began + patience.total
@@ -60,7 +60,7 @@ class Vigil:
             return "timeout"
         return "look" if self._look_at is not None and at >= self._look_at else None
 
-    def looked(self, look: Look | None, at: float) -> bool:
+    def looked(self, look: Counters | None, at: float) -> bool:
         """Process a sample, or the lack of one at this time; return whether the job hangs."""
         self._look_at = at + self._still.every
         return look is not None and self._still.hangs(self._still.take(look))

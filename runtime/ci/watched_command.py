@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.ci.hang_detector import Look
-from holdfast.runtime.ci.watchdog import Given, Patience, Vigil
+from holdfast.runtime.ci.hang_detector import Counters
+from holdfast.runtime.ci.watchdog import Given, TimeLimits, Vigil
 from holdfast.runtime.guest.pulse.state import State
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ LEAVE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedOutcome:
     """The outcome of a command: its `result`, or why it was `given` up and what it waits for."""
 
     result: ExecResult | None
@@ -39,7 +39,7 @@ class Watched:
     asked: State | None = None
 
 
-class Watching:
+class CommandWatch:
     """The watch over one command."""
 
     def __init__(self, context: Context, session: Session, on_output: Callable[[bytes], None]) -> None:
@@ -50,7 +50,7 @@ class Watching:
         self._bytes = 0
         self._follower: threading.Thread | None = None
 
-    def run(self, command: str, began: float, patience: Patience) -> Watched:
+    def run(self, command: str, began: float, patience: TimeLimits) -> WatchedOutcome:
         """Run it. `began` is when the time of the whole job began.
 
         Raises:
@@ -77,7 +77,7 @@ class Watching:
         if self._follower is not None:
             self._follower.join(LEAVE_SECONDS)
 
-    def _await(self, vigil: Vigil) -> Watched | None:
+    def _await(self, vigil: Vigil) -> WatchedOutcome | None:
         ends = vigil.next()
         try:
             heard = self._heard.get(timeout=None if ends is None else max(0.0, ends - time.monotonic()))
@@ -88,23 +88,23 @@ class Watching:
         if isinstance(heard, State):
             vigil.waits(heard, time.monotonic())
             return None
-        return Watched(heard)
+        return WatchedOutcome(heard)
 
-    def _due(self, vigil: Vigil) -> Watched | None:
+    def _due(self, vigil: Vigil) -> WatchedOutcome | None:
         match vigil.due(time.monotonic()):
             case "timeout":
-                return Watched(None, "timeout")
+                return WatchedOutcome(None, "timeout")
             case "confirm":
                 return self._confirm(vigil)
             case "look":
-                look: Look | None = None
+                look: Counters | None = None
                 with suppress(HoldfastError):
                     look = self._look()
                 if vigil.looked(look, time.monotonic()) and self._heard.empty():
-                    return Watched(None, "standstill")
+                    return WatchedOutcome(None, "standstill")
         return None
 
-    def _confirm(self, vigil: Vigil) -> Watched | None:
+    def _confirm(self, vigil: Vigil) -> WatchedOutcome | None:
         """Check whether it still waits. A session that cannot be asked now, in a capture, is asked again."""
         try:
             state = self._session.shell().observed
@@ -113,18 +113,18 @@ class Watching:
                 vigil.waits(vigil.asked, time.monotonic())
             return None
         if state is not None and state.waits and self._heard.empty():
-            return Watched(None, "waiting", state)
+            return WatchedOutcome(None, "waiting", state)
         vigil.continues()
         return None
 
-    def _look(self) -> Look:
+    def _look(self) -> Counters:
         """Return the session's counters so far, except what its supervisor uses to sample."""
         found = self._session.pulse(parts=("processes", "limits"))
         used = (found.limits and found.limits.cpu.seconds) or 0.0
         own = sum(
             each.cpu_seconds for each in found.processes if each.origin and each.origin.kind == "supervisor"
         )
-        return Look(time.monotonic(), self._bytes, max(0.0, used - own), self._moved())
+        return Counters(time.monotonic(), self._bytes, max(0.0, used - own), self._moved())
 
     def _moved(self) -> int:
         """Return the bytes that went through the session's interfaces; 0 if they cannot be read from here."""

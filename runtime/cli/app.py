@@ -44,7 +44,7 @@ from holdfast.runtime.cli import (
     transfer_verbs,
     verify_verbs,
 )
-from holdfast.runtime.cli.arguments import Json, Separated, Wanted
+from holdfast.runtime.cli.arguments import EarlyOptions, Json, Separated
 from holdfast.runtime.cli.families import FAMILIES
 
 INTERRUPTED = 130
@@ -106,7 +106,7 @@ def main(
     ] = False,
 ) -> None:
     """Sandbox sessions whose live execution state can be captured, restored and forked."""
-    Wanted.json, Wanted.actor, Wanted.reason = json, as_, reason
+    EarlyOptions.json, EarlyOptions.actor, EarlyOptions.reason = json, as_, reason
 
 
 app.command()(doctor_verbs.doctor)

@@ -99,7 +99,7 @@ Raw = Annotated[
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
 
 
-class Wanted:
+class EarlyOptions:
     """Options given before the verb: `holdfast --json ls` means `holdfast ls --json`."""
 
     json = False
@@ -109,15 +109,15 @@ class Wanted:
 
 def wants_json(option: bool) -> bool:
     """Return whether a program makes this call, which wants JSON."""
-    return option or Wanted.json
+    return option or EarlyOptions.json
 
 
 def controller() -> Holdfast:
     """Return the controller of the default home; it shows progress to a person."""
     from holdfast.runtime.cli.printing import note
 
-    actor = Wanted.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
-    return Holdfast(progress=note, actor=actor, reason=Wanted.reason)
+    actor = EarlyOptions.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
+    return Holdfast(progress=note, actor=actor, reason=EarlyOptions.reason)
 
 
 class Separated(TyperCommand):

@@ -25,7 +25,7 @@ def serve_captures(
     """Take snapshots when programs in a session request them (holdfast-capture), until Ctrl-C."""
     as_json = wants_json(json)
 
-    def told(served: Served) -> None:
+    def report(served: Served) -> None:
         if as_json:
             printing.emit(_row(served))
         else:
@@ -34,7 +34,7 @@ def serve_captures(
 
     with (
         controller() as holdfast,
-        holdfast.session(session).serve_captures(on_captured=told, limit=limit) as serving,
+        holdfast.session(session).serve_captures(on_captured=report, limit=limit) as serving,
     ):
         printing.note("programs in the session can be captured; Ctrl-C ends it")
         serving.over.wait()

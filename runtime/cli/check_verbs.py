@@ -60,8 +60,8 @@ def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
         counted = kinds.setdefault((one.pid, one.command), {})
         counted[one.kind] = counted.get(one.kind, 0) + 1
     for (pid, command), counted in kinds.items():
-        told = [_counted(kind, count) for kind, count in counted.items() if kind not in _ALONE]
-        yield str(pid), _short(command), ", ".join(told) or _ALONE[next(iter(counted))]
+        counts = [_counted(kind, count) for kind, count in counted.items() if kind not in _ALONE]
+        yield str(pid), _short(command), ", ".join(counts) or _ALONE[next(iter(counted))]
 
 
 # Shown for a process that has nothing else.

@@ -22,7 +22,7 @@ from holdfast.runtime.cli.transfer_verbs import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.runtime.ci.job import Job, Outcome
+    from holdfast.runtime.ci.job import Job, JobOutcome
 
 app = typer.Typer(name="ci", help="Run CI jobs.", no_args_is_help=True, rich_markup_mode=None)
 Texts = list[str] | None
@@ -111,10 +111,10 @@ def run(
     """
     from holdfast.runtime.ci import failure_record as record
     from holdfast.runtime.ci import job_environment
-    from holdfast.runtime.ci.capture_job import Limits
-    from holdfast.runtime.ci.delivery import Destination
+    from holdfast.runtime.ci.capture_job import CaptureLimits
+    from holdfast.runtime.ci.delivery import DeliveryTarget
     from holdfast.runtime.ci.job import Job
-    from holdfast.runtime.ci.watchdog import Patience
+    from holdfast.runtime.ci.watchdog import TimeLimits
     from holdfast.runtime.scrubbing import rules_file
     from holdfast.runtime.store import policy
 
@@ -153,17 +153,17 @@ def run(
         redact=tuple(redact or ()),
         checkout=None if no_checkout else checkout.absolute(),
         setup=tuple(setup or ()),
-        patience=Patience(
+        patience=TimeLimits(
             None if timeout is None else _seconds(timeout, "--timeout"),
             _seconds(hang_after, "--hang-after"),
             _seconds(answer_after, "--answer-after"),
         ),
-        limits=Limits(
+        limits=CaptureLimits(
             _seconds(capture_limit, "--capture-limit") or 1e9,
             None if size_limit is None else policy.size(size_limit, "--size-limit"),
             fallback == "files",
         ),
-        destination=Destination(export, push, how),
+        destination=DeliveryTarget(export, push, how),
         captures=captures,
         keep=keep,
         job=record.job_of(os.environ),
@@ -172,14 +172,14 @@ def run(
     raise typer.Exit(outcome.exit_code)
 
 
-def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
-    from holdfast.runtime.ci.run_job import Run
+def _run(job: Job, summary: Path | None, *, as_json: bool) -> JobOutcome:
+    from holdfast.runtime.ci.run_job import JobRun
 
     with (
         controller() as holdfast,
         printing.guest_output(file=sys.stderr if as_json else sys.stdout) as show,
     ):
-        running = Run(holdfast.context, job, show=show, note=printing.note, known=dict(os.environ))
+        running = JobRun(holdfast.context, job, show=show, note=printing.note, known=dict(os.environ))
         outcome = running.run()
     if outcome.failure is not None or outcome.kept:
         _summarize(running.redaction.text(job.command), outcome, summary)
@@ -190,7 +190,7 @@ def _run(job: Job, summary: Path | None, *, as_json: bool) -> Outcome:
     return outcome
 
 
-def as_dict(outcome: Outcome) -> dict[str, Any]:
+def as_dict(outcome: JobOutcome) -> dict[str, Any]:
     """Return the outcome of a job for programs."""
     return {
         "exit_code": outcome.exit_code,
@@ -206,17 +206,19 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _summarize(command: str, outcome: Outcome, file: Path | None) -> None:
+def _summarize(command: str, outcome: JobOutcome, file: Path | None) -> None:
     from holdfast.runtime.ci.job_summary import Summary
     from holdfast.snapshots.failure import Failure
 
     record = outcome.failure or Failure(reason="asked", command=command)
-    told = Summary(record, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes)
+    summary = Summary(
+        record, outcome.exit_code, outcome.seconds, outcome.kept, outcome.not_kept, outcome.notes
+    )
     given = os.environ.get("GITHUB_STEP_SUMMARY")
     for path in dict.fromkeys(each for each in (file, Path(given) if given else None) if each is not None):
         try:
             with path.open("a", encoding="utf-8", errors="replace") as stream:
-                stream.write(told.markdown() + "\n")
+                stream.write(summary.markdown() + "\n")
         except OSError as error:  # the exit code of the job matters more
             printing.note(f"cannot write the summary to {path}: {error.strerror or error}")
 

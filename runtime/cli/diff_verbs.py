@@ -20,8 +20,8 @@ def diff(
     json: Json = False,
 ) -> None:
     """Show what differs between two snapshots, on any branches."""
-    told = controller().diff(before, after, everything=everything)
+    result = controller().diff(before, after, everything=everything)
     if wants_json(json):
-        printing.emit(told.as_dict())
+        printing.emit(result.as_dict())
     else:
-        printing.say(told.text(limit, every_file=files))
+        printing.say(result.text(limit, every_file=files))

@@ -31,8 +31,8 @@ def drift(
 ) -> None:
     """Show what has changed in a session since a moment, and who changed it."""
     found = controller().session(session)
-    told = found.drift(since, everything=everything)
+    result = found.drift(since, everything=everything)
     if wants_json(json):
-        printing.emit({"id": found.id, "name": found.name, **told.as_dict()})
+        printing.emit({"id": found.id, "name": found.name, **result.as_dict()})
     else:
-        printing.say(told.text(limit, every_file=files))
+        printing.say(result.text(limit, every_file=files))

@@ -101,12 +101,14 @@ def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list
     """Run the recorded commands again, and report the outcome of each."""
     from holdfast.runtime.api import replay_commands
 
-    def told(one: Again) -> None:
+    def report(one: Again) -> None:
         first = plain(one.recorded.text.strip().partition("\n")[0], 80)
         was = "" if one.same else f", was {one.recorded.result}"
         printing.note(f"{first}: {one.left_out or f'{one.result}{was}'}")
 
-    return replay_commands.run(session, snapshot.recorded(), told=(lambda _one: None) if as_json else told)
+    return replay_commands.run(
+        session, snapshot.recorded(), report=(lambda _one: None) if as_json else report
+    )
 
 
 def rung(name: str | None) -> Name | None:

@@ -13,7 +13,7 @@ from holdfast.runtime.cli.arguments import Json, wants_json
 from holdfast.runtime.cli.transfer_verbs import PASSPHRASE
 
 if TYPE_CHECKING:
-    from holdfast.snapshots.bundle.keys import Keys, Known
+    from holdfast.snapshots.bundle.keys import Keys, KnownKey
 
 app = typer.Typer(name="key", no_args_is_help=True, help="Manage the keys that sign snapshots.")
 
@@ -35,7 +35,7 @@ def new(
     made = _keys().new(name, secret)
     if not wants_json(json):
         printing.note(f"to trust it elsewhere: `holdfast key trust {made.public}`")
-    _tell(made, as_json=wants_json(json))
+    _report(made, as_json=wants_json(json))
 
 
 @app.command()
@@ -47,7 +47,7 @@ def trust(
     json: Json = False,
 ) -> None:
     """Trust a key: snapshots it has signed may be imported and run here, in sessions."""
-    _tell(_keys().trust(key, name), as_json=wants_json(json))
+    _report(_keys().trust(key, name), as_json=wants_json(json))
 
 
 @app.command("list")
@@ -55,7 +55,7 @@ def list_(json: Json = False) -> None:
     """List this home's keys and those it trusts."""
     found = _keys().known()
     if wants_json(json):
-        printing.emit([_told(one) for one in found])
+        printing.emit([_row(one) for one in found])
     else:
         printing.table(
             ("NAME", "KEY", "USE", "ENCRYPT TO"),
@@ -69,7 +69,7 @@ def rm(
     json: Json = False,
 ) -> None:
     """Remove a key. What it has signed is no longer trusted."""
-    _tell(_keys().remove(name), as_json=wants_json(json))
+    _report(_keys().remove(name), as_json=wants_json(json))
 
 
 def _keys() -> Keys:
@@ -78,7 +78,7 @@ def _keys() -> Keys:
     return Keys(Home.default().create())
 
 
-def _told(one: Known) -> dict[str, Any]:
+def _row(one: KnownKey) -> dict[str, Any]:
     return {
         "name": one.name,
         "key": one.public,
@@ -88,8 +88,8 @@ def _told(one: Known) -> dict[str, Any]:
     }
 
 
-def _tell(one: Known, *, as_json: bool) -> None:
+def _report(one: KnownKey, *, as_json: bool) -> None:
     if as_json:
-        printing.emit(_told(one))
+        printing.emit(_row(one))
     else:
         printing.say(f"{one.name} {one.public}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +11,10 @@ from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, Wanted, controller, wants_json
-from holdfast.runtime.guest_rpc.results import Lease
+from holdfast.runtime.cli.arguments import EarlyOptions, Json, SessionRef, controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.shell_report import Lease
 
 
 def lease(
@@ -41,7 +42,7 @@ def lease(
             hint="`holdfast lease S`, `lease S take`, `lease S return`, `lease S give person:alice`",
         )
     seconds = None if for_ is None else duration(for_)
-    Wanted.actor = as_ or Wanted.actor
+    EarlyOptions.actor = as_ or EarlyOptions.actor
     found = controller().session(session)
     terminal = found.terminal
     if action == "take":
@@ -53,7 +54,7 @@ def lease(
     else:
         state = terminal.lease()
     if wants_json(json):
-        printing.emit({"id": found.id, "name": found.name, **asdict(state)})
+        printing.emit({"id": found.id, "name": found.name, **state.model_dump()})
     else:
         for line in _lines(state):
             printing.say(line)

@@ -85,8 +85,8 @@ def _belongings(pulse: Pulse, pid: int) -> Iterator[str]:
 
 
 def _table(name: str, values: Mapping[str, int]) -> str:
-    told = ", ".join(f"{key} {size(value)}" for key, value in values.items())
-    return f"  {name}: {told or 'not known'}"
+    columns = ", ".join(f"{key} {size(value)}" for key, value in values.items())
+    return f"  {name}: {columns or 'not known'}"
 
 
 def file(found: AskedFile, pulse: Pulse) -> Iterator[str]:

@@ -85,7 +85,7 @@ def _of(used: int | None, limit: int | None) -> str:
 
 
 def _terminal(terminal: Terminal, now: float) -> Iterator[str]:
-    parts = [f"shell {terminal.shell}: {terminal.observed.told(now)}", f"{terminal.rows}x{terminal.cols}"]
+    parts = [f"shell {terminal.shell}: {terminal.observed.phrase(now)}", f"{terminal.rows}x{terminal.cols}"]
     if terminal.modes is not None and terminal.observed.state != "idle":
         parts.append("raw" if terminal.modes.raw else f"echo {'on' if terminal.modes.echo else 'off'}")
     if terminal.holder:
@@ -101,7 +101,7 @@ def _terminal(terminal: Terminal, now: float) -> Iterator[str]:
 
 def _kernel(kernel: Kernel, now: float) -> str:
     # An idle kernel needs no more; a busy one computes, sleeps, or waits for an answer.
-    does = kernel.state if kernel.state != "busy" else f"busy, {kernel.observed.told(now)}"
+    does = kernel.state if kernel.state != "busy" else f"busy, {kernel.observed.phrase(now)}"
     head = f"kernel {kernel.name}: {does} · cell {kernel.execution_count}"
     found = kernel.variables
     if found is None:

@@ -98,7 +98,7 @@ def policy(
     if wants_json(json):
         printing.emit({"id": found.id, "name": found.name, "policy": now.as_dict()})
     else:
-        for line in policy_text.told(now):
+        for line in policy_text.format_policy(now):
             printing.say(plain(line))
 
 

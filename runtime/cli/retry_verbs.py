@@ -126,13 +126,15 @@ def bisect(
     as_json = wants_json(json)
     text = command_text(command, separated=bool(context.meta.get("separated")))
 
-    def told(name: str, spread: Spread) -> None:
+    def report(name: str, spread: Spread) -> None:
         if not as_json:
             printing.note(f"{name}: {spread.text}")
 
     with controller() as holdfast:
         rows = [holdfast.snapshot(ref).row for ref in (good, bad)]
-        found = bisecting.bisect(holdfast.context, rows[0], rows[1], Series(text, count, jobs, timeout), told)
+        found = bisecting.bisect(
+            holdfast.context, rows[0], rows[1], Series(text, count, jobs, timeout), report
+        )
     if as_json:
         printing.emit(found.as_dict())
     else:
@@ -153,14 +155,14 @@ def _moment(holdfast: Holdfast, source: str) -> tuple[Snapshot, bool]:
 def _retried(snapshot: Snapshot, series: Series, *, as_json: bool) -> Spread:
     done = 0
 
-    def told(run: Run) -> None:
+    def report(run: Run) -> None:
         nonlocal done
         done += 1
         if not as_json:
             apart = " (as a task: the shell is busy)" if run.apart else ""
             printing.note(f"{done}/{series.n}: run {run.number} {run.status}{apart}")
 
-    return snapshot.tried(series, told)
+    return snapshot.tried(series, report)
 
 
 def show(spread: Spread) -> None:
@@ -172,10 +174,10 @@ def show(spread: Spread) -> None:
         return
     for kind in spread.kinds:
         kept = [run.kept for run in kind.runs if run.kept]
-        told = (
+        kinds = (
             f"  {len(kind.runs):3} × {plain(kind.status, 100)}: {_numbers([run.number for run in kind.runs])}"
         )
-        printing.say(told + (f"; kept as {', '.join(kept)}" if kept else ""))
+        printing.say(kinds + (f"; kept as {', '.join(kept)}" if kept else ""))
     for one in spread.differences[:DIFFERENCES]:
         printing.say(f"  first difference, line {one.line}:")
         for number, text in zip(one.runs, one.texts, strict=True):

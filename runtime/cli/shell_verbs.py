@@ -78,7 +78,7 @@ def exec_(
     how |= {"patience": patience, "busy_wait": busy_wait, "key": key, "reason": reason}
     if wants_json(json):
         result = found.exec(text, **how)
-        raise typer.Exit(_told(found, result, as_json=True))
+        raise typer.Exit(_report(found, result, as_json=True))
     try:
         with printing.guest_output(raw=raw) as show:
             result = found.exec(text, **how, on_bytes=show)
@@ -87,7 +87,7 @@ def exec_(
         raise
     if result.timed_out:
         printing.note(f"the command was interrupted after {timeout:g} s")
-    raise typer.Exit(_told(found, result))
+    raise typer.Exit(_report(found, result))
 
 
 def _checked(found: Session, text: str, *, as_json: bool) -> int:
@@ -128,7 +128,7 @@ def wait(
             result = found.task(command).wait(on_bytes=show, wait=through, patience=patience)
         else:
             result = found.join(name, wait=through, patience=patience, on_bytes=show)
-    raise typer.Exit(_told(found, result, as_json=wants_json(json)))
+    raise typer.Exit(_report(found, result, as_json=wants_json(json)))
 
 
 def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[bytes], None] | None]:
@@ -136,11 +136,11 @@ def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[byte
     return nullcontext() if as_json else printing.guest_output(raw=raw)
 
 
-def _told(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
+def _report(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
     """Report the outcome of a command, apart from its output, and return the exit code."""
     if as_json:
-        told = {"id": found.id, "name": found.name, **printing.exec_result(result)}
-        long_json.emit(told, "output", result.output)
+        fields = {"id": found.id, "name": found.name, **printing.exec_result(result)}
+        long_json.emit(fields, "output", result.output)
     else:
         _notes(found, result)
     if result.waiting:
@@ -178,7 +178,7 @@ def _note_running(found: Session, result: ExecResult) -> None:
     shell = found.shell()
     mine = shell.command_id == result.command_id
     state = result.waiting or (shell.observed if mine else None)
-    printing.note(state.told(time.time()) if state and state.pid else "the command still runs")
+    printing.note(state.phrase(time.time()) if state and state.pid else "the command still runs")
     if result.waiting:
         printing.note(advice(found.name, result.waiting, "" if mine else result.command_id))
     else:
@@ -227,7 +227,7 @@ def send(
         with _shown(as_json=as_json, raw=raw) as show:
             how: dict[str, Any] = {"on_bytes": show, "patience": patience}
             result = wanted.wait(**how) if wanted else found.answer(data, **how)
-        raise typer.Exit(_told(found, result, as_json=as_json))
+        raise typer.Exit(_report(found, result, as_json=as_json))
     if as_json:
         printing.emit({"id": found.id, "name": found.name, "bytes": len(data)})
 

@@ -12,7 +12,7 @@ from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, controller, wa
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
-    from holdfast.runtime.api.task import TaskInfo
+    from holdfast.runtime.api.task_info import TaskInfo
 
 TaskRef = Annotated[
     str, typer.Argument(metavar="TASK", help="Id of a task, a unique prefix of it, or its name.")

@@ -54,7 +54,7 @@ def thaw(
 
     If it cannot run here as it was captured, exits with 3 and says why, and what is possible.
     """
-    from holdfast.runtime.api.thawing import told
+    from holdfast.runtime.api.thawing import format_failure
 
     as_json = wants_json(json)
     fitness_verbs.check_commands(as_, run=run_commands)
@@ -84,7 +84,7 @@ def thaw(
             ran = {"ran": [one.as_dict() for one in again]} if run_commands else {}
             printing.emit({**as_dict(done), **ran})
             return
-        for line in [*_came_back(done), *(told(done.failure) if done.failure is not None else [])]:
+        for line in [*_came_back(done), *(format_failure(done.failure) if done.failure is not None else [])]:
             printing.note(line)
         on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
         if attach or (attach is None and on_terminal):

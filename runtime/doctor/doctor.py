@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits, image_store
-from holdfast.engine.image_store import Store
+from holdfast.engine.image_store import ImageStore
 from holdfast.errors import HoldfastError
 from holdfast.runtime.guest_rpc.results import Check
 
@@ -86,14 +86,14 @@ def engine_check(context: Context) -> Check:
     if numbers < ENGINE_LEAST:
         return Check("engine", False, detail, "upgrade Docker to 20.10 or newer")
     store = image_store.kind(info)
-    if store is Store.OTHER:
+    if store is ImageStore.OTHER:
         return Check(
             "engine",
             False,
             f"{detail}: its layers cannot be read, so it commits them while a session is frozen, for seconds",
             "use overlay2, or overlayfs of the containerd image store: live snapshots are tested with these",
         )
-    if store is Store.CONTAINERD:
+    if store is ImageStore.CONTAINERD:
         detail += ", containerd image store"
     return Check("engine", True, detail)
 
@@ -146,8 +146,8 @@ def _proxies(context: Context) -> Check:
     found = ", ".join(str(one) for one in home_file.ways_out(context.home))
     if not found:
         return Check("proxies", True, "none is open for sessions")
-    told = f"sessions reach everything that can be reached through {plain(found, 200)}"
-    return Check("proxies", True, f"{told}; `close` in {home_file.NAME} of the state directory shuts it")
+    summary = f"sessions reach everything that can be reached through {plain(found, 200)}"
+    return Check("proxies", True, f"{summary}; `close` in {home_file.NAME} of the state directory shuts it")
 
 
 def _gateway(context: Context) -> Check:

@@ -40,8 +40,8 @@ def check(session: Session, home: Home) -> Check:
         port = listener.getsockname()[1]
         addresses = [str(one) for one in host_network.look().addresses if not one.is_link_local]
         places = [[address, port] for address in addresses] + [list(METADATA)]
-        told = session.cell(_CONNECT.format(seconds=SECONDS, places=places), timeout=_STEP).stdout
-    said = json.loads(told)
+        output = session.cell(_CONNECT.format(seconds=SECONDS, places=places), timeout=_STEP).stdout
+    said = json.loads(output)
     reached = [place for (place, _), word in zip(places, said, strict=True) if word == "connected"]
     if reached:
         where = ", ".join(map(str, reached))

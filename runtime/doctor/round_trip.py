@@ -42,9 +42,12 @@ def checks(context: Context) -> list[Check]:
     with _scratch(context) as sessions:
         try:
             session = Session(context, create(context))
+            sessions.append(session)
+            result = session.exec("true", timeout=STEP)
         except HoldfastError as error:
             return [Check("session", False, plain(str(error), 300), error.hint)]
-        sessions.append(session)
+        if not result.ok:
+            return [Check("session", False, plain(result.text, 200))]
         return [_network(context, session), *_live(session, sessions)]
 
 

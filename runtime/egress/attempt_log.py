@@ -17,7 +17,7 @@ from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
-from holdfast.snapshots.link import Refused
+from holdfast.snapshots.link import CheckpointerFailed
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -75,8 +75,8 @@ class Refusal:
 
 def of(row: SessionRow) -> list[Refusal]:
     """Return the kept refusals of a session, the latest first."""
-    told = row.details.refused
-    return [] if told is None else _kept(told)[1]
+    refused = row.details.refused
+    return [] if refused is None else _kept(refused)[1]
 
 
 def is_full(refused: Iterable[Refusal], now: float) -> bool:
@@ -103,7 +103,7 @@ def read(context: Context, row: SessionRow) -> list[Refusal]:
     try:
         with service.ask(context.engine, context.home, context.progress, "attempts", **asked) as link:
             found = link.until("done")
-    except Refused as refusal:
+    except CheckpointerFailed as refusal:
         raise HoldfastError(f"cannot read what session {row.name} was refused: {refusal}") from refusal
     return keep(context, row, state.id, [*found["refused"], *_by_gateway(context, row.id)])
 
@@ -136,8 +136,8 @@ def keep(
     new: list[Refusal] = []
     known: list[Refusal] = []
 
-    def change(told: Any) -> dict[str, Any]:
-        before, kept = _kept(told)
+    def change(value: Any) -> dict[str, Any]:
+        before, kept = _kept(value)
         if before != container:
             kept = _uncounted(kept)
         known[:], new[:] = merged(kept, found, now)
@@ -157,12 +157,12 @@ def merged(
     """Return all of them, the latest first, and those among them that are events. Pure."""
     every = {one.destination: one for one in known}
     new = []
-    for told in found:
-        packets, last = int(told["packets"]), now - int(told["ago"])
+    for refusal in found:
+        packets, last = int(refusal["packets"]), now - int(refusal["ago"])
         one = Refusal(
-            plain(str(told["address"]), 253),
-            plain(str(told["protocol"]), 20),
-            int(told["port"]),
+            plain(str(refusal["address"]), 253),
+            plain(str(refusal["protocol"]), 20),
+            int(refusal["port"]),
             packets,
             last,
             last,
@@ -228,10 +228,10 @@ def _report(context: Context, row: SessionRow, new: Sequence[Refusal]) -> None:
         context.progress(f"the journal of session {row.name} lacks its refusals: {error}")
 
 
-def _kept(told: Any) -> tuple[str, list[Refusal]]:
-    if not isinstance(told, dict):
+def _kept(value: Any) -> tuple[str, list[Refusal]]:
+    if not isinstance(value, dict):
         return "", []
-    return str(told.get("container", "")), [Refusal(*one) for one in told.get("seen", [])]
+    return str(value.get("container", "")), [Refusal(*one) for one in value.get("seen", [])]
 
 
 def _packed(one: Refusal) -> list[Any]:

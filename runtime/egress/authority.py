@@ -52,7 +52,7 @@ def folder(home: Home, session_id: str) -> Path:
     return made
 
 
-def tell(engine: Engine, home: Home, session_id: str, container_id: str) -> None:
+def install_roots(engine: Engine, home: Home, session_id: str, container_id: str) -> None:
     """Write the roots that a session trusts: those of its image, and the authority.
 
     Raises:

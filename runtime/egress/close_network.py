@@ -22,9 +22,9 @@ from holdfast.runtime.egress import home_file, host_network, reach
 from holdfast.runtime.sessions import init_program, network_exceptions
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots.checkpointer import netrules
-from holdfast.snapshots.checkpointer.netrules import Rules
+from holdfast.snapshots.checkpointer.netrules import NetworkRules
 from holdfast.snapshots.checkpointer.tree import waits_unconfined
-from holdfast.snapshots.link import LinkLost, Refused
+from holdfast.snapshots.link import CheckpointerFailed, LinkLost
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -59,7 +59,7 @@ class Closing:
             pool.submit(self._ready, options.by_gateway)
             yield
 
-    def close(self, options: SessionOptions, container_id: str) -> Rules | None:
+    def close(self, options: SessionOptions, container_id: str) -> NetworkRules | None:
         """Close the network of a started container, and release its first process. Return the rules.
 
         Raises:
@@ -69,7 +69,7 @@ class Closing:
         state = self._running(container_id)
         if options.network == "none":
             if not Path(f"/proc/{state.pid}").exists():  # this process is in a container itself
-                self._ask(state, Rules(), load=True, release=True)
+                self._ask(state, NetworkRules(), load=True, release=True)
             else:
                 self._let_go(state)
             return None
@@ -82,7 +82,7 @@ class Closing:
         if options.by_gateway:
             self._rules(options, self._running(container_id))
 
-    def check(self, container_id: str, rules: Rules | None) -> None:
+    def check(self, container_id: str, rules: NetworkRules | None) -> None:
         """Check that the rules are in force. Raises the same errors as `close`."""
         if rules is not None:
             self._ask(self._running(container_id), rules, load=False, release=False)
@@ -119,14 +119,14 @@ class Closing:
             self.progress(f"network: no address is known for {name}; it stays closed")
         return found
 
-    def _rules(self, options: SessionOptions, state: ContainerState) -> Rules:
+    def _rules(self, options: SessionOptions, state: ContainerState) -> NetworkRules:
         """Return the rules of a session whose container runs, and write its policy for the gateway."""
         machine = host_network.look()
         rules = reach.rules(options.network, machine, _bridge(state), self._opened(options))
         return replace(rules, gateway=self._gateway(options, state, machine, rules))
 
     def _gateway(
-        self, options: SessionOptions, state: ContainerState, machine: reach.Machine, rules: Rules
+        self, options: SessionOptions, state: ContainerState, machine: reach.HostNetwork, rules: NetworkRules
     ) -> Opening | None:
         """Return the gateway's address if this session uses it; remove a policy left by another session."""
         if not options.by_gateway:
@@ -147,7 +147,7 @@ class Closing:
     def _ready(self, by_gateway: bool) -> None:
         from holdfast.snapshots import service
 
-        with suppress(HoldfastError, Refused):
+        with suppress(HoldfastError, CheckpointerFailed):
             if by_gateway:  # its image takes a minute, the first time
                 from holdfast.images import build
 
@@ -161,7 +161,13 @@ class Closing:
         return state
 
     def _ask(
-        self, state: ContainerState, rules: Rules, *, load: bool, release: bool, what: str = "start session"
+        self,
+        state: ContainerState,
+        rules: NetworkRules,
+        *,
+        load: bool,
+        release: bool,
+        what: str = "start session",
     ) -> dict[str, Any]:
         from holdfast.snapshots import service
 
@@ -171,7 +177,7 @@ class Closing:
                 self.engine, self.home, self.progress, "confine", load=load, release=release, **asked
             ) as link:
                 return link.until("done")
-        except Refused as refusal:
+        except CheckpointerFailed as refusal:
             raise _not_closed(what, str(refusal)) from refusal
         except (LinkLost, EngineError) as error:
             raise _not_closed(what, f"the checkpointer is not running ({error})") from error

@@ -39,7 +39,7 @@ _PORTS = range(20000, 30000)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GatewayAddress:
     """The address it listens at."""
 
     address: str
@@ -57,7 +57,7 @@ def alone(home: Home) -> Iterator[None]:
         yield
 
 
-def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address: str) -> Place:
+def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address: str) -> GatewayAddress:
     """Ensure that it runs, in its current version, and answers at the host's address in the bridge.
 
     The caller holds `alone`.
@@ -89,18 +89,18 @@ def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address:
         return place
     if state is not None:
         engine.kill_remove(state.id)
-    place = Place(address, _port(home, address, place))
+    place = GatewayAddress(address, _port(home, address, place))
     write_private(home.gateway / "address.json", json.dumps([place.address, place.port]))
     _run(engine, home, image, place, labels, folders)
     _await(engine, home, place)
     return place
 
 
-def known(home: Home) -> Place | None:
+def known(home: Home) -> GatewayAddress | None:
     """Return where it listens, if it was ever started."""
     try:
         address, port = json.loads((home.gateway / "address.json").read_text())
-        return Place(str(address), int(port))
+        return GatewayAddress(str(address), int(port))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -150,7 +150,7 @@ def _version(image: str, address: str, folders: dict[str, Path]) -> str:
     return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _port(home: Home, address: str, before: Place | None) -> int:
+def _port(home: Home, address: str, before: GatewayAddress | None) -> int:
     """Return the port it had, else a free one; the search starts at a different port for each home."""
     if before is not None and before.address == address and _free(address, before.port):
         return before.port
@@ -173,7 +173,12 @@ def _free(address: str, port: int) -> bool:
 
 
 def _run(
-    engine: Engine, home: Home, image: str, place: Place, labels: dict[str, str], folders: dict[str, Path]
+    engine: Engine,
+    home: Home,
+    image: str,
+    place: GatewayAddress,
+    labels: dict[str, str],
+    folders: dict[str, Path],
 ) -> None:
     options: dict[str, Any] = {
         "name": _name(home),
@@ -199,7 +204,7 @@ def _run(
         raise EngineError(f"cannot start the gateway: the name {_name(home)} is taken")
 
 
-def _await(engine: Engine, home: Home, place: Place) -> None:
+def _await(engine: Engine, home: Home, place: GatewayAddress) -> None:
     if not polling.until(lambda: _answers(place), START_SECONDS, _POLL_SECONDS):
         raise NetworkNotClosed(
             f"cannot start the gateway: it does not answer at {place.address}:{place.port}",
@@ -207,7 +212,7 @@ def _await(engine: Engine, home: Home, place: Place) -> None:
         )
 
 
-def _answers(place: Place) -> bool:
+def _answers(place: GatewayAddress) -> bool:
     try:
         socket.create_connection((place.address, place.port), timeout=2).close()
     except OSError:
@@ -215,7 +220,7 @@ def _answers(place: Place) -> bool:
     return True
 
 
-def refuses_strangers(place: Place) -> bool:
+def refuses_strangers(place: GatewayAddress) -> bool:
     """Return whether the gateway works: it must refuse the host, which is not a session."""
     try:
         with socket.create_connection((place.address, place.port), timeout=5) as connection:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Interface, ip_address
 from pathlib import Path
 
-from holdfast.runtime.egress.reach import Machine
+from holdfast.runtime.egress.reach import HostNetwork
 from holdfast.snapshots.checkpointer.netrules import Address
 
 _TRIE, _ROUTES, _IPV6 = Path("/proc/net/fib_trie"), Path("/proc/net/route"), Path("/proc/net/if_inet6")
@@ -24,10 +24,10 @@ _LEAST_PREFIX = {4: 8, 6: 16}
 """Wider networks are default routes in pieces, as VPNs install them."""
 
 
-def look() -> Machine:
+def look() -> HostNetwork:
     """Return the host as it is now. What cannot be read is empty."""
     v6 = interfaces(_read(_IPV6))
-    return Machine(
+    return HostNetwork(
         addresses=(*local_addresses(_read(_TRIE)), *(one.ip for one in v6)),
         networks=(
             *connected(_read(_ROUTES)),

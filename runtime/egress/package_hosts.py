@@ -152,10 +152,10 @@ def _npm_answer() -> Iterable[str]:
     if which("npm") is None:
         return ()
     with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run(
+        done = subprocess.run(
             ["npm", "config", "get", "registry"], capture_output=True, text=True, timeout=_NPM_SECONDS
         )
-        return told.stdout.split()
+        return done.stdout.split()
     return ()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_address, ip_network
 
-from holdfast.snapshots.checkpointer.netrules import Address, Network, Opening, Rules
+from holdfast.snapshots.checkpointer.netrules import Address, Network, NetworkRules, Opening
 
 DNS = 53
 
@@ -56,7 +56,7 @@ _NAT64 = ip_network("64:ff9b::/96")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class HostNetwork:
     """The host: its addresses, the networks it is directly connected to, the resolvers it uses."""
 
     addresses: tuple[Address, ...] = ()
@@ -72,12 +72,12 @@ class Bridge:
     gateways: tuple[Address, ...] = ()
 
 
-def rules(kind: str, machine: Machine, bridge: Bridge, opened: Iterable[Opening]) -> Rules:
+def rules(kind: str, machine: HostNetwork, bridge: Bridge, opened: Iterable[Opening]) -> NetworkRules:
     """Return the rules of a session; `opened` is what a person allowed, and counts whatever it is."""
     resolvers = [Opening(ip_network(address), DNS) for address in machine.resolvers]
     if kind == "domains":
         everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
-        return Rules(everything, tuple(dict.fromkeys(opened)), bridge.gateways)
+        return NetworkRules(everything, tuple(dict.fromkeys(opened)), bridge.gateways)
     explicit = [*opened, *resolvers]
     if kind == "open":
         explicit += [Opening(ip_network(address)) for address in bridge.gateways]
@@ -93,10 +93,10 @@ def rules(kind: str, machine: Machine, bridge: Bridge, opened: Iterable[Opening]
     older = list(collapse_addresses(one for one in refused if isinstance(one, IPv4Network)))
     newer = [one for one in refused if isinstance(one, IPv6Network)]
     newer = list(collapse_addresses([*newer, *map(_translated, older)]))
-    return Rules((*older, *newer), tuple(dict.fromkeys(explicit)), bridge.gateways)
+    return NetworkRules((*older, *newer), tuple(dict.fromkeys(explicit)), bridge.gateways)
 
 
-def closed(address: str, machine: Machine) -> bool:
+def closed(address: str, machine: HostNetwork) -> bool:
     """Return whether a session of the default kind may not reach an address."""
     found = ip_address(address)
     refused = rules("internet", machine, Bridge(), ()).refused

@@ -20,14 +20,14 @@ from holdfast.errors import InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import gateway, home_file, vault
 from holdfast.runtime.gateway import refusal_log
 from holdfast.runtime.gateway.names import Domain
-from holdfast.runtime.gateway.refusal_log import Refusal
-from holdfast.runtime.gateway.session_rules import Opening, Policy, load
+from holdfast.runtime.gateway.refusal_log import RefusedHost
+from holdfast.runtime.gateway.session_rules import NetworkOpening, SessionRules, load
 from holdfast.runtime.sessions.network_exceptions import Allowed
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.runtime.sessions.session_options import SessionOptions
-    from holdfast.snapshots.checkpointer.netrules import Rules
+    from holdfast.snapshots.checkpointer.netrules import NetworkRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ def begin(
     progress: Callable[[str], None],
     options: SessionOptions,
     caller: Caller,
-    rules: Rules,
-) -> gateway.Place:
+    rules: NetworkRules,
+) -> gateway.GatewayAddress:
     """Write the policy of a session that is about to run, and return where the gateway is.
 
     `rules` are the networks it may not reach.
@@ -122,7 +122,7 @@ def parse_domain(text: str) -> Domain:
         ) from error
 
 
-def refused(home: Home, session_id: str) -> list[Refusal]:
+def refused(home: Home, session_id: str) -> list[RefusedHost]:
     """Return the gateway's refusals of a session, oldest first."""
     return refusal_log.read(home.gateway / "refused", session_id)
 
@@ -136,10 +136,10 @@ def _forget(home: Home, session_id: str) -> None:
 
 
 def _policy(
-    home: Home, options: SessionOptions, caller: Caller, rules: Rules, progress: Callable[[str], None]
-) -> Policy:
-    told = home_file.read(home)
-    opened = [*map(Allowed.parse, options.allow), *told.every]
+    home: Home, options: SessionOptions, caller: Caller, rules: NetworkRules, progress: Callable[[str], None]
+) -> SessionRules:
+    text = home_file.read(home)
+    opened = [*map(Allowed.parse, options.allow), *text.every]
     found = []
     for one in options.secrets:
         kept = vault.find(home, one.placeholder)
@@ -147,15 +147,15 @@ def _policy(
             progress(f"secret {one.name}: its value is not in this home; its placeholder is sent as it is")
         else:
             found.append(kept)
-    return Policy(
+    return SessionRules(
         session=caller.session,
         only_domains=options.network == "domains",
         domains=tuple(map(parse_domain, options.domains)),
         secrets=tuple(found),
         refused=rules.refused,
-        opened=tuple(Opening(one.network, one.port) for one in rules.opened),
+        opened=tuple(NetworkOpening(one.network, one.port) for one in rules.opened),
         opened_names=tuple((one.host, one.port) for one in opened if one.is_name),
-        names=told.hosts,
+        names=text.hosts,
     )
 
 
@@ -163,7 +163,7 @@ def _files(home: Home) -> list[Path]:
     return sorted((home.gateway / "sessions").glob("*.json"))
 
 
-def _all(home: Home) -> Iterator[tuple[Path, Policy]]:
+def _all(home: Home) -> Iterator[tuple[Path, SessionRules]]:
     for path in _files(home):
         with suppress(OSError, ValueError, KeyError, TypeError, json.JSONDecodeError):
             yield path, load(path.read_text())

@@ -44,8 +44,10 @@ def find(home: Home, placeholder: str) -> Secret | None:
         return None
     path = _path(home, placeholder)
     try:
-        told = json.loads(path.read_text())
-        return Secret(told["name"], placeholder, tuple(map(SecretHost.parse, told["hosts"])), told["value"])
+        fields = json.loads(path.read_text())
+        return Secret(
+            fields["name"], placeholder, tuple(map(SecretHost.parse, fields["hosts"])), fields["value"]
+        )
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -53,7 +53,7 @@ def bisect(
     good: SnapshotRow,
     bad: SnapshotRow,
     series: Series,
-    told: Callable[[str, Spread], None] = lambda _name, _spread: None,
+    report: Callable[[str, Spread], None] = lambda _name, _spread: None,
 ) -> Bisected:
     """Search between two snapshots; one fails if any of the runs in it does.
 
@@ -68,7 +68,7 @@ def bisect(
     def fails(row: SnapshotRow) -> bool:
         spread = retry(context, row, replace(series, keep="none", until_differs=False))
         tried.append((row.name, spread))
-        told(row.name, spread)
+        report(row.name, spread)
         return not all(run.passed for run in spread.runs)
 
     if fails(line[0]):

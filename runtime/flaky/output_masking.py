@@ -56,7 +56,7 @@ def masked(line: str, names: Iterable[str] = ()) -> str:
 def digest(found: Iterable[str], names: Iterable[str] = ()) -> str:
     """Return a digest that two outputs share if they are the same but for that."""
     known = tuple(names)
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     for line in found:
-        told.update(masked(line, known).encode("utf-8", "replace") + b"\n")
-    return told.hexdigest()[:16]
+        hasher.update(masked(line, known).encode("utf-8", "replace") + b"\n")
+    return hasher.hexdigest()[:16]

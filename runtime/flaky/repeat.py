@@ -24,7 +24,7 @@ from holdfast.errors import (
 )
 from holdfast.runtime.flaky import memory_room, single_run
 from holdfast.runtime.flaky.spread import Run, Spread, to_keep
-from holdfast.runtime.guest_rpc.session_channel import Line
+from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.lifecycle.teardown import finish_removal
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
@@ -232,7 +232,7 @@ class _Many:
         with self._changed:
             self._held[number] = Session(self.context, row)
         found = single_run.run(
-            session, Line(own, lambda: row), number, self.series.command, self.series.limit
+            session, SessionChannel(own, lambda: row), number, self.series.command, self.series.limit
         )
         with self._changed:
             self._runs.append(found)

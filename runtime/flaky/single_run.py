@@ -15,13 +15,13 @@ from holdfast.runtime.guest_rpc.shell_calls import ShellCall
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.guest_rpc.results import ExecResult
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 
 class _Patient(ShellCall):
     """A command that keeps running when its caller's time limit has passed, to be inspected as it hangs."""
 
-    def __init__(self, line: Line, command: str, patience: float | None) -> None:
+    def __init__(self, line: SessionChannel, command: str, patience: float | None) -> None:
         super().__init__(
             line.client(),
             line.persistence(),
@@ -33,7 +33,7 @@ class _Patient(ShellCall):
         self._until = None if patience is None else time.monotonic() + patience
 
 
-def run(session: Session, line: Line, number: int, command: str, limit: float | None) -> Run:
+def run(session: Session, line: SessionChannel, number: int, command: str, limit: float | None) -> Run:
     """Run a command in a copy; every outcome is a result."""
     started = time.monotonic()
     apart = False

@@ -53,7 +53,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OutcomeKind:
     """Runs with the same outcome: status, and output except for what always differs."""
 
     status: str
@@ -87,7 +87,7 @@ class Spread:
     asked: int
     runs: tuple[Run, ...]
     compare_output: bool = False
-    kinds: tuple[Kind, ...] = field(init=False)
+    kinds: tuple[OutcomeKind, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", grouped(self.runs, compare_output=self.compare_output))
@@ -109,10 +109,10 @@ class Spread:
         failed = [kind for kind in self.kinds if not kind.passed]
         if not self.deterministic:
             passes = sum(run.passed for run in self.runs)
-            told = f"flaky: {passes} pass, {len(self.runs) - passes} fail"
-            return told + (f" ({len(failed)} kinds)" if len(failed) > 1 else "")
-        told = f"deterministic: {len(self.runs)} of {len(self.runs)} {self.runs[0].status}"
-        return told + (f", with {len(self.kinds)} kinds of output" if len(self.kinds) > 1 else "")
+            verdict = f"flaky: {passes} pass, {len(self.runs) - passes} fail"
+            return verdict + (f" ({len(failed)} kinds)" if len(failed) > 1 else "")
+        verdict = f"deterministic: {len(self.runs)} of {len(self.runs)} {self.runs[0].status}"
+        return verdict + (f", with {len(self.kinds)} kinds of output" if len(self.kinds) > 1 else "")
 
     def keeping(self, names: dict[int, str]) -> Spread:
         """Return it with the names that runs were kept under."""
@@ -120,14 +120,14 @@ class Spread:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs; of outputs, only the differences."""
-        told: dict[str, Any] = {"command": self.command, "snapshot": self.snapshot, "asked": self.asked}
-        told |= {"deterministic": self.deterministic, "verdict": self.text}
-        told["kinds"] = [
+        fields: dict[str, Any] = {"command": self.command, "snapshot": self.snapshot, "asked": self.asked}
+        fields |= {"deterministic": self.deterministic, "verdict": self.text}
+        fields["kinds"] = [
             {"status": kind.status, "passed": kind.passed, "runs": [run.number for run in kind.runs]}
             for kind in self.kinds
         ]
-        told["differences"] = [asdict(one) for one in self.differences]
-        told["runs"] = [
+        fields["differences"] = [asdict(one) for one in self.differences]
+        fields["runs"] = [
             {
                 "number": run.number,
                 "end": run.end,
@@ -141,16 +141,16 @@ class Spread:
             }
             for run in self.runs
         ]
-        return told
+        return fields
 
 
-def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[Kind, ...]:
+def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[OutcomeKind, ...]:
     """Return the kinds, the most common first. Output of passing runs counts only with `compare_output`."""
     found: dict[tuple[str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: run.number):
         counts = compare_output or not run.passed
         found.setdefault((run.status, run.digest if counts else ""), []).append(run)
-    kinds = [Kind(members[0].status, members[0].passed, tuple(members)) for members in found.values()]
+    kinds = [OutcomeKind(members[0].status, members[0].passed, tuple(members)) for members in found.values()]
     return tuple(sorted(kinds, key=lambda kind: (-len(kind.runs), kind.first.number)))
 
 

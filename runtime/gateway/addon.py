@@ -20,7 +20,7 @@ from holdfast.runtime.gateway.exchange import Exchange
 from holdfast.runtime.gateway.names import Address, canonical, parsed_address
 from holdfast.runtime.gateway.policies import Policies
 from holdfast.runtime.gateway.refusal_log import Refusals
-from holdfast.runtime.gateway.session_rules import Policy
+from holdfast.runtime.gateway.session_rules import SessionRules
 
 BUFFERED = 1 << 20
 """Size limit of a body in which placeholders are replaced; a larger one passes unchanged."""
@@ -39,7 +39,7 @@ class Gateway:
         self._policies, self._refusals = policies, refusals
         self._calls: dict[str, int] = {}
 
-    def policy(self, client: Client) -> Policy | None:
+    def policy(self, client: Client) -> SessionRules | None:
         """Return the policy of the calling session."""
         return self._policies.of(client.peername[0])
 
@@ -195,9 +195,9 @@ def _put(flow: http.HTTPFlow, exchange: Exchange) -> None:
 
 def _names_itself(request: http.Request, host: str) -> bool:
     """Return whether the destination that a request names is where it goes."""
-    told = [value for name, value in request.headers.fields if name.lower() == b"host"]
-    told += [request.data.authority] if request.data.authority else []
-    return bool(told) and all(_host_of(value) == (host, True) for value in told)
+    names = [value for name, value in request.headers.fields if name.lower() == b"host"]
+    names += [request.data.authority] if request.data.authority else []
+    return bool(names) and all(_host_of(value) == (host, True) for value in names)
 
 
 def _host_of(value: bytes) -> tuple[str, bool]:
@@ -210,7 +210,7 @@ def _host_of(value: bytes) -> tuple[str, bool]:
         return "", False
 
 
-async def _addresses(policy: Policy, host: str) -> list[Address]:
+async def _addresses(policy: SessionRules, host: str) -> list[Address]:
     """Return the addresses of a host now: those of the home's own list, else those this machine finds."""
     literal = parsed_address(host)
     if literal is not None:

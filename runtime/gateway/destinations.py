@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ipaddress import ip_network
 
 from holdfast.runtime.gateway.names import Address, parsed_address
-from holdfast.runtime.gateway.session_rules import Policy
+from holdfast.runtime.gateway.session_rules import SessionRules
 
 # Closed whatever is opened: from there they would reach the host itself, or the cloud's metadata.
 _NEVER = tuple(
@@ -29,7 +29,7 @@ _NEVER = tuple(
 )
 
 
-def named(policy: Policy, host: str, port: int) -> bool:
+def named(policy: SessionRules, host: str, port: int) -> bool:
     """Return whether a host in its canonical form may be reached at any internet address it has."""
     if not policy.only_domains:
         return True
@@ -39,13 +39,13 @@ def named(policy: Policy, host: str, port: int) -> bool:
     return given or any(domain.covers(host, port) for domain in policy.domains)
 
 
-def worth_asking(policy: Policy, host: str, port: int) -> bool:
+def worth_asking(policy: SessionRules, host: str, port: int) -> bool:
     """Return whether to look up a name, which only a reachable one is: the query itself would leak it."""
     opened = (host, port) in policy.opened_names or host in (name for name, _ in policy.names)
     return opened or named(policy, host, port) or parsed_address(host) is not None
 
 
-def reachable(policy: Policy, host: str, port: int, addresses: Iterable[Address]) -> list[Address]:
+def reachable(policy: SessionRules, host: str, port: int, addresses: Iterable[Address]) -> list[Address]:
     """Return those of a host's addresses that may be connected to."""
     by_name = named(policy, host, port)
     return [
@@ -56,7 +56,7 @@ def reachable(policy: Policy, host: str, port: int, addresses: Iterable[Address]
     ]
 
 
-def refusal(policy: Policy, host: str, port: int) -> str:
+def refusal(policy: SessionRules, host: str, port: int) -> str:
     """Return the line that explains a refusal to the program whose request it was."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     session = policy.session
@@ -74,7 +74,7 @@ def refusal(policy: Policy, host: str, port: int) -> str:
     )
 
 
-def _opened(policy: Policy, address: Address, port: int) -> bool:
+def _opened(policy: SessionRules, address: Address, port: int) -> bool:
     return any(
         address.version == one.network.version and address in one.network and one.port in (None, port)
         for one in policy.opened

@@ -70,7 +70,7 @@ async def serve(address: str, port: int) -> None:
     master.addons.add(
         core.Core(),
         gateway,
-        protocol_layers.Layers(gateway),
+        protocol_layers.ProtocolLayers(gateway),
         disable_h2c.DisableH2C(),
         proxyserver.Proxyserver(),
         tlsconfig.TlsConfig(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.runtime.gateway.names import parsed_address
-from holdfast.runtime.gateway.session_rules import Policy, load
+from holdfast.runtime.gateway.session_rules import SessionRules, load
 
 
 class Policies:
@@ -13,9 +13,9 @@ class Policies:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, tuple[tuple[int, int, int], Policy | None]] = {}
+        self._known: dict[str, tuple[tuple[int, int, int], SessionRules | None]] = {}
 
-    def of(self, peer: str) -> Policy | None:
+    def of(self, peer: str) -> SessionRules | None:
         """Return the policy for a source address; None if it has none. An invalid file counts as none."""
         address = parsed_address(peer)
         if address is None:
@@ -34,7 +34,7 @@ class Policies:
             return None
 
 
-def _read(path: Path) -> Policy | None:
+def _read(path: Path) -> SessionRules | None:
     try:
         return load(path.read_text())
     except (ValueError, KeyError, TypeError):

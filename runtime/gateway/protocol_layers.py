@@ -24,7 +24,7 @@ _SAYABLE = ("Connection killed", "Certificate verify failed", "connection cancel
 _GREETING = 64 << 10
 
 
-class Layers:
+class ProtocolLayers:
     """Answers mitmproxy's question for the next layer."""
 
     def __init__(self, gateway: Gateway) -> None:

@@ -21,7 +21,7 @@ _KNOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedHost:
     """At `at` seconds since the epoch, a session was refused `host`:`port`."""
 
     at: float
@@ -53,9 +53,9 @@ class Refusals:
                 path.replace(path.with_name(f"{session}.old"))
 
 
-def read(folder: Path, session: str) -> list[Refusal]:
+def read(folder: Path, session: str) -> list[RefusedHost]:
     """Return a session's refusals, oldest first. Malformed lines are left out."""
-    found: list[Refusal] = []
+    found: list[RefusedHost] = []
     for name in (f"{session}.old", session):
         with suppress(OSError):
             found += _parsed(_content(folder / name))
@@ -69,11 +69,11 @@ def _content(path: Path) -> bytes:
         return file.read(2 * MOST)
 
 
-def _parsed(data: bytes) -> Iterator[Refusal]:
+def _parsed(data: bytes) -> Iterator[RefusedHost]:
     for line in data.splitlines():
         with suppress(ValueError, KeyError, TypeError, RecursionError):
-            told = json.loads(line)
-            at, host, port = told["at"], told["host"], told["port"]
+            fields = json.loads(line)
+            at, host, port = fields["at"], fields["host"], fields["port"]
             if (
                 isinstance(at, float | int)
                 and 0 <= at < 2**40
@@ -83,4 +83,4 @@ def _parsed(data: bytes) -> Iterator[Refusal]:
                 and isinstance(port, int)
                 and 0 <= port < 65536
             ):
-                yield Refusal(float(at), host, port)
+                yield RefusedHost(float(at), host, port)

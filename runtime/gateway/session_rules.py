@@ -56,7 +56,7 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class NetworkOpening:
     """A network that is open although it is in a refused one: one port, or all if that is None."""
 
     network: Network
@@ -64,7 +64,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class SessionRules:
     """The policy of one session. With `only_domains`, these and the openings are all it reaches.
 
     `opened_names` are names and ports whose addresses are among the openings; `names` have addresses from the
@@ -76,7 +76,7 @@ class Policy:
     domains: tuple[Domain, ...] = ()
     secrets: tuple[Secret, ...] = ()
     refused: tuple[Network, ...] = ()
-    opened: tuple[Opening, ...] = ()
+    opened: tuple[NetworkOpening, ...] = ()
     opened_names: tuple[tuple[str, int], ...] = ()
     names: tuple[tuple[str, Address], ...] = ()
 
@@ -87,7 +87,7 @@ class Policy:
 
     def dump(self) -> str:
         """Return the policy as `load` takes it."""
-        told = {
+        fields = {
             "session": self.session,
             "only_domains": self.only_domains,
             "domains": [str(one) for one in self.domains],
@@ -105,26 +105,26 @@ class Policy:
             "opened_names": [[name, port] for name, port in self.opened_names],
             "names": [[name, str(address)] for name, address in self.names],
         }
-        return json.dumps(told)
+        return json.dumps(fields)
 
 
-def load(text: str) -> Policy:
+def load(text: str) -> SessionRules:
     """Return a policy from its file.
 
     Raises:
         ValueError, KeyError, TypeError: it is not valid.
     """
-    told: dict[str, Any] = json.loads(text)
-    return Policy(
-        session=str(told["session"]),
-        only_domains=bool(told["only_domains"]),
-        domains=tuple(map(Domain.parse, told["domains"])),
+    fields: dict[str, Any] = json.loads(text)
+    return SessionRules(
+        session=str(fields["session"]),
+        only_domains=bool(fields["only_domains"]),
+        domains=tuple(map(Domain.parse, fields["domains"])),
         secrets=tuple(
             Secret(one["name"], one["placeholder"], tuple(map(SecretHost.parse, one["hosts"])), one["value"])
-            for one in told["secrets"]
+            for one in fields["secrets"]
         ),
-        refused=tuple(map(ip_network, told["refused"])),
-        opened=tuple(Opening(ip_network(one["network"]), one["port"]) for one in told["opened"]),
-        opened_names=tuple((canonical(name), int(port)) for name, port in told["opened_names"]),
-        names=tuple((canonical(name), ip_address(address)) for name, address in told["names"]),
+        refused=tuple(map(ip_network, fields["refused"])),
+        opened=tuple(NetworkOpening(ip_network(one["network"]), one["port"]) for one in fields["opened"]),
+        opened_names=tuple((canonical(name), int(port)) for name, port in fields["opened_names"]),
+        names=tuple((canonical(name), ip_address(address)) for name, address in fields["names"]),
     )

@@ -9,19 +9,19 @@ from functools import partial
 from typing import Any
 
 from holdfast.kernels.guest.cell_journal import CellChronicle
-from holdfast.kernels.guest.kernel import Kernel
+from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.captures.capture_queue import CaptureDesk
-from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
 from holdfast.runtime.guest.identity.hooks import Hooks
 from holdfast.runtime.guest.identity.identity import Identity
 from holdfast.runtime.guest.identity.identity_files import Awakening, publish
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
-from holdfast.runtime.guest.pulse.deaths import End
+from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest.pulse.watch import Watch
+from holdfast.runtime.guest.pulse.watch import DeathWatch
 from holdfast.runtime.guest.records.change_notes import Changes
 from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.journal import Journal
@@ -32,7 +32,7 @@ from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_access import Desk
 from holdfast.runtime.guest.tasks.reaper import Reaper
 from holdfast.runtime.guest.tasks.tasks import Tasks
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import VERSION
 
 GUEST_VERSION = "0.1.0"
@@ -42,7 +42,7 @@ MAX_KERNELS = 16
 class Guest:
     """The shells and kernels of the session, and its identity."""
 
-    def __init__(self, layout: Layout, identity: Identity, account: Account, reaper: Reaper) -> None:
+    def __init__(self, layout: Layout, identity: Identity, account: UserAccount, reaper: Reaper) -> None:
         self.layout = layout
         self.identity = identity
         self.account = account
@@ -51,7 +51,7 @@ class Guest:
         self.keyed = Keyed(layout.keys)
         self.lineage = Origins()
         self.news = News()
-        self.watch = Watch(self.lineage, reaper, self._write_down)
+        self.watch = DeathWatch(self.lineage, reaper, self._write_down)
         chronicle = Chronicle(MAIN, self.journal, self.keyed, self.lineage)
         self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage, self.notice, chronicle)}
         self.tasks = Tasks(layout, account, reaper, self.lineage, self.notice)
@@ -61,7 +61,7 @@ class Guest:
         }
         self.keyboards = {name: Keyboard(shell, self.journal.append) for name, shell in self.shells.items()}
         for shell in self.shells.values():
-            shell.watching.tell = partial(self._waits, shell.name)
+            shell.watching.notify = partial(self._waits, shell.name)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
         self.engine_files = EngineFiles()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
@@ -91,10 +91,10 @@ class Guest:
         for kernel in self.kernels.values():
             kernel.begin()
 
-    def become(self, told: Mapping[str, Any], event: str) -> None:
+    def become(self, fields: Mapping[str, Any], event: str) -> None:
         """Continue after a pause, with the identity the host gave."""
-        before, self.identity = self.identity, self.identity.updated(dict(told))
-        snapshot = told.get("snapshot")
+        before, self.identity = self.identity, self.identity.updated(dict(fields))
+        snapshot = fields.get("snapshot")
         awakening = Awakening(event, snapshot if isinstance(snapshot, str) else "", before)
         if event == "restored":
             holdfast_session.reseed(everything=True)
@@ -131,7 +131,7 @@ class Guest:
             "supervisor_pid": os.getpid(),
         }
 
-    def notice(self, kind: str, end: End | None = None, /, **fields: Any) -> None:
+    def notice(self, kind: str, end: ProcessEnd | None = None, /, **fields: Any) -> None:
         """Record what happened to one of our processes and, if it ended, why."""
         if end is not None:
             fields = {
@@ -155,7 +155,7 @@ class Guest:
         try:
             return self.shells[name]
         except KeyError:
-            raise Refusal(
+            raise RequestRefused(
                 "unknown_shell", f"cannot find shell {name}: the session has {', '.join(self.shells)}"
             ) from None
 
@@ -163,20 +163,22 @@ class Guest:
         """Return the desk of the shell of that name."""
         return self.desks[self.shell(name).name]
 
-    def kernel(self, name: str) -> Kernel:
+    def kernel(self, name: str) -> RunningKernel:
         """Return the kernel of that name."""
         try:
             return self.kernels[name]
         except KeyError:
             known = ", ".join(self.kernels)
-            raise Refusal("unknown_kernel", f"cannot find kernel {name}: the session has {known}") from None
+            raise RequestRefused(
+                "unknown_kernel", f"cannot find kernel {name}: the session has {known}"
+            ) from None
 
-    def new_kernel(self, name: str, spec: str) -> Kernel:
+    def new_kernel(self, name: str, spec: str) -> RunningKernel:
         """Add a kernel without starting it."""
         if len(self.kernels) >= MAX_KERNELS:
-            raise Refusal("limit", f"cannot start kernel {name}: there are {MAX_KERNELS} already")
+            raise RequestRefused("limit", f"cannot start kernel {name}: there are {MAX_KERNELS} already")
         if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-            raise Refusal("invalid", "cannot start kernel: its name may have letters, digits, - and _")
+            raise RequestRefused("invalid", "cannot start kernel: its name may have letters, digits, - and _")
         kernel = self.kernels[name] = self._kernel(name, spec)
         return kernel
 
@@ -226,9 +228,9 @@ class Guest:
     def _waits(self, shell: str, state: State, command: str | None) -> None:
         self.journal.append("waiting", shell=shell, id=command, state=state.as_dict())
 
-    def _kernel(self, name: str, spec: str) -> Kernel:
+    def _kernel(self, name: str, spec: str) -> RunningKernel:
         layout = self.layout
-        return Kernel(
+        return RunningKernel(
             name,
             spec,
             layout.kernel(name),

@@ -19,7 +19,7 @@ from pathlib import Path
 from holdfast.runtime.guest.captures.pause import Pause
 from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hooks import words
 from holdfast.runtime.guest.identity.identity import Identity, read_object
 from holdfast.runtime.guest.identity.identity_files import Awakening
@@ -36,7 +36,7 @@ from holdfast.runtime.guest.wire import (
     shell_operations,
     task_operations,
 )
-from holdfast.runtime.guest.wire.call import Call
+from holdfast.runtime.guest.wire.call import ClientCall
 from holdfast.runtime.guest.wire.supervisor_server import Server
 
 _M_ARENA_MAX = -8
@@ -76,20 +76,20 @@ async def _supervise(layout: Layout) -> None:
         loop.add_signal_handler(number, over.set if number == signal.SIGTERM else _ignore)
     reaper = Reaper()
     reaper.install(loop)
-    told = read_object(layout.session) or {}
-    identity = Identity().updated(told)
+    fields = read_object(layout.session) or {}
+    identity = Identity().updated(fields)
     if identity.workdir is not None:
         layout = replace(layout, workspace=Path(identity.workdir))
-    guest = Guest(layout, identity, Account.of(identity.user), reaper)
-    guest.start(Awakening.of(told))
+    guest = Guest(layout, identity, UserAccount.of(identity.user), reaper)
+    guest.start(Awakening.of(fields))
 
-    async def hello(guest: Guest, call: Call) -> None:
+    async def hello(guest: Guest, call: ClientCall) -> None:
         await call.finish("hello", **guest.hello())
 
-    async def prepare(_: Guest, call: Call) -> None:
+    async def prepare(_: Guest, call: ClientCall) -> None:
         await pause.prepare(call)
 
-    async def hooks(guest: Guest, call: Call) -> None:
+    async def hooks(guest: Guest, call: ClientCall) -> None:
         await call.finish("hooks", words(await guest.hooks.settled()))
 
     operations = {

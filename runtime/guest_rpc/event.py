@@ -1,4 +1,7 @@
-"""One event of a session, as a value, and its parsing from what the guest sends. Pure."""
+"""One event of a session, as a value, and its parsing from what the guest sends. Pure.
+
+On the path of `exec`: fields are read with `wire_fields`, because pydantic takes a while to load.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 from holdfast.base.text import plain
 from holdfast.runtime.guest_rpc import wire_fields
-from holdfast.runtime.journal.event_text import told
+from holdfast.runtime.journal.event_text import format_event
 
 LATEST = 4e9
 """The latest time, in Unix seconds, that an event may have."""
@@ -31,7 +34,7 @@ class Event:
     @property
     def text(self) -> str:
         """The event as a sentence on one line."""
-        return plain(told(self.kind, self.data), 400)
+        return plain(format_event(self.kind, self.data), 400)
 
 
 def parse(entry: Mapping[str, Any]) -> Event:

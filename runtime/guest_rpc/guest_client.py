@@ -91,7 +91,7 @@ class Connection:
         """
         try:
             data = protocol.encode(Frame(head, payload))
-        except protocol.ProtocolError as error:
+        except protocol.FrameError as error:
             raise InvalidArgument(f"cannot send to the session: {error}") from error
         try:
             self.socket.sendall(data)
@@ -110,7 +110,7 @@ class Connection:
             raise GuestDisconnected("cannot continue: the session closed the connection")
         try:
             found = self._reader.feed(data)
-        except protocol.ProtocolError as error:
+        except protocol.FrameError as error:
             raise ProtocolError(f"cannot understand the session: {plain(str(error), 200)}") from error
         self._received += len(data)
         if found:

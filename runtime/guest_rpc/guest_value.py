@@ -13,12 +13,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     PlainValidator,
     ValidationError,
 )
 
 from holdfast.base.text import plain
 from holdfast.errors import ProtocolError
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc import wait_state
 from holdfast.runtime.guest_rpc.wire_fields import GREATEST
 
 T = TypeVar("T")
@@ -91,3 +94,15 @@ def listed(limit: int = 20_000) -> Any:
 Count = Annotated[int, Field(ge=0, le=GREATEST)]
 Seconds = Annotated[float, Field(ge=0, lt=1e12, allow_inf_nan=False), BeforeValidator(_finite)]
 Tally = Annotated[Count, BeforeValidator(lambda raw: 0 if raw is None else raw)]
+Positive = Annotated[int, Field(ge=1, le=GREATEST)]
+ExitCode = Annotated[int, Field(ge=-255, le=GREATEST)]
+
+
+def _observed(raw: Any) -> State:
+    try:
+        return wait_state.state(raw)
+    except ProtocolError as error:
+        raise ValueError("not a state") from error  # so that the error names the field
+
+
+Observed = Annotated[State, PlainValidator(_observed), PlainSerializer(State.as_dict)]

@@ -38,7 +38,7 @@ MAX_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class IdempotentCall:
     """A call under a key: an operation in a shell or kernel, with a text."""
 
     key: str
@@ -76,7 +76,7 @@ class Intents:
                 return found
         return None
 
-    def add(self, order: Order, state: str) -> None:
+    def add(self, order: IdempotentCall, state: str) -> None:
         """Record that a call is about to run (`intent`), was refused, or is done. Durable on return."""
         # It starts a new line even after one that was cut off.
         line = "\n" + json.dumps({"key": order.key, "what": order.digest, "state": state}) + "\n"
@@ -95,7 +95,7 @@ class Intents:
 def run(
     context: Context,
     session: SessionRow,
-    order: Order,
+    order: IdempotentCall,
     call: Callable[[], T],
     recorded: Callable[[Mapping[str, Any], Mapping[str, Any]], T],
 ) -> T:
@@ -138,7 +138,7 @@ def _runs(context: Context, session: SessionRow) -> bool:
 def _look_up(
     context: Context,
     session: SessionRow,
-    order: Order,
+    order: IdempotentCall,
     dead: SessionDead | SessionNotFound,
     intent: Mapping[str, Any] | None,
     recorded: Callable[[Mapping[str, Any], Mapping[str, Any]], T],

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from holdfast.errors import GuestError
 from holdfast.runtime.guest.identity.actor import id_of
 from holdfast.runtime.guest_rpc import idempotency, wire_fields
 from holdfast.runtime.guest_rpc.results import CellEvent, CellResult, CellStatus, ExecResult
@@ -26,7 +25,7 @@ def exec_once(
     call: Callable[[], ExecResult],
 ) -> ExecResult:
     """Run a command under a key; raises as `idempotency.run` does."""
-    order = idempotency.Order(key, "exec", shell, command)
+    order = idempotency.IdempotentCall(key, "exec", shell, command)
     return idempotency.run(context, session, order, call, lambda began, ended: _exec(key, began, ended))
 
 
@@ -39,7 +38,7 @@ def cell_once(
     call: Callable[[], CellResult],
 ) -> CellResult:
     """Run a cell under a key; raises as `idempotency.run` does."""
-    order = idempotency.Order(key, "cell", kernel, code)
+    order = idempotency.IdempotentCall(key, "cell", kernel, code)
     return idempotency.run(context, session, order, call, lambda _, ended: _cell(ended))
 
 
@@ -64,9 +63,6 @@ def _exec(key: str, began: Mapping[str, Any], ended: Mapping[str, Any]) -> ExecR
 
 def _cell(ended: Mapping[str, Any]) -> CellResult:
     """Rebuild a cell's result from what the journal kept of it."""
-    status = wire_fields.text(ended, "status")
-    if status not in get_args(CellStatus):
-        raise GuestError("cannot know how the cell ended: the session reported an unknown state")
     shown = [item for item in ended.get("outputs") or [] if isinstance(item, dict)]
     texts = {"stdout": "", "stderr": ""}
     outputs = []
@@ -77,7 +73,7 @@ def _cell(ended: Mapping[str, Any]) -> CellResult:
         elif kind in ("execute_result", "display_data") and isinstance(data, dict):
             outputs.append(CellEvent(kind, number, data=data))
     return CellResult(
-        status=cast("CellStatus", status),
+        status=wire_fields.choice(ended, "status", get_args(CellStatus)),
         execution_count=wire_fields.optional_integer(ended, "execution_count"),
         stdout=texts["stdout"],
         stderr=texts["stderr"],

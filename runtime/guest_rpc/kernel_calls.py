@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast, get_args
 
 from holdfast.base import ids
-from holdfast.errors import GuestDisconnected, GuestError, InvalidArgument, KernelDied
+from holdfast.errors import GuestDisconnected, InvalidArgument, KernelDied
 from holdfast.runtime.guest.identity.actor import id_of
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.wire import protocol
@@ -29,6 +29,7 @@ KEEP_TEXT = 16 << 20
 KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
 DISPLAYS = ("display_data", "execute_result", "update_display_data", "clear_output")
+ENDS: tuple[CellStatus, ...] = tuple(one for one in get_args(CellStatus) if one != "waiting")
 
 
 class KernelCall:
@@ -169,9 +170,7 @@ class KernelCall:
 
     def _finish(self, frame: Frame) -> CellResult:
         self._recorded = wire_fields.flag(frame, "recorded")
-        status = wire_fields.text(frame, "status")
-        if status not in get_args(CellStatus) or status == "waiting":
-            raise GuestError("cannot know how the cell ended: the session reported an unknown state")
+        status = wire_fields.choice(frame, "status", ENDS)
         if status == "died":
             raise KernelDied(
                 "cannot finish the cell: its kernel died",
@@ -183,7 +182,7 @@ class KernelCall:
                 hint="pipe lines into `holdfast cell`",
             )
         return self._result(
-            cast("CellStatus", status),
+            status,
             execution_count=wire_fields.optional_integer(frame, "execution_count"),
         )
 

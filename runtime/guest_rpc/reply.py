@@ -11,13 +11,13 @@ from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
 from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 LONGEST = 1 << 20
 
 
 def answer(
-    line: Line,
+    line: SessionChannel,
     text: str | bytes,
     *,
     shell: str,
@@ -56,7 +56,7 @@ def answer(
     return following.run(wire_fields.integer(sent, "offset"))
 
 
-def interrupt(line: Line, *, shell: str, patience: float) -> ExecResult | None:
+def interrupt(line: SessionChannel, *, shell: str, patience: float) -> ExecResult | None:
     """Interrupt what runs in the foreground of a shell, and follow the command of `exec` that was running."""
     sent = line.request("signal", shell=shell, signal="INT")
     command = wire_fields.optional_text(sent, "exec")
@@ -67,7 +67,7 @@ def interrupt(line: Line, *, shell: str, patience: float) -> ExecResult | None:
 
 
 def answer_cell(
-    line: Line,
+    line: SessionChannel,
     waiting: CellResult,
     text: str,
     *,

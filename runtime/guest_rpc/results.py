@@ -1,4 +1,7 @@
-"""Results of a session, as values.  Knows nothing of how they arrive."""
+"""Results of commands and cells, as values.  Knows nothing of how they arrive.
+
+On the path of `exec`: those who make them read fields with `wire_fields`; pydantic takes a while to load.
+"""
 
 from __future__ import annotations
 
@@ -87,28 +90,6 @@ class ExecResult:
 
 
 @dataclass(frozen=True, slots=True)
-class SyntaxCheck:
-    """The verdict of the session's bash on a text that it did not run.
-
-    `message` is empty if the text is complete and correct. `incomplete` if more text could make it so: a
-    quote, a block or a here-document is open. `line` counts from 1.
-    """
-
-    message: str = ""
-    line: int | None = None
-    incomplete: bool = False
-
-    @property
-    def ok(self) -> bool:
-        """True if bash would run all of it."""
-        return not self.message
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the verdict for programs."""
-        return {"ok": self.ok, "message": self.message, "line": self.line, "incomplete": self.incomplete}
-
-
-@dataclass(frozen=True, slots=True)
 class CellEvent:
     """Something that a running cell showed or asked; `seq` counts them.
 
@@ -184,51 +165,6 @@ class Screen:
     cols: int
     cursor: tuple[int, int]
     title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ShellInfo:
-    """A shell as the supervisor reports it.
-
-    `command_id` is that of the command `exec` runs in it now; `observed` is what the shell, or the process
-    that has its terminal, does; `holder` is the actor that holds it, if any; `cwd` is its directory.
-    """
-
-    name: str
-    pid: int
-    rows: int
-    cols: int
-    offset: int
-    state: str
-    command_id: str | None = None
-    observed: State | None = None
-    holder: str | None = None
-    cwd: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Attached:
-    """A terminal that is attached to a shell; `writes`: its input is passed on."""
-
-    actor: str
-    rows: int
-    cols: int
-    writes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The right to type into a shell: its `holder`, or any actor if there is none.
-
-    `since`, `active` (when the holder last typed or ran something) and `until` (when it ends, unless a
-    terminal keeps it) are in Unix seconds.
-    """
-
-    holder: str | None
-    since: float | None = None
-    active: float | None = None
-    until: float | None = None
-    attached: tuple[Attached, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

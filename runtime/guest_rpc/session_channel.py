@@ -24,7 +24,7 @@ POLICY_SECONDS = 2.0
 """How long a policy that another process changed may remain unknown."""
 
 
-class Line:
+class SessionChannel:
     """The channel to the session of `row`; it holds no connection."""
 
     def __init__(self, context: Context, row: Callable[[], SessionRow]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.base import ids
 from holdfast.base.text import plain
-from holdfast.errors import GuestDisconnected, GuestError, SessionBusy, ShellNotFound
+from holdfast.errors import GuestDisconnected, GuestError, SessionBusy
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.identity.actor import id_of
 from holdfast.runtime.guest.pulse.state import State
@@ -18,9 +18,8 @@ from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
 from holdfast.runtime.guest_rpc.event import parse
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
-from holdfast.runtime.guest_rpc.leasing import lease
 from holdfast.runtime.guest_rpc.reconnect import Persistence
-from holdfast.runtime.guest_rpc.results import ExecResult, ShellInfo, SyntaxCheck
+from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.guest_rpc.wait_state import state
 from holdfast.runtime.terminal.uncook import Tail, Uncook
 
@@ -284,31 +283,6 @@ class ShellCall(Following):
         self._client.request("signal", shell=self._args["shell"], signal="INT")
 
 
-def shell_info(client: GuestClient, shell: str) -> ShellInfo:
-    """Return a shell as the supervisor reports it.
-
-    Raises:
-        ShellNotFound: the session has no shell of that name.
-    """
-    for row in wire_fields.rows(client.request("hello"), "shells"):
-        if wire_fields.text(row, "name") == shell:
-            return ShellInfo(
-                name=shell,
-                pid=wire_fields.integer(row, "pid"),
-                rows=min(wire_fields.integer(row, "rows", 1), MAX_SIDE),
-                cols=min(wire_fields.integer(row, "cols", 1), MAX_SIDE),
-                offset=wire_fields.integer(row, "offset"),
-                state=wire_fields.text(row, "state", ""),
-                command_id=wire_fields.optional_text(row, "exec"),
-                observed=state(row["observed"]) if "observed" in row else None,
-                holder=lease(row).holder,
-                cwd=plain(wire_fields.text(row, "cwd", ""), MAX_PATH),
-            )
-    raise ShellNotFound(
-        f"cannot find shell '{call_arguments.text(shell, 'shell')}': the session has none of that name"
-    )
-
-
 def _path(frame: Frame) -> str | None:
     found = wire_fields.optional_text(frame, "cwd")
     return None if found is None else plain(found, MAX_PATH)
@@ -318,13 +292,3 @@ def _size(frame: Frame) -> tuple[int, int]:
     rows = wire_fields.optional_integer(frame, "rows", 1) or layout.DEFAULT_ROWS
     cols = wire_fields.optional_integer(frame, "cols", 1) or layout.DEFAULT_COLUMNS
     return min(rows, MAX_SIDE), min(cols, MAX_SIDE)
-
-
-def check_syntax(client: GuestClient, text: str, shell: str) -> SyntaxCheck:
-    """Return the verdict of a shell's bash on a text; raises as `call_arguments.command` does."""
-    frame = client.request("check_syntax", payload=call_arguments.command(text), shell=shell)
-    return SyntaxCheck(
-        message=plain(wire_fields.text(frame, "message", ""), 400),
-        line=wire_fields.optional_integer(frame, "line", 1),
-        incomplete=wire_fields.flag(frame, "incomplete"),
-    )

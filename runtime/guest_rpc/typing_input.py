@@ -8,12 +8,12 @@ from holdfast.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest.wire.protocol import Frame
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 PIECE = 1 << 20
 
 
-def send(line: Line, op: str, data: bytes, **target: Any) -> Frame | None:
+def send(line: SessionChannel, op: str, data: bytes, **target: Any) -> Frame | None:
     """Type all of it, and return the reply to its last piece; None if there is nothing to type.
 
     Raises:

@@ -1,16 +1,20 @@
-"""The state of a shell or kernel as the session reports it, validated, and how to answer it.  Pure."""
+"""The state of a shell or kernel as the session reports it, validated, and how to answer it.  Pure.
+
+On the path of `exec`: fields are read with `wire_fields`, because pydantic takes a while to load.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from holdfast.base.suggestion import command
 from holdfast.base.text import plain
-from holdfast.errors import ProtocolError
-from holdfast.runtime.guest.pulse.state import NAMES, RUNNING, WAITING, State
+from holdfast.runtime.guest.pulse.state import NAMES, RUNNING, WAITING, Detail, State
 from holdfast.runtime.guest_rpc import wire_fields
+
+_DETAILS: Mapping[str, tuple[Detail, ...]] = {"running": RUNNING, "waiting": WAITING}
 
 
 def state(value: Any) -> State:
@@ -19,20 +23,17 @@ def state(value: Any) -> State:
     Raises:
         ProtocolError: it is not valid.
     """
-    told = wire_fields.table(value, "a state")
-    name, detail = wire_fields.text(told, "state"), wire_fields.optional_text(told, "detail")
-    details: Mapping[str, tuple[str, ...]] = {"running": RUNNING, "waiting": WAITING}
-    if name not in NAMES or (detail is not None and detail not in details.get(name, ())):
-        raise ProtocolError("cannot understand the session: it reports an unknown state")
+    fields = wire_fields.table(value, "a state")
+    name = wire_fields.choice(fields, "state", NAMES)
     return State(
-        state=cast("Any", name),
-        detail=cast("Any", detail),
-        pid=wire_fields.optional_integer(told, "pid"),
-        command=plain(wire_fields.text(told, "command", ""), 200),
-        since=wire_fields.number(told, "since"),
-        prompt=_prompt(wire_fields.text(told, "prompt", "")),
-        exit_code=wire_fields.optional_integer(told, "exit_code", -255),
-        signal=wire_fields.optional_integer(told, "signal"),
+        state=name,
+        detail=wire_fields.choice(fields, "detail", (None, *_DETAILS.get(name, ()))),
+        pid=wire_fields.optional_integer(fields, "pid"),
+        command=plain(wire_fields.text(fields, "command", ""), 200),
+        since=wire_fields.number(fields, "since"),
+        prompt=_prompt(wire_fields.text(fields, "prompt", "")),
+        exit_code=wire_fields.optional_integer(fields, "exit_code", -255),
+        signal=wire_fields.optional_integer(fields, "signal"),
     )
 
 

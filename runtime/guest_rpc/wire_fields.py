@@ -6,64 +6,74 @@ The guest is hostile: a field of an unexpected type or size ends the call, whate
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from holdfast.base.text import plain
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest.wire.protocol import Frame
 
-Told = Frame | Mapping[str, Any]
+T = TypeVar("T")
+FrameLike = Frame | Mapping[str, Any]
 """A frame, or an object in one."""
 
 # Offsets count bytes; more than this (8 EiB) does not fit the integers of other tools.
 GREATEST = 2**63 - 1
 
 
-def head(told: Told) -> Mapping[str, Any]:
+def head(frame: FrameLike) -> Mapping[str, Any]:
     """Return the fields."""
-    return told.head if isinstance(told, Frame) else told
+    return frame.head if isinstance(frame, Frame) else frame
 
 
-def integer(told: Told, key: str, least: int = 0) -> int:
+def integer(frame: FrameLike, key: str, least: int = 0) -> int:
     """Return a whole number that is at least `least`."""
-    value = head(told).get(key)
+    value = head(frame).get(key)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= GREATEST:
-        raise _wrong(told, key)
+        raise _wrong(frame, key)
     return value
 
 
-def optional_integer(told: Told, key: str, least: int = 0) -> int | None:
+def optional_integer(frame: FrameLike, key: str, least: int = 0) -> int | None:
     """Return a whole number, or None."""
-    return None if head(told).get(key) is None else integer(told, key, least)
+    return None if head(frame).get(key) is None else integer(frame, key, least)
 
 
-def number(told: Told, key: str) -> float:
+def number(frame: FrameLike, key: str) -> float:
     """Return a number of seconds; 0 if it is left out."""
-    value = head(told).get(key, 0)
+    value = head(frame).get(key, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
-        raise _wrong(told, key)
+        raise _wrong(frame, key)
     return float(value)
 
 
-def text(told: Told, key: str, default: str | None = None) -> str:
+def text(frame: FrameLike, key: str, default: str | None = None) -> str:
     """Return a string of at most a million characters."""
-    value = head(told).get(key, default)
+    value = head(frame).get(key, default)
     if not isinstance(value, str) or len(value) > 1_000_000:
-        raise _wrong(told, key)
+        raise _wrong(frame, key)
     return value
 
 
-def optional_text(told: Told, key: str) -> str | None:
+def choice(frame: FrameLike, key: str, known: Sequence[T]) -> T:
+    """Return one of the known values; None counts as a value that is left out."""
+    value = head(frame).get(key)
+    for one in known:
+        if value == one:
+            return one
+    raise _wrong(frame, key)
+
+
+def optional_text(frame: FrameLike, key: str) -> str | None:
     """Return a string, or None."""
-    return None if head(told).get(key) is None else text(told, key)
+    return None if head(frame).get(key) is None else text(frame, key)
 
 
-def flag(told: Told, key: str) -> bool:
+def flag(frame: FrameLike, key: str) -> bool:
     """Return true or false; false if it is left out."""
-    value = head(told).get(key, False)
+    value = head(frame).get(key, False)
     if not isinstance(value, bool):
-        raise _wrong(told, key)
+        raise _wrong(frame, key)
     return value
 
 
@@ -74,18 +84,23 @@ def table(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
-def rows(told: Told, key: str) -> list[Mapping[str, Any]]:
+def rows(frame: FrameLike, key: str) -> list[Mapping[str, Any]]:
     """Return a list of at most a thousand JSON objects."""
-    value = head(told).get(key, [])
+    value = head(frame).get(key, [])
     if not isinstance(value, list) or len(value) > 1000:
-        raise _wrong(told, key)
+        raise _wrong(frame, key)
     return [table(item, key) for item in value]
 
 
 def body(frame: Frame) -> Mapping[str, Any]:
     """Return the payload as a JSON object."""
+    return table(json_of(frame), "a payload")
+
+
+def json_of(frame: Frame) -> Any:
+    """Return the payload as JSON."""
     try:
-        return table(json.loads(frame.payload), "a payload")
+        return json.loads(frame.payload)
     except (ValueError, RecursionError) as error:
         raise ProtocolError("cannot understand the session: a payload is not JSON") from error
 
@@ -95,7 +110,7 @@ def event(frame: Frame) -> str:
     return text(frame, "event")
 
 
-def _wrong(told: Told, key: str) -> ProtocolError:
-    kind = head(told).get("event")
+def _wrong(frame: FrameLike, key: str) -> ProtocolError:
+    kind = head(frame).get("event")
     named = plain(kind, 40) if isinstance(kind, str) else "answer"
     return ProtocolError(f"cannot understand the session: '{key}' of its '{named}' is not valid")

@@ -1,4 +1,4 @@
-"""Events of a session as sentences, for people and for an agent's context.
+"""Events and journal entries as sentences, for people and for an agent's context.
 
 Pure. Their contents come from the guest and may be anything; the caller makes them safe to show.
 """
@@ -17,11 +17,11 @@ _WOKEN = {
 }
 
 
-def told(kind: str, data: Mapping[str, Any]) -> str:
-    """Return one line about an entry of the journal."""
+def format_event(kind: str, data: Mapping[str, Any]) -> str:
+    """Return one line about an entry of the journal; of a kind without a sentence, its fields."""
     of = Fields(data)
-    if kind in _SENTENCES:
-        return _SENTENCES[kind](of)
+    if kind in SENTENCES:
+        return SENTENCES[kind](of)
     return " ".join(f"{key}={of(key)}" for key in data if of(key, ""))
 
 
@@ -46,6 +46,15 @@ class Fields:
         value = self._data.get("ports")
         ports = [str(each) for each in value] if isinstance(value, list) else []
         return f", port {', '.join(ports)}" if ports else ""
+
+    def changed(self) -> str:
+        """Return the names of what a command changed."""
+        tables = ("variables", "functions", "aliases", "names")
+        names = [
+            name for key in tables if isinstance(changed := self._data.get(key), dict) for name in changed
+        ]
+        names += [key for key in ("cwd", "umask", "ports", "epoch") if key in self._data]
+        return f"{', '.join(map(str, names[:20]))}{' …' if len(names) > 20 else ''}"
 
     def end(self) -> str:
         """Describe how something ended, and why."""
@@ -91,7 +100,58 @@ def _refused(of: Fields) -> str:
     return f"{of('protocol')} to {of('address')}{port} was refused: the session may not reach it"
 
 
-_SENTENCES: Mapping[str, Callable[[Fields], str]] = {
+def _first(text: str) -> str:
+    head, _, rest = text.strip().partition("\n")
+    return f"{head} …" if rest else head
+
+
+def _started(of: Fields) -> str:
+    key = f" [key {of('key')}]" if of("key", "") else ""
+    return f"$ {_first(of('command', '(unknown)'))}{key}"
+
+
+def _ended(of: Fields) -> str:
+    how = "exit " + of("exit_code")
+    if of("shell_exited") == "True":
+        how = "the shell ended"
+    elif of("timed_out") == "True":
+        how = "timed out"
+    return f"{how} after {_seconds(of)}"
+
+
+def _seconds(of: Fields) -> str:
+    try:
+        return f"{float(of('duration')):.3g} s"
+    except ValueError:
+        return "? s"
+
+
+def _cell_ended(of: Fields) -> str:
+    return f"{of('status')} after {_seconds(of)}"
+
+
+def _input(of: Fields) -> str:
+    shown = of("text", "")
+    return f"typed {of('bytes')} bytes{f': {_first(shown)}' if shown else ', hidden'}"
+
+
+def _dropped(of: Fields) -> str:
+    amount = ", ".join(f"{of(key)} {key}" for key in ("entries", "bytes") if of(key, ""))
+    return f"entries are missing here ({of('why')}): {amount}"
+
+
+def _named(of: Fields) -> str:
+    return of("label", "") or of("snapshot")
+
+
+def _network(of: Fields) -> str:
+    """Describe a change of the session's network rules."""
+    words = {"allowed": "also", "disallowed": "no longer"}
+    changes = [f", {word} {of(key)}" for key, word in words.items() if of(key, "")]
+    return f"reaches {of('network')}{''.join(changes)}"
+
+
+SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "process_exited": _process_exited,
     "oom": lambda of: f"processes killed for lack of memory: {of('kills')}",
     "task_started": _task_started,
@@ -104,6 +164,30 @@ _SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "hook": lambda of: f"hook {of('hook')} was notified that the session was {of('event')}",
     "hook_failed": lambda of: f"hook {of('hook')} ({of('event')}): {of('trouble')}",
     "session_ended": lambda of: f"the session cannot be followed further ({of('cause')}): {of('message')}",
+    "changed": lambda of: f"changed {of.changed()}",
+    "command_started": _started,
+    "command_ended": _ended,
+    "cell_started": lambda of: f">>> {_first(of('code'))}",
+    "cell_ended": _cell_ended,
+    "input": _input,
+    "dropped": _dropped,
+    "created": lambda of: f"session {of('name')} was made",
+    "snapshot": lambda of: f"snapshot {_named(of)} was taken ({of('of')})",
+    "restored": lambda of: f"continues from snapshot {_named(of)}",
+    "forked": lambda of: f"snapshot {_named(of)} continues as {of('into')}",
+    "suspended": lambda of: "suspended",
+    "network": _network,
+    "resumed": lambda of: "resumed",
+    "rewound": lambda of: (
+        f"went back to snapshot {_named(of)}, leaving {of('left_behind')} commands behind"
+        + (f"; kept as {of('kept')}" if of("kept", "") else "")
+    ),
+    "removed": lambda of: "removed",
+    "died": lambda of: f"found dead: {of('why')}",
+    "attached": lambda of: f"attached to shell {of('shell')}",
+    "detached": lambda of: f"detached from shell {of('shell')}",
+    "lease": lambda of: f"lease of shell {of('shell')}: {of('action')} by {of('holder', 'nobody')}",
+    "resized": lambda of: f"shell {of('shell')} has {of('rows')} rows, {of('cols')} columns",
 }
 
 

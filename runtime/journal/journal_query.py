@@ -14,7 +14,7 @@ from holdfast.errors import SessionNotFound
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.store import past_lives
 from holdfast.runtime.store.entry import Entry
-from holdfast.runtime.store.journal_entries import Wanted
+from holdfast.runtime.store.journal_entries import EntryFilter
 from holdfast.runtime.store.timelines import family_of, line_of
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class Filter:
     since: float | None = None
     grep: str | None = None
 
-    def rows(self) -> Wanted:
+    def rows(self) -> EntryFilter:
         """Return the part of the filter that the database applies."""
-        return Wanted(self.after, self.kinds, self.actor, self.since)
+        return EntryFilter(self.after, self.kinds, self.actor, self.since)
 
     def takes(self, entry: Entry) -> bool:
         """Check whether an entry that the database selected passes the rest of the filter."""

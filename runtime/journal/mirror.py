@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import run_dir
 from holdfast.runtime.guest import layout
-from holdfast.runtime.store.entry import Told, told
+from holdfast.runtime.store.entry import CheckedLine, parse_line
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -89,14 +89,14 @@ def _wanted(journal: int, last: int) -> list[tuple[int, str]]:
 class New:
     """The entries a session wrote since the last time, oldest first, and how many older ones were dropped."""
 
-    entries: list[Told]
+    entries: list[CheckedLine]
     missed: int
     missed_bytes: int
 
 
 def _new(journal: int, names: list[str], last: int) -> New:
     """Read segments backwards, up to an entry that is known or the limit for one time."""
-    found: list[Told] = []
+    found: list[CheckedLine] = []
     lines = taken = missed = missed_bytes = 0
     known = False
     for name in reversed(names):
@@ -108,7 +108,7 @@ def _new(journal: int, names: list[str], last: int) -> New:
         end = data.rfind(b"\n")
         while end >= 0 and lines < MAX_LINES and len(found) < MAX_TAKEN and taken < MAX_TAKEN_BYTES:
             begin = data.rfind(b"\n", 0, end)
-            entry = told(data[begin + 1 : end])
+            entry = parse_line(data[begin + 1 : end])
             lines, taken, end = lines + 1, taken + end - begin, begin
             if entry is None:
                 continue

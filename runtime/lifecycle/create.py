@@ -75,7 +75,7 @@ def create(
 def _with_secrets(context: Context, options: SessionOptions, given: Sequence[str]) -> SessionOptions:
     """Store the values of secrets on this host; the session gets placeholders."""
     kept = [secret.parse(text) for text in given]
-    told = options.model_dump(mode="json") | {"secrets": [one.option() for one in kept]}
-    chosen = SessionOptions.parse(**told)
+    fields = options.model_dump(mode="json") | {"secrets": [one.option() for one in kept]}
+    chosen = SessionOptions.parse(**fields)
     vault.keep(context.home, kept)
     return chosen

@@ -59,7 +59,7 @@ def container_name(session_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TemporaryPlace:
     """The temporary place of a container that will later replace another.
 
     Until then a suffix is appended to its name and to its folder's. It also holds the future addresses.
@@ -73,7 +73,7 @@ class Place:
         return home.run_dir(session_id + self.aside)
 
 
-HERE = Place()
+HERE = TemporaryPlace()
 
 
 def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -> str:
@@ -95,7 +95,7 @@ def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -
     return chosen
 
 
-def prepare_run_dir(context: Context, row: SessionRow, place: Place = HERE) -> Path:
+def prepare_run_dir(context: Context, row: SessionRow, place: TemporaryPlace = HERE) -> Path:
     """Make the folder that the session will see.
 
     Raises:
@@ -112,7 +112,7 @@ def create_container(
     init: Path,
     command: Iterable[str] = ("start",),
     kept: Manifest | None = None,
-    place: Place = HERE,
+    place: TemporaryPlace = HERE,
 ) -> str:
     """Create, but do not start, the container of a session, leave its identity for it, and return its id.
 
@@ -160,7 +160,7 @@ def create_container(
     if options.secrets:
         from holdfast.runtime.egress import authority
 
-        authority.tell(engine, home, row.id, container)
+        authority.install_roots(engine, home, row.id, container)
     identity_messages.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
     return container
 

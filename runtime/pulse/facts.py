@@ -5,30 +5,17 @@ The names of the attributes are those of the JSON, see docs/pulse.md. Sizes are 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import PlainValidator
 
-from holdfast.errors import ProtocolError
-from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest_rpc import wait_state
-from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Seconds, Tally, listed, shown
+from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Observed, Seconds, Tally, listed, shown
 
 Sign = Annotated[str, shown(40)]
 Name = Annotated[str, shown(100)]
 Label = Annotated[str, shown(200)]
 Text = Annotated[str, shown(4096)]
 Labels = Annotated[tuple[Label, ...], listed(1000)]
-
-
-def _observed(raw: Any) -> State:
-    try:
-        return wait_state.state(raw)
-    except ProtocolError as error:
-        raise ValueError("not a state") from error  # so that the error names the field
-
-
-Observed = Annotated[State, PlainValidator(_observed)]
 
 
 class Origin(GuestValue):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, listed, shown
-from holdfast.runtime.pulse.facts import Label, Name, Observed
+from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Observed, listed, shown
+from holdfast.runtime.pulse.facts import Label, Name
 
 Kind = Annotated[str, shown(20)]
 

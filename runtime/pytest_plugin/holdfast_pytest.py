@@ -78,8 +78,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(OUTSIDE)
     reporter = None
     if hasattr(config, "workerinput"):
-        told = config.workerinput["holdfast"]
-        folder, command = Path(told["folder"]), told["command"]
+        value = config.workerinput["holdfast"]
+        folder, command = Path(value["folder"]), value["command"]
         (folder / f"{os.getpid()}{_WORKER}").touch()
     else:
         folder, command = Path(tempfile.mkdtemp(prefix="holdfast-pytest-")), _command(config)
@@ -140,8 +140,8 @@ class Reporter:
         if not self._found:
             return
         terminalreporter.section("holdfast")
-        for test, told in self._found.items():
-            for name, value in told:
+        for test, lines in self._found.items():
+            for name, value in lines:
                 said = _thaw(value) if name == REFERENCE else f"not captured: {value}"
                 terminalreporter.write_line(f"{test}  {said}")
 
@@ -309,7 +309,7 @@ class Capturing:
         module, name = self._config.getoption("usepdb_cls") or ("pdb", "Pdb")
         chosen: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
 
-        class Debugger(chosen):  # type: ignore[misc]
+        class OpenDebugger(chosen):  # type: ignore[misc]
             """The user's debugger, at the last frame that is not a helper's."""
 
             def get_stack(self, frame: Any, trace: Any) -> tuple[list[tuple[FrameType, int]], int]:
@@ -321,7 +321,7 @@ class Capturing:
                         at -= 1
                 return stack, at
 
-        return Debugger()
+        return OpenDebugger()
 
 
 class Unittests:

@@ -25,7 +25,7 @@ from holdfast.runtime.verification import kernel_check, verification_result
 from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, manifest, raw, service
 from holdfast.snapshots.fitness import Name
-from holdfast.snapshots.link import LinkLost, Refused, Target
+from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 from holdfast.snapshots.verification import Verification
 
@@ -47,7 +47,7 @@ class Restoring:
         context: Context,
         snapshot: SnapshotRow,
         operation: OperationRow,
-        place: provision.Place = provision.HERE,
+        place: provision.TemporaryPlace = provision.HERE,
         rung: Name | None = None,
     ) -> None:
         self.context = context
@@ -155,7 +155,7 @@ class Restoring:
             looked = beside.submit(self._network.check, container, network if processes is not None else None)
             provision.await_guest(engine, container, folder)
             looked.result()
-        hooks = identity_messages.told(self.context.progress, row.name, folder)
+        hooks = identity_messages.report_hooks(self.context.progress, row.name, folder)
         self.context.store.keep_details(row.id, hooks=hooks)
         if found is not None:
             since = self.snapshot.details.moment.journal_seq
@@ -184,14 +184,14 @@ class Restoring:
                 **target.fields(),
             ) as link:
                 return self._gate.follow(link)
-        except Refused as refusal:
+        except CheckpointerFailed as refusal:
             raise self._failed(refusal) from refusal
         except LinkLost as error:
             raise RestoreFailed(
                 f"cannot restore {self.snapshot.name}: the checkpointer ended meanwhile", hint="try again"
             ) from error
 
-    def _failed(self, refusal: Refused) -> RestoreFailed | StoreError:
+    def _failed(self, refusal: CheckpointerFailed) -> RestoreFailed | StoreError:
         if refusal.kind != "criu":
             return RestoreFailed(f"cannot restore {self.snapshot.name}: {refusal}")
         reason = explain.explain(refusal.errors)

@@ -40,7 +40,7 @@ def policy(text: str) -> dict[str, Any]:
     return found
 
 
-def told(found: Policy) -> list[str]:
+def format_policy(found: Policy) -> list[str]:
     """Format a policy as lines for people."""
     when = []
     if found.every:

@@ -93,10 +93,10 @@ class Members:
             self._long = text.rstrip(b"\0").decode("utf-8", "surrogateescape")
             self._size = None
         else:
-            told = _pax(text)
-            self._long = told.get(b"path", b"").decode("utf-8", "surrogateescape") or self._long
-            size_told = told.get(b"size", b"")
-            self._size = int(size_told) if size_told.isdigit() and len(size_told) < 20 else None
+            headers = _pax(text)
+            self._long = headers.get(b"path", b"").decode("utf-8", "surrogateescape") or self._long
+            digits = headers.get(b"size", b"")
+            self._size = int(digits) if digits.isdigit() and len(digits) < 20 else None
         self._kind = b""
 
 

@@ -60,7 +60,7 @@ class Rule:
     placeholders: frozenset[str] = frozenset()
 
     @property
-    def told_by(self) -> tuple[str, ...]:
+    def search_hints(self) -> tuple[str, ...]:
         """The hints; by default, the known beginnings."""
         return self.hints or tuple(text.lower() for text in self.begins)
 

@@ -54,7 +54,7 @@ class _File(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ScrubbingRules:
     """The definition of secrets in a home, and the action on them.
 
     `env` are patterns of names of variables, `allow` expressions of RE2, `files` patterns of paths.
@@ -75,7 +75,7 @@ class Rules:
         return Matcher(self.rules, self.allow)
 
 
-def read(home: Home) -> Rules:
+def read(home: Home) -> ScrubbingRules:
     """Return the rules of a home; only the built-in ones if there is no file.
 
     Raises:
@@ -88,7 +88,7 @@ def read(home: Home) -> Rules:
             found = path.stat()
             data = file.read(LARGEST + 1)
     except FileNotFoundError:
-        return Rules()
+        return ScrubbingRules()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     if stat.S_IMODE(found.st_mode) & 0o077:
@@ -101,7 +101,7 @@ def read(home: Home) -> Rules:
         ) from None
 
 
-def parse(data: bytes) -> Rules:
+def parse(data: bytes) -> ScrubbingRules:
     """Return the rules in a file's text.
 
     Raises:
@@ -110,25 +110,25 @@ def parse(data: bytes) -> Rules:
     if len(data) > LARGEST:
         raise InvalidArgument(f"it has more than {LARGEST >> 20} MiB")
     try:
-        told = _File.model_validate_json(data)
+        file = _File.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise InvalidArgument(plain(f"{where}: {first['msg']}" if where else first["msg"], 200)) from None
     known = {rule.name for rule in known_forms.RULES}
-    if unknown := [name for name in told.without if name not in known]:
+    if unknown := [name for name in file.without if name not in known]:
         raise InvalidArgument(f"without: there is no built-in rule '{plain(unknown[0], 60)}'")
-    own = tuple(checked(each.name, each.regex) for each in told.patterns)
-    for each in told.allow:
+    own = tuple(checked(each.name, each.regex) for each in file.patterns)
+    for each in file.allow:
         _usable(each.encode().decode("latin-1"), "allow", each)
-    for each in told.files:
+    for each in file.files:
         _usable(path_pattern(each), "files", each)
-    left = tuple(rule for rule in known_forms.RULES if rule.name not in told.without)
-    allow = tuple(each.encode().decode("latin-1") for each in told.allow)
-    return Rules((*own, *left), tuple(told.env), tuple(told.files), allow, told.action)
+    left = tuple(rule for rule in known_forms.RULES if rule.name not in file.without)
+    allow = tuple(each.encode().decode("latin-1") for each in file.allow)
+    return ScrubbingRules((*own, *left), tuple(file.env), tuple(file.files), allow, file.action)
 
 
-def action(given: str | None, rules: Rules) -> Action:
+def action(given: str | None, rules: ScrubbingRules) -> Action:
     """Return the action: the caller's, else that of the rules.
 
     Raises:

@@ -17,7 +17,7 @@ MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SecretFinding:
     """Matches of one rule in one place.
 
     Attributes:
@@ -48,19 +48,19 @@ class Finding:
 
 def of(
     counts: Mapping[tuple[str, str], int], kind: str, matcher: Matcher, more: Collection[str] = ()
-) -> list[Finding]:
+) -> list[SecretFinding]:
     """Return the findings of counts by rule and place; of the rules in `more` not all were counted.
 
     A place may itself hold what `matcher` finds: programs name files after addresses and tokens.
     """
     places = Scrubber(matcher)
     return [
-        Finding(rule, count, plain(places.text(where), 300), kind, rule in more)
+        SecretFinding(rule, count, plain(places.text(where), 300), kind, rule in more)
         for (rule, where), count in counts.items()
     ]
 
 
-def ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def ordered(found: Iterable[SecretFinding]) -> tuple[SecretFinding, ...]:
     """Return one finding for each rule and place, files first; bounded."""
     counts: Counter[tuple[str, str, str]] = Counter()
     more: set[tuple[str, str, str]] = set()
@@ -70,22 +70,22 @@ def ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
         if one.more:
             more.add(key)
     return tuple(
-        Finding(key[2], count, key[1], key[0], key in more) for key, count in sorted(counts.items())
+        SecretFinding(key[2], count, key[1], key[0], key in more) for key, count in sorted(counts.items())
     )[:MOST]
 
 
-def listed(found: Sequence[Finding], most: int = 4) -> str:
+def listed(found: Sequence[SecretFinding], most: int = 4) -> str:
     """Return the first of them in one line."""
     rest = len(found) - most
     return ", ".join(str(one) for one in found[:most]) + (f", and {rest} more" if rest > 0 else "")
 
 
-def sentences(found: Sequence[Finding], scrubbed: Mapping[str, int]) -> list[str]:
+def sentences(found: Sequence[SecretFinding], scrubbed: Mapping[str, int]) -> list[str]:
     """Return the lines that report an export's secrets."""
-    told = [f"found: {one}" for one in found[:SHOWN]]
+    lines = [f"found: {one}" for one in found[:SHOWN]]
     if len(found) > SHOWN:
-        told.append(f"found: secrets in {len(found) - SHOWN} more places")
+        lines.append(f"found: secrets in {len(found) - SHOWN} more places")
     if scrubbed:
         rules = ", ".join(f"{count} × {rule}" for rule, count in sorted(scrubbed.items()))
-        told.append(f"scrubbed from its journal, records and descriptions: {rules}")
-    return told
+        lines.append(f"scrubbed from its journal, records and descriptions: {rules}")
+    return lines

@@ -18,14 +18,14 @@ _BEGIN = b"-----BEGIN "
 _UNFINISHED = compiled(rf"{PRIVATE_KEY}{BODY}*(?:-[A-Z0-9 -]*)?")
 
 
-class Stream:
+class ScrubbedStream:
     """Scrubs a stream, however it is cut."""
 
     def __init__(self, scrubber: Scrubber) -> None:
         rules = scrubber.matcher.rules
         self._scrubber = scrubber
-        self._all_lines = any(not rule.told_by for rule in rules)
-        self._hints = tuple({hint.encode() for rule in rules for hint in rule.told_by})
+        self._all_lines = any(not rule.search_hints for rule in rules)
+        self._hints = tuple({hint.encode() for rule in rules for hint in rule.search_hints})
         self._longest = max((len(hint) for hint in self._hints), default=0)
         self._held = b""
         self._before = b""

@@ -18,7 +18,7 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.sessions import identity_messages
 from holdfast.snapshots import service
-from holdfast.snapshots.link import Refused
+from holdfast.snapshots.link import CheckpointerFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +85,7 @@ def answers(folder: Path, patience: float) -> bool:
 
 def _mend(context: Context, row: SessionRow) -> None:
     """Repair what a checkpointer that died left behind."""
-    with suppress(HoldfastError, Refused):
+    with suppress(HoldfastError, CheckpointerFailed):
         state = context.engine.inspect(row.container_id or "")
         if state is not None and state.running:
             asked = {"container": state.id, "init_pid": state.pid}

@@ -6,10 +6,11 @@ The format of these messages is defined here; the guest reads them in `identity/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import PlainValidator
 
 from holdfast.base import run_dir
 from holdfast.base.text import plain
@@ -17,6 +18,7 @@ from holdfast.errors import GuestError
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.guest_value import GuestValue, Seconds, listed, shown
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
@@ -25,21 +27,32 @@ if TYPE_CHECKING:
 SHOWN = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class HookOutcome:
+def _lines(raw: Any) -> str:
+    if not isinstance(raw, str):
+        raise ValueError("not a string")
+    return "\n".join(plain(line, SHOWN) for line in raw[-SHOWN:].splitlines())
+
+
+class HookOutcome(GuestValue):
     """The result of a hook: a program's path or `pid N`. `trouble` is empty if it succeeded."""
 
-    hook: str
-    event: str
-    seconds: float
-    trouble: str
-    output: str
+    hook: Annotated[str, shown(300)] = ""
+    event: Annotated[str, shown(20)] = ""
+    seconds: Seconds = 0.0
+    trouble: Annotated[str, shown(600)] = ""
+    output: Annotated[str, PlainValidator(_lines)] = ""
+
+
+class HookOutcomes(GuestValue):
+    """The results of all hooks."""
+
+    outcomes: Annotated[list[HookOutcome], listed(1000)]
 
 
 def who(row: SessionRow) -> dict[str, Any]:
     """Return the identity of a session and its container."""
-    told = {"session": row.id, "name": row.name, "generation": row.generation}
-    return {**told, "container": row.container_id} if row.container_id else told
+    fields = {"session": row.id, "name": row.name, "generation": row.generation}
+    return {**fields, "container": row.container_id} if row.container_id else fields
 
 
 def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None:
@@ -57,21 +70,20 @@ def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None
 
 def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:
     """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (nothing was captured)."""
-    told = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
-    run_dir.write_json(folder, layout.WAKE_NAME, told)
+    fields = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
+    run_dir.write_json(folder, layout.WAKE_NAME, fields)
 
 
 def hooks(folder: Path) -> list[HookOutcome]:
     """Wait for the session's (time-limited) hooks and return their results."""
     try:
-        told = wire_fields.body(GuestClient(folder).request("hooks"))
-        return [_outcome(one) for one in wire_fields.rows(told, "outcomes")]
+        return HookOutcomes.of(wire_fields.body(GuestClient(folder).request("hooks"))).outcomes
     except GuestError as error:
         # A supervisor of an older version has no hooks; one that hangs up is detected by the next call.
         return [] if "no such operation" in str(error) else [_unknown(str(error))]
 
 
-def told(progress: Callable[[str], None], session: str, folder: Path) -> list[str]:
+def report_hooks(progress: Callable[[str], None], session: str, folder: Path) -> list[str]:
     """Wait for the hooks of a session, report failures, and return them as sentences."""
     found = [sentence(one) for one in hooks(folder) if one.trouble]
     for each in found:
@@ -85,15 +97,7 @@ def sentence(outcome: HookOutcome) -> str:
     return f"hook {outcome.hook}: {outcome.trouble}" + (f" ({last[:200]})" if last else "")
 
 
-def _outcome(told: Mapping[str, Any]) -> HookOutcome:
-    return HookOutcome(
-        plain(wire_fields.text(told, "hook", ""), 300),
-        plain(wire_fields.text(told, "event", ""), 20),
-        wire_fields.number(told, "seconds"),
-        plain(wire_fields.text(told, "trouble", ""), 600),
-        "\n".join(plain(line, SHOWN) for line in wire_fields.text(told, "output", "")[-SHOWN:].splitlines()),
-    )
-
-
 def _unknown(why: str) -> HookOutcome:
-    return HookOutcome("all hooks", "restored", 0.0, f"their outcome is unknown ({plain(why, 200)})", "")
+    return HookOutcome(
+        hook="all hooks", event="restored", trouble=f"their outcome is unknown ({plain(why, 200)})"
+    )

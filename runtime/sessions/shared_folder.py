@@ -111,14 +111,14 @@ def _engine_process(path: str) -> int:
 
 def _ask(engine: Engine, home: Home, name: str, *, make: bool) -> None:
     from holdfast.snapshots import service  # 30 ms that a controller running as root need not spend
-    from holdfast.snapshots.link import Refused
+    from holdfast.snapshots.link import CheckpointerFailed
 
     pid = _engine_process(engine.socket)
     if not pid:
         raise EngineError("cannot mount it: the engine is not reached over a socket of this machine")
-    told = {"home": os.path.realpath(home.root), "folder": name, "engine": pid, "make": make}
+    request = {"home": os.path.realpath(home.root), "folder": name, "engine": pid, "make": make}
     try:
-        with service.ask(engine, home, lambda _line: None, "room", **told) as link:
+        with service.ask(engine, home, lambda _line: None, "room", **request) as link:
             link.until("done")
-    except Refused as refusal:
+    except CheckpointerFailed as refusal:
         raise EngineError(str(refusal)) from refusal

@@ -35,8 +35,8 @@ def details(stored: Stored, grown: int) -> Mapping[str, Any]:
     Bytes of its process images uncompressed (`raw`), of what is stored for them alone (`own`), of pages that
     older snapshots also need (`shared`), and of everything else (`besides`).
     """
-    told = {"raw": stored.raw, "own": stored.own, "shared": stored.shared, "besides": grown + stored.files}
-    return {**told, "packed": stored.packed}
+    sizes = {"raw": stored.raw, "own": stored.own, "shared": stored.shared, "besides": grown + stored.files}
+    return {**sizes, "packed": stored.packed}
 
 
 def settle(context: Context, taken: SnapshotRow) -> SnapshotRow:
@@ -105,12 +105,12 @@ def _resized(context: Context, row: SnapshotRow, own: int, shared: int, *, packe
     known = row.details.storage
     if known is None:
         return row
-    told = {**known, "own": own, "shared": shared, "packed": packed}
-    if told == known:
+    sizes = {**known, "own": own, "shared": shared, "packed": packed}
+    if sizes == known:
         return row
     with suppress(SnapshotNotFound):
         return context.store.update_snapshot(
-            row.id, bytes=int(told["besides"]) + own, details=row.details.plus(storage=told)
+            row.id, bytes=int(sizes["besides"]) + own, details=row.details.plus(storage=sizes)
         )
     return row
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Damage:
     """Damage that was found. `snapshot` is the id concerned, empty for shared storage."""
 
     snapshot: str
@@ -48,7 +48,7 @@ class Verified:
 
     snapshots: int = 0
     bytes: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Damage] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -68,34 +68,34 @@ def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
         EngineUnavailable: the images cannot be inspected.
         StoreError: another process keeps changing what is stored.
     """
-    told = Verified(len(chosen))
+    result = Verified(len(chosen))
     with Chunks(context.home.root) as chunks:
         if chunks.packs.is_dir():
             # Damaged pages are taken out at once, so that nothing new relies on them.
             with chunks.changing():
                 found = checking.check(chunks)
                 names = checking.mend(chunks, found)
-            told.findings += [Finding("", "", text, repaired) for text, repaired in names]
+            result.findings += [Damage("", "", text, repaired) for text, repaired in names]
         else:
             found = Findings()
-        told.bytes += found.checked
+        result.bytes += found.checked
         for row in chosen:
-            _Look(context, chunks, found, row, told).run()
+            _Look(context, chunks, found, row, result).run()
     snapshot_storage.tidy(context)
-    return told
+    return result
 
 
 class _Look:
     """The verification of one snapshot."""
 
     def __init__(
-        self, context: Context, chunks: Chunks, found: Findings, row: SnapshotRow, told: Verified
+        self, context: Context, chunks: Chunks, found: Findings, row: SnapshotRow, result: Verified
     ) -> None:
         self._context = context
         self._chunks = chunks
         self._found = found
         self._row = row
-        self._told = told
+        self._result = result
         self._folder: Path = context.home.snapshots / row.id
 
     def run(self) -> None:
@@ -108,7 +108,7 @@ class _Look:
             return
         if self._row.state == "damaged":
             self._update("ready")
-            self._tell("was marked as damaged and is whole", repaired=True)
+            self._add_finding("was marked as damaged and is whole", repaired=True)
 
     def _check(self) -> None:
         kept = manifest.read(self._folder)
@@ -117,7 +117,7 @@ class _Look:
         self._check_image(kept)
         for entry in kept.files:
             if not entry.name.startswith(f"{raw.IMAGES}/"):
-                self._told.bytes += entry.bytes
+                self._result.bytes += entry.bytes
                 why = files.fault(self._folder / entry.name, entry)
                 if why is not None:
                     raise files.damaged(kept, entry, why)
@@ -142,17 +142,17 @@ class _Look:
         images = [entry for entry in kept.files if entry.name.startswith(f"{raw.IMAGES}/")]
         wrong = [(entry, files.fault(self._folder / entry.name, entry)) for entry in images] if plain else []
         faults = [(entry, fault) for entry, fault in wrong if fault is not None]
-        self._told.bytes += sum(entry.bytes for entry, fault in wrong if fault is None)
+        self._result.bytes += sum(entry.bytes for entry, fault in wrong if fault is None)
         if packed and faults:
             raw.prepare(self._context.home.root, self._folder, kept)
-            self._tell(f"{faults[0][0].name} {faults[0][1]}; made again from the packs", repaired=True)
+            self._add_finding(f"{faults[0][0].name} {faults[0][1]}; made again from the packs", repaired=True)
         elif not packed and (not plain or faults):
             if not why:
                 raise files.damaged(kept, *(faults[0] if faults else (images[0], "is missing")))
             raise SnapshotDamaged(f"cannot use snapshot: {why}")
         elif not packed and why:
             self._pack_again(kept)
-            self._tell(f"{why}; packed again from its plain files", repaired=True)
+            self._add_finding(f"{why}; packed again from its plain files", repaired=True)
 
     def _packed(self, kept: Manifest) -> tuple[bool, str]:
         """Check whether the packs have all of it; if not, record why, unless it was never packed."""
@@ -176,7 +176,7 @@ class _Look:
             raise SnapshotDamaged(f"cannot use snapshot: it cannot be packed again ({error})") from error
 
     def _mark(self, why: str) -> None:
-        self._tell(why, repaired=False)
+        self._add_finding(why, repaired=False)
         self._update("damaged", why)
 
     def _update(self, state: str, why: str = "") -> None:
@@ -184,8 +184,8 @@ class _Look:
         with suppress(SnapshotNotFound):
             self._context.store.update_snapshot(self._row.id, state=state, details=details)
 
-    def _tell(self, text: str, *, repaired: bool) -> None:
-        self._told.findings.append(Finding(self._row.id, self._row.name, text, repaired))
+    def _add_finding(self, text: str, *, repaired: bool) -> None:
+        self._result.findings.append(Damage(self._row.id, self._row.name, text, repaired))
 
 
 def refuse(row: SnapshotRow) -> None:

@@ -58,7 +58,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CheckedLine:
     """A checked line of a session's journal."""
 
     seq: int
@@ -69,7 +69,7 @@ class Told:
     """The other fields as a JSON object."""
 
 
-def told(line: bytes) -> Told | None:
+def parse_line(line: bytes) -> CheckedLine | None:
     """Parse a line; None if it is not an entry."""
     if len(line) > MAX_LINE:
         return None
@@ -92,4 +92,4 @@ def told(line: bytes) -> Told | None:
         body = json.dumps(found, separators=(",", ":"))
     except (ValueError, RecursionError):
         return None
-    return Told(seq, float(at), kind, actor, body)
+    return CheckedLine(seq, float(at), kind, actor, body)

@@ -12,7 +12,7 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, delete, func, in
 
 from holdfast.runtime.store import schema
 from holdfast.runtime.store.database import Database
-from holdfast.runtime.store.entry import Told
+from holdfast.runtime.store.entry import CheckedLine
 from holdfast.runtime.store.timelines import Branch
 
 BATCH = 2000
@@ -38,7 +38,7 @@ class EntryRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class EntryFilter:
     """A filter of entries; None does not filter.
 
     `after`: later than that number; a host entry has the number of the entry before it, so it comes after it.
@@ -78,7 +78,7 @@ class Entries:
         with self._reading() as db:
             return self._last(db, session_id)
 
-    def take(self, session_id: str, found: Iterable[Told]) -> int:
+    def take(self, session_id: str, found: Iterable[CheckedLine]) -> int:
         """Store a session's entries, except those that are stored already. Return how many are new.
 
         Uses several transactions, since others also write to the database.
@@ -88,23 +88,23 @@ class Entries:
             count += self._take(session_id, batch)
         return count
 
-    def _take(self, session_id: str, found: list[Told]) -> int:
+    def _take(self, session_id: str, found: list[CheckedLine]) -> int:
         table = schema.entries
         with self._writing() as db:
             last = self._last(db, session_id)
             rows = []
-            for told in found:
-                if told.seq > last:
-                    last = told.seq
+            for entry in found:
+                if entry.seq > last:
+                    last = entry.seq
                     rows.append(
                         {
                             "session_id": session_id,
-                            "seq": told.seq,
+                            "seq": entry.seq,
                             "host": False,
-                            "at": told.at,
-                            "kind": told.kind,
-                            "actor": told.actor,
-                            "body": told.body,
+                            "at": entry.at,
+                            "kind": entry.kind,
+                            "actor": entry.actor,
+                            "body": entry.body,
                         }
                     )
             if rows:
@@ -156,10 +156,15 @@ class Entries:
 
     def of(self, session_ids: Iterable[str], kinds: Iterable[str] | None = None) -> list[EntryRow]:
         """Return the entries of some sessions, of some kinds or all, each session's in order."""
-        return list(self.stream(session_ids, Wanted(kinds=kinds)))
+        return list(self.stream(session_ids, EntryFilter(kinds=kinds)))
 
     def stream(
-        self, session_ids: Iterable[str], wanted: Wanted, *, by_time: bool = False, newest_first: bool = False
+        self,
+        session_ids: Iterable[str],
+        wanted: EntryFilter,
+        *,
+        by_time: bool = False,
+        newest_first: bool = False,
     ) -> Generator[EntryRow]:
         """Yield the entries of some sessions one by one, ordered by number or by time.
 

@@ -65,9 +65,9 @@ class Policy:
     @classmethod
     def of(cls, details: SessionDetails) -> Policy:
         """Return the policy in the details of a session; the default if it cannot be read."""
-        told = details.policy
+        value = details.policy
         try:
-            return cls() if told is None else parse(told)
+            return cls() if value is None else parse(value)
         except InvalidArgument:
             return cls()
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack
 Table = Mapping[str, Any]
 
 
-class Moment(NamedTuple):
+class RecordsEnd(NamedTuple):
     """Where a session's records ended in a snapshot: its journal, and the output of each shell."""
 
     journal_seq: int | None = None
@@ -72,11 +72,11 @@ class SnapshotDetails(_Details):
         return self._with(changes)
 
     @property
-    def moment(self) -> Moment:
+    def moment(self) -> RecordsEnd:
         """The end of the session's records; empty if an old version took the snapshot."""
         found = self._table("moment") or {}
         seq, at, offsets = found.get("journal_seq"), found.get("at"), found.get("offsets")
-        return Moment(
+        return RecordsEnd(
             None if seq is None else int(seq),
             None if at is None else float(at),
             offsets if isinstance(offsets, dict) else {},

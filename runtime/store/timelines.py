@@ -20,7 +20,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimelinePart:
     """A session's share in a line: all of its own entries, or those up to a number and a time."""
 
     session_id: str
@@ -34,14 +34,14 @@ class Part:
         return at <= self.at if host else seq <= self.position
 
 
-def line_of(session_id: str, branches: Mapping[str, Branch]) -> list[Part]:
+def line_of(session_id: str, branches: Mapping[str, Branch]) -> list[TimelinePart]:
     """Return the parts of a session's line, oldest first; the last is all of its own."""
-    parts = [Part(session_id)]
+    parts = [TimelinePart(session_id)]
     seen = {session_id}
     branch = branches.get(session_id)
     while branch is not None and branch.parent not in seen:
         seen.add(branch.parent)
-        parts.append(Part(branch.parent, branch.position, branch.at))
+        parts.append(TimelinePart(branch.parent, branch.position, branch.at))
         branch = branches.get(branch.parent)
     return parts[::-1]
 

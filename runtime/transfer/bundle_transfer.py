@@ -21,7 +21,7 @@ from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, R
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.scrubbing.secret_finding import Finding
+    from holdfast.runtime.scrubbing.secret_finding import SecretFinding
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
 
@@ -48,7 +48,7 @@ class Exported:
     bytes: int
     signed_by: str
     warnings: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SecretFinding, ...] = ()
     scrubbed: Mapping[str, int] = field(default_factory=dict)
     new_key: bool = False
 
@@ -66,7 +66,7 @@ class Pushed:
     sent: int
     signed_by: str
     warnings: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SecretFinding, ...] = ()
     scrubbed: Mapping[str, int] = field(default_factory=dict)
     new_key: bool = False
 

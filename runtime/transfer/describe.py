@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots.bundle import form, media
-from holdfast.snapshots.bundle.endpoints import Descriptor
-from holdfast.snapshots.bundle.image_layers import Image
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
+from holdfast.snapshots.bundle.image_layers import ImageFacts
 from holdfast.snapshots.layer.image import BASE_LABEL
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
@@ -24,8 +24,8 @@ OPTIONS = ("network", "memory", "cpus", "pids", "user", "workdir")
 
 def config(
     kept: Manifest,
-    image: Image,
-    segments: list[form.Segment],
+    image: ImageFacts,
+    segments: list[form.LayerSegment],
     files: list[form.InParts],
     details: SnapshotDetails,
     scrubber: Scrubber,
@@ -56,7 +56,7 @@ def config(
     return form.dumps(made.model_dump(mode="json"))
 
 
-def image_config(kept: Manifest, image: Image, scrubber: Scrubber) -> bytes:
+def image_config(kept: Manifest, image: ImageFacts, scrubber: Scrubber) -> bytes:
     """Return the config of the ordinary image: a shell in the files of the session, without any
     secret value.
     """
@@ -78,6 +78,6 @@ def image_config(kept: Manifest, image: Image, scrubber: Scrubber) -> bytes:
     )
 
 
-def layer(packed: Descriptor, size: int) -> Descriptor:
+def layer(packed: BlobDescriptor, size: int) -> BlobDescriptor:
     """Return the descriptor of a layer with its uncompressed size."""
-    return Descriptor(packed.media_type, packed.digest, packed.size, {media.RAW_BYTES: str(size)})
+    return BlobDescriptor(packed.media_type, packed.digest, packed.size, {media.RAW_BYTES: str(size)})

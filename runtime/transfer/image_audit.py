@@ -15,8 +15,8 @@ from holdfast.base.text import plain
 from holdfast.errors import BundleRefused, SnapshotDamaged
 from holdfast.runtime.verification.gate import ALLOWED
 from holdfast.snapshots import record, seccomp_filters, service, snapshot_policy
-from holdfast.snapshots.link import LinkLost, Refused
-from holdfast.snapshots.record import Tree
+from holdfast.snapshots.link import CheckpointerFailed, LinkLost
+from holdfast.snapshots.record import RecordedTree
 from holdfast.snapshots.snapshot_policy import Violation
 
 if TYPE_CHECKING:
@@ -35,28 +35,28 @@ def judge(context: Context, staging: Path, kept: Manifest) -> None:
         with service.ask(
             context.engine, context.home, context.progress, "describe", folder=staging.name
         ) as link:
-            told: dict[str, Any] = link.until("done")
-        tree = Tree.model_validate(told["tree"])
-        told["strange"] = list(told["strange"])
-        filters = {str(name): base64.b64decode(text) for name, text in dict(told["filters"]).items()}
-    except (Refused, LinkLost, KeyError, ValueError, TypeError) as error:
+            answer: dict[str, Any] = link.until("done")
+        tree = RecordedTree.model_validate(answer["tree"])
+        answer["strange"] = list(answer["strange"])
+        filters = {str(name): base64.b64decode(text) for name, text in dict(answer["filters"]).items()}
+    except (CheckpointerFailed, LinkLost, KeyError, ValueError, TypeError) as error:
         raise BundleRefused(
             f"cannot import: its process images cannot be read ({plain(str(error), 200)})",
             hint="they are damaged or forged, or a newer version made them",
         ) from error
     assert kept.processes is not None
     weak = _weak(tree, filters, kept.processes.machine)
-    found = [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(told["strange"]), *weak]
+    found = [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(answer["strange"]), *weak]
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise BundleRefused(
             f"cannot import: {plain(str(found[0]), 300)}{more}",
             hint="no session can have made it; nothing of it was run",
         )
-    _check_told(staging, tree, kept)
+    _check_record(staging, tree, kept)
 
 
-def _weak(tree: Tree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
+def _weak(tree: RecordedTree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
     """Return processes whose oldest filter, the container's own, permits what no session may do."""
     used: dict[str, tuple[int, str]] = {}
     for process in tree.processes:
@@ -66,7 +66,7 @@ def _weak(tree: Tree, programs: Mapping[str, bytes], machine: str) -> list[Viola
     return [Violation(*used[digest], text) for digest, text in seccomp_filters.weak(programs, used, machine)]
 
 
-def _check_told(staging: Path, tree: Tree, kept: Manifest) -> None:
+def _check_record(staging: Path, tree: RecordedTree, kept: Manifest) -> None:
     """Check that manifest and record describe these images."""
     assert kept.processes is not None
     if kept.processes.root_pid not in {process.pid for process in tree.processes}:
@@ -81,5 +81,5 @@ def _check_told(staging: Path, tree: Tree, kept: Manifest) -> None:
         raise BundleRefused("cannot import: its record is of other processes than its images")
 
 
-def _names(tree: Tree) -> set[tuple[int, int, str, str]]:
+def _names(tree: RecordedTree) -> set[tuple[int, int, str, str]]:
     return {(one.pid, one.ppid, one.state, one.name) for one in tree.processes}

@@ -23,7 +23,7 @@ from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.members import Members
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.scrubbing.search import Search
-from holdfast.runtime.scrubbing.secret_finding import Finding
+from holdfast.runtime.scrubbing.secret_finding import SecretFinding
 from holdfast.runtime.transfer import memory_owners
 from holdfast.runtime.transfer.searched_layers import FILE, SearchedLayers
 from holdfast.snapshots import record
@@ -75,7 +75,7 @@ class Inspection:
         self._wide = Matcher(every, rules.allow, wide=True)
         paths = rules_file.paths(rules.files)
         self._layers = SearchedLayers(self._wide, paths, home.root / "cache" / FILE, ours)
-        self._found: list[Finding] = []
+        self._found: list[SecretFinding] = []
 
     @property
     def refuses(self) -> bool:
@@ -88,7 +88,7 @@ class Inspection:
         return None if self._action == "ignore" else self._layers
 
     @property
-    def found(self) -> tuple[Finding, ...]:
+    def found(self) -> tuple[SecretFinding, ...]:
         """The findings so far."""
         return secret_finding.ordered(self._found)
 
@@ -104,7 +104,7 @@ class Inspection:
         for diff_id in diff_ids:
             self._found += self._layers.found(diff_id) or []
 
-    def files(self, folder: Path, known: record.Record | None) -> None:
+    def files(self, folder: Path, known: record.StateRecord | None) -> None:
         """Search the files of a snapshot, except those that `rewritten` handles."""
         if self._action == "ignore":
             return
@@ -128,9 +128,9 @@ class Inspection:
         for name in (record.FILE, baseline.FILE):
             if self._action == "ignore" or not any(entry.name == name for entry in self._kept.files):
                 continue
-            told = _told(folder / name)
-            changed = self._without_commands(told) if name == record.FILE else self.scrubber.value(told)
-            if changed != told:
+            value = _read_record(folder / name)
+            changed = self._without_commands(value) if name == record.FILE else self.scrubber.value(value)
+            if changed != value:
                 data = json.dumps(changed, separators=(",", ":")).encode()
                 found[name] = gzip.compress(data, compresslevel=1, mtime=0)
         return found
@@ -149,15 +149,15 @@ class Inspection:
                 findings=tuple(one.as_dict() for one in found),
             )
 
-    def _without_commands(self, told: Any) -> Any:
+    def _without_commands(self, value: Any) -> Any:
         """Remove secrets from command lines of a record; names, which a restore compares, are only
         searched.
         """
         processes = [
             {**one, "command": self.scrubber.text(str(one["command"]))[:4200]} if one.get("command") else one
-            for one in told["tree"]["processes"]
+            for one in value["tree"]["processes"]
         ]
-        changed = {**told, "tree": {**told["tree"], "processes": processes}}
+        changed = {**value, "tree": {**value["tree"], "processes": processes}}
         search = Search(self._wide)
         search.feed(json.dumps(changed, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         search.end()
@@ -171,7 +171,7 @@ def _at(where: str, search: Search) -> dict[tuple[str, str], int]:
     return {(rule, where): count for (rule, _), count in search.found.items()}
 
 
-def _told(path: Path) -> Any:
+def _read_record(path: Path) -> Any:
     try:
         with gzip.open(path) as file:
             return json.loads(file.read(_MAX_RECORD))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import BundleRefused
 from holdfast.runtime.journal import journal_query
 from holdfast.runtime.journal.journal_query import Filter
-from holdfast.runtime.store.entry import Entry, Told, told
+from holdfast.runtime.store.entry import CheckedLine, Entry, parse_line
 from holdfast.runtime.store.past_lives import journal_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def variables(entries: Iterable[Entry]) -> set[str]:
     return found
 
 
-def read(packed: bytes) -> list[Told]:
+def read(packed: bytes) -> list[CheckedLine]:
     """Parse the entries of a bundle.
 
     Raises:
@@ -79,5 +79,5 @@ def read(packed: bytes) -> list[Told]:
         raise BundleRefused("cannot import: its journal cannot be decompressed") from error
     if len(data) > MAX_BYTES:
         raise BundleRefused("cannot import: its journal is too long")
-    found = [told(line) for line in data.splitlines(keepends=True)[:MOST]]
+    found = [parse_line(line) for line in data.splitlines(keepends=True)[:MOST]]
     return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.seq)

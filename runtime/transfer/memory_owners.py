@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.base.text import plain
-from holdfast.snapshots.record import Record
+from holdfast.snapshots.record import StateRecord
 
 _TABLE = re.compile(r"images/pagemap-(shmem-)?(\d{1,10})\.img")
 _PAGES = re.compile(r"images/pages-(\d{1,10})\.img")
@@ -32,7 +32,7 @@ _KINDS = (
 )
 
 
-def owners(folder: Path, names: Sequence[str], known: Record | None) -> dict[str, str]:
+def owners(folder: Path, names: Sequence[str], known: StateRecord | None) -> dict[str, str]:
     """Return the files with pages of memory, and their owners in words."""
     commands = {one.pid: one.name for one in known.tree.processes} if known is not None else {}
     found: dict[str, str] = {}

@@ -17,7 +17,7 @@ from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.transfer.searched_layers import SearchedLayers
 from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import image_layers, media, segment_packing
-from holdfast.snapshots.bundle.endpoints import DIGEST, Descriptor, Destination
+from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.bundle.sealing import Sealing
 
@@ -39,14 +39,14 @@ class Remembered:
             if isinstance(found, dict):
                 self._known = found
 
-    def get(self, key: str, media_type: str) -> Descriptor | None:
+    def get(self, key: str, media_type: str) -> BlobDescriptor | None:
         """Return a layer's earlier compressed form."""
         match self._known.get(key):
             case [str(digest), int(size), int(raw)] if DIGEST.fullmatch(digest):
-                return Descriptor(media_type, digest, size, {media.RAW_BYTES: str(raw)})
+                return BlobDescriptor(media_type, digest, size, {media.RAW_BYTES: str(raw)})
         return None
 
-    def add(self, key: str, made: Descriptor) -> None:
+    def add(self, key: str, made: BlobDescriptor) -> None:
         """Remember one. Losing it only costs time."""
         self._known[key] = [made.digest, made.size, int(made.annotations[media.RAW_BYTES])]
         with suppress(OSError):
@@ -54,7 +54,7 @@ class Remembered:
             private_files.replace(self._path, json.dumps(self._known), durable=False)
 
 
-class Layers:
+class OutgoingLayers:
     """The layers of one image, on their way to one destination."""
 
     def __init__(
@@ -84,14 +84,14 @@ class Layers:
         self,
         ref: str,
         diff_ids: Sequence[str],
-        destination: Destination,
+        destination: BundleDestination,
         report: Callable[[int], None],
-    ) -> list[Descriptor]:
+    ) -> list[BlobDescriptor]:
         """Send the layers that the destination lacks; return descriptors of all of them, the lowest first.
 
         `report` is called with the uncompressed size of each layer when it is done.
         """
-        done: dict[str, Descriptor] = {}
+        done: dict[str, BlobDescriptor] = {}
         for diff_id in diff_ids:
             known = self._known(diff_id)
             if known is not None and destination.has(known):
@@ -113,11 +113,11 @@ class Layers:
         image_layers.each(self._engine, ref, missing, take)
         return [done[diff_id] for diff_id in diff_ids]
 
-    def _known(self, diff_id: str) -> Descriptor | None:
+    def _known(self, diff_id: str) -> BlobDescriptor | None:
         """Return an earlier compressed form; never for encrypted layers, which differ each time."""
         return None if self._seal else self._remembered.get(f"{self._name} {diff_id}", self._media_type)
 
-    def _compress(self, layer: Hashed) -> Descriptor:
+    def _compress(self, layer: Hashed) -> BlobDescriptor:
         digest, size = hashlib.sha256(), 0
         try:
             with private_files.create(self._scratch / "layer") as file:
@@ -128,6 +128,6 @@ class Layers:
                     file.write(piece)
         except OSError as error:
             raise StoreError(f"cannot write in {self._scratch}: {error.strerror or error}") from error
-        return Descriptor(
+        return BlobDescriptor(
             self._media_type, f"sha256:{digest.hexdigest()}", size, {media.RAW_BYTES: str(layer.size)}
         )

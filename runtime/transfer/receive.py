@@ -21,7 +21,7 @@ from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.retention import prune
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
-from holdfast.runtime.store.entry import Told
+from holdfast.runtime.store.entry import CheckedLine
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import (
     bundle_trust,
@@ -31,10 +31,10 @@ from holdfast.runtime.transfer import (
     unpack_parts,
 )
 from holdfast.runtime.transfer.transfer_options import Progress, ReceiveOptions
-from holdfast.runtime.transfer.unpack_parts import Segments, Source
+from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
 from holdfast.snapshots import files, manifest, raw, storage
 from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
-from holdfast.snapshots.bundle.endpoints import Descriptor, Origin
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.bundle.sealing import Opener, Sealing
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 undoes(OperationKind.IMPORT)(take_back_import)
 
 
-def receive(context: Context, origin: Origin, options: ReceiveOptions | None = None) -> SnapshotRow:
+def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | None = None) -> SnapshotRow:
     """Import a snapshot; `origin` has been entered.
 
     Raises:
@@ -75,7 +75,7 @@ def receive(context: Context, origin: Origin, options: ReceiveOptions | None = N
     return row
 
 
-def described(context: Context, origin: Origin) -> manifest.Manifest:
+def described(context: Context, origin: BundleOrigin) -> manifest.Manifest:
     """Return a bundle's description of its snapshot; `origin` has been entered. Nothing is imported, or
     trusted.
 
@@ -101,13 +101,13 @@ def _check_label(context: Context, label: str) -> None:
 class _Opened:
     """The documents of a bundle, compared with their digests."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: BundleOrigin) -> None:
         self.origin = origin
         self.raw = origin.index()
-        found = form.parse(form.Index, self.raw, "its index")
+        found = form.parse(form.BundleIndex, self.raw, "its index")
         self.both = form.both(found)
         self._seal = found.annotations.get(media.SEALED)
-        self.source = Source(origin)
+        self.source = BundleSource(origin)
         self.key = signing.signed_by(found.annotations, *self.both)
         self.digest = form.described("", self.raw).digest
 
@@ -118,7 +118,7 @@ class _Opened:
             BundleRefused: no key of this home opens it.
         """
         if self._seal is not None:
-            self.source = Source(self.origin, Sealing.opened(sealing.parse(self._seal), opener))
+            self.source = BundleSource(self.origin, Sealing.opened(sealing.parse(self._seal), opener))
 
     def image(self) -> tuple[form.ImageManifest, form.ImageConfig]:
         """Return the image's manifest and config."""
@@ -130,7 +130,7 @@ class _Opened:
             raise BundleRefused("cannot import: its image has not as many layers as it says")
         return found, config
 
-    def snapshot(self) -> tuple[form.Config, list[Descriptor]]:
+    def snapshot(self) -> tuple[form.Config, list[BlobDescriptor]]:
         """Return the snapshot's config, and its segments."""
         data = self.source.document(self.both[1], form.MAX_MANIFEST)
         found = form.parse(form.ImageManifest, data, "the manifest of its snapshot")
@@ -201,8 +201,8 @@ class _Receiving:
             wanted.opened.origin.ahead(
                 [*(wanted.segments if wanted.live else []), *(blob for _, blob, _ in missing)]
             )
-        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._told, whole)
-        told = self._past(parts)
+        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._advance, whole)
+        entries = self._past(parts)
         if wanted.live:
             self._live_files(config, parts)
         row = self._row(label)
@@ -223,10 +223,10 @@ class _Receiving:
         )
         for path in archives.values():
             path.unlink()
-        context.store.entries.take(row.session_id, told)
+        context.store.entries.take(row.session_id, entries)
         return self._finish(row, made, grown)
 
-    def _past(self, parts: Segments) -> list[Told]:
+    def _past(self, parts: Segments) -> list[CheckedLine]:
         """Store the journal; it describes what ran, so it is not accepted from untrusted signers."""
         found = next((file for file in self._wanted.config.files if file.name == journal_export.FILE), None)
         if found is None or self._wanted.files_only:
@@ -248,12 +248,12 @@ class _Receiving:
             tarball.check_memory(path)
         image_audit.judge(self._context, self._staging, config.snapshot)
 
-    def _layers(self, missing: list[tuple[str, Descriptor]]) -> dict[str, Path]:
+    def _layers(self, missing: list[tuple[str, BlobDescriptor]]) -> dict[str, Path]:
         """Write the archives of layers, each compared and checked before the engine gets any."""
         found: dict[str, Path] = {}
         for number, (diff_id, blob) in enumerate(missing):
             path = self._staging / f"layer-{number}.tar"
-            unpack_parts.layer(self._wanted.opened.source, blob, diff_id, path, self._told)
+            unpack_parts.layer(self._wanted.opened.source, blob, diff_id, path, self._advance)
             tarball.check_layer(path)
             found[diff_id] = path
         return found
@@ -317,6 +317,6 @@ class _Receiving:
         host_events.note(context, done.session_id, "imported", snapshot=done.id, label=done.label)
         return done
 
-    def _told(self, count: int) -> None:
+    def _advance(self, count: int) -> None:
         self._done = min(self._all, self._done + count)
         self._progress(self._done, self._all)

@@ -17,7 +17,7 @@ from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.store.row_details import Moment, SnapshotDetails
+from holdfast.runtime.store.row_details import RecordsEnd, SnapshotDetails
 from holdfast.snapshots import failure
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.manifest import Manifest, Processes
@@ -76,14 +76,14 @@ def check(kept: Manifest) -> None:
         _check_processes(kept.processes)
 
 
-def _check_processes(told: Processes) -> None:
-    if not 1 < told.root_pid < _LAST_PID or not 1 < told.last_pid < _LAST_PID:
+def _check_processes(processes: Processes) -> None:
+    if not 1 < processes.root_pid < _LAST_PID or not 1 < processes.last_pid < _LAST_PID:
         raise _refused("it has impossible process ids")
-    if not _TOKEN.fullmatch(told.token):
+    if not _TOKEN.fullmatch(processes.token):
         raise _refused("it has an impossible token")
-    if len(told.addresses) > 16 or told.memory_bytes < 0:
+    if len(processes.addresses) > 16 or processes.memory_bytes < 0:
         raise _refused("it has impossible addresses or an impossible size")
-    for address in told.addresses:
+    for address in processes.addresses:
         try:
             ipaddress.ip_address(address)
         except ValueError as error:
@@ -108,7 +108,7 @@ def details(given: Mapping[str, Any]) -> SnapshotDetails:
     """Return the details for the store: the position in the journal, and the failure."""
     moment, found = given.get("moment"), failure.of_row(given)
     if isinstance(moment, dict) and _number(moment.get("journal_seq")) and _number(moment.get("at")):
-        moment = Moment(int(moment["journal_seq"]), float(moment["at"]))._asdict()
+        moment = RecordsEnd(int(moment["journal_seq"]), float(moment["at"]))._asdict()
     else:
         moment = None
     return SnapshotDetails.of(moment=moment, failure=found.as_details() if found else None)

@@ -20,7 +20,7 @@ from holdfast.runtime.scrubbing import secret_finding
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.members import Members
 from holdfast.runtime.scrubbing.search import MOST, Search
-from holdfast.runtime.scrubbing.secret_finding import Finding
+from holdfast.runtime.scrubbing.secret_finding import SecretFinding
 from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle.image_layers import Hashed
 
@@ -49,20 +49,20 @@ class SearchedLayers:
         self._besides = frozenset(besides)
         self._all: dict[str, Any] = {}
         with suppress(OSError, ValueError):
-            told = json.loads(path.read_text())
-            self._all = told if isinstance(told, dict) else {}
+            value = json.loads(path.read_text())
+            self._all = value if isinstance(value, dict) else {}
         salt = self._all.get("salt")
         self._salt = salt if isinstance(salt, str) and _SALT.fullmatch(salt) else os.urandom(16).hex()
         self._all["salt"] = self._salt
         self._key = self._named(matcher, files)
 
-    def found(self, diff_id: str) -> list[Finding] | None:
+    def found(self, diff_id: str) -> list[SecretFinding] | None:
         """Return the findings in a layer; None if it has not been searched."""
         if diff_id in self._besides:
             return []
-        told = self._all.get(f"{self._key} {diff_id}")
+        value = self._all.get(f"{self._key} {diff_id}")
         try:
-            return None if told is None else [Finding(*one) for one in told]
+            return None if value is None else [SecretFinding(*one) for one in value]
         except TypeError:
             return None
 
@@ -97,7 +97,7 @@ class SearchedLayers:
         for _ in self.passing(layer):
             pass
 
-    def _remember(self, diff_id: str, found: Sequence[Finding]) -> None:
+    def _remember(self, diff_id: str, found: Sequence[SecretFinding]) -> None:
         listed = [[one.rule, one.count, one.where, one.kind, one.more] for one in found]
         self._all[f"{self._key} {diff_id}"] = listed
         for old in list(self._all)[1 : 1 + max(0, len(self._all) - MOST_REMEMBERED)]:
@@ -108,8 +108,8 @@ class SearchedLayers:
 
     def _named(self, matcher: Matcher, files: Any) -> str:
         """Return the name of a set of rules: values may be among them, so guessing is made slow."""
-        told = [[rule.name, rule.pattern, rule.distinct] for rule in matcher.rules]
-        text = json.dumps([FORMAT, told, list(matcher.allowed), getattr(files, "pattern", b"").__repr__()])
+        rules = [[rule.name, rule.pattern, rule.distinct] for rule in matcher.rules]
+        text = json.dumps([FORMAT, rules, list(matcher.allowed), getattr(files, "pattern", b"").__repr__()])
         return hashlib.scrypt(
             text.encode(), salt=bytes.fromhex(self._salt), n=1 << 14, r=8, p=1, dklen=12
         ).hex()

@@ -15,7 +15,7 @@ from pathlib import Path
 from holdfast.base.text import plain
 from holdfast.runtime.guest.records import masking
 from holdfast.snapshots.manifest import Manifest
-from holdfast.snapshots.record import Process, Record
+from holdfast.snapshots.record import RecordedProcess, StateRecord
 
 # Programs whose memory consists of keys and passwords.
 _KEEPERS = frozenset(
@@ -63,7 +63,7 @@ SHOWN = 6
 
 
 def warnings(
-    kept: Manifest, record: Record | None, layers: Sequence[Path], shells: Iterable[str] = ()
+    kept: Manifest, record: StateRecord | None, layers: Sequence[Path], shells: Iterable[str] = ()
 ) -> list[str]:
     """Return sentences about what should perhaps not be given away.
 
@@ -87,7 +87,7 @@ def warnings(
     return found
 
 
-def _variables(processes: Iterable[Process], shells: Iterable[str]) -> list[str]:
+def _variables(processes: Iterable[RecordedProcess], shells: Iterable[str]) -> list[str]:
     names: dict[str, list[int]] = {}
     for process in processes:
         for name in process.secrets:

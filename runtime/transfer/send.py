@@ -20,18 +20,18 @@ from holdfast.images import build
 from holdfast.runtime.lifecycle.take_back import take_back
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
-from holdfast.runtime.scrubbing.secret_finding import Finding
+from holdfast.runtime.scrubbing.secret_finding import SecretFinding
 from holdfast.runtime.storage import snapshot_lock, verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import describe, journal_export
 from holdfast.runtime.transfer import secrets_warning as carried
 from holdfast.runtime.transfer.inspection import Inspection
-from holdfast.runtime.transfer.outgoing_layers import Layers, Remembered
+from holdfast.runtime.transfer.outgoing_layers import OutgoingLayers, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots import manifest, raw, record
 from holdfast.snapshots.bundle import cutting, form, image_layers, media, segment_packing, signing
-from holdfast.snapshots.bundle.endpoints import Descriptor, Destination
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.signing import Signer
 from holdfast.snapshots.manifest import StoredFile
 
@@ -62,12 +62,15 @@ class Sent:
     sent: int
     signed_by: str | None
     warnings: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[SecretFinding, ...] = ()
     scrubbed: Mapping[str, int] = field(default_factory=dict)
 
 
 def send(
-    context: Context, snapshot: SnapshotRow, destination: Destination, options: SendOptions | None = None
+    context: Context,
+    snapshot: SnapshotRow,
+    destination: BundleDestination,
+    options: SendOptions | None = None,
 ) -> Sent:
     """Send a snapshot to a destination, which the caller has entered and leaves.
 
@@ -101,7 +104,9 @@ def send(
             known = Remembered(home.root / "cache" / "layers.json")
             seal = options.encrypt[0] if options.encrypt is not None else None
             searched = inspection.passing
-            found = sending.image(Layers(context.engine, options.compression, scratch, known, seal, searched))
+            found = sending.image(
+                OutgoingLayers(context.engine, options.compression, scratch, known, seal, searched)
+            )
             if not inspection.refuses:
                 inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
             rest = sending.rest(folder)
@@ -132,7 +137,7 @@ class _Sending:
         context: Context,
         kept: Manifest,
         snapshot: SnapshotRow,
-        destination: Destination,
+        destination: BundleDestination,
         options: SendOptions,
         scrubber: Scrubber,
         rewritten: Mapping[str, bytes],
@@ -149,17 +154,17 @@ class _Sending:
         self._all = context.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
         self._progress = options.progress
 
-    def image(self, layers: Layers) -> Descriptor:
+    def image(self, layers: OutgoingLayers) -> BlobDescriptor:
         """Send the image; return its manifest."""
         ref = image_ref(self._snapshot.id)
         sent = layers.send(ref, self._image.layers, self._destination, self._report)
         config = self._put(media.IMAGE_CONFIG, describe.image_config(self._kept, self._image, self._scrubber))
         return self._put(media.MANIFEST, form.image_manifest(config, sent))
 
-    def rest(self, folder: Path) -> tuple[Descriptor, list[Descriptor]]:
+    def rest(self, folder: Path) -> tuple[BlobDescriptor, list[BlobDescriptor]]:
         """Send everything else; return the config that describes it, and its segments."""
-        segments: list[form.Segment] = []
-        sent: list[Descriptor] = []
+        segments: list[form.LayerSegment] = []
+        sent: list[BlobDescriptor] = []
         numbers: dict[str, int] = {}
 
         def place(data: bytes) -> int:
@@ -167,7 +172,7 @@ class _Sending:
             if name not in numbers:
                 sent.append(self._put(media.SEGMENT, segment_packing.segment(data)))
                 numbers[name] = len(segments)
-                segments.append(form.Segment(bytes=len(data), blake3=name))
+                segments.append(form.LayerSegment(bytes=len(data), blake3=name))
             self._report(len(data))
             return numbers[name]
 
@@ -178,7 +183,7 @@ class _Sending:
         return self._put(media.SNAPSHOT_CONFIG, text), sent
 
     def finish(
-        self, image: Descriptor, rest: tuple[Descriptor, list[Descriptor]], sign: Signer | None
+        self, image: BlobDescriptor, rest: tuple[BlobDescriptor, list[BlobDescriptor]], sign: Signer | None
     ) -> Sent:
         """Send the documents that name the rest."""
         snapshot = self._put(media.MANIFEST, form.snapshot_manifest(*rest, image))
@@ -215,21 +220,21 @@ class _Sending:
             if entry.bytes < SMALL:
                 small.append((entry.name, (folder / entry.name).read_bytes()))
                 continue
-            parts: list[form.Part] = []
+            parts: list[form.FilePart] = []
             with (folder / entry.name).open("rb") as file:
                 for piece in cutting.pieces(file):
                     number = None if piece.data is None else place(piece.data)
-                    parts.append(form.Part(segment=number, bytes=piece.size))
+                    parts.append(form.FilePart(segment=number, bytes=piece.size))
             if sum(part.bytes for part in parts) != entry.bytes:
                 raise SnapshotDamaged(f"cannot send {self._snapshot.name}: {entry.name} changed meanwhile")
             yield form.InParts(name=entry.name, parts=parts)
         for data, places in cutting.together(small):
             number = place(data) if data else None
             for name, offset, size in places:
-                part = form.Part(segment=number, offset=offset, bytes=size)
+                part = form.FilePart(segment=number, offset=offset, bytes=size)
                 yield form.InParts(name=name, parts=[part] if size else [])
 
-    def _put(self, media_type: str, data: bytes) -> Descriptor:
+    def _put(self, media_type: str, data: bytes) -> BlobDescriptor:
         if self._encrypt is not None and not media.is_manifest(media_type):
             media_type += media.ENCRYPTED
             data = b"".join(self._encrypt[0].seal([data]))
@@ -246,20 +251,20 @@ class _Sending:
 class _Counting:
     """A destination that counts the bytes it has of this bundle, and those it did not have before."""
 
-    def __init__(self, end: Destination) -> None:
+    def __init__(self, end: BundleDestination) -> None:
         self._end = end
         self._seen: set[str] = set()
         self.all = 0
         self.sent = 0
 
-    def has(self, blob: Descriptor) -> bool:
+    def has(self, blob: BlobDescriptor) -> bool:
         """Ask the destination; what was sent once needs no question."""
         found = blob.digest in self._seen or self._end.has(blob)
         if found:
             self._count(blob)
         return found
 
-    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         """Pass a part on."""
         self._end.put(blob, data)
         self._count(blob)
@@ -275,7 +280,7 @@ class _Counting:
     def __exit__(self, *_: object) -> None:
         """Do nothing: the caller leaves the destination."""
 
-    def _count(self, blob: Descriptor) -> None:
+    def _count(self, blob: BlobDescriptor) -> None:
         if blob.digest not in self._seen:
             self._seen.add(blob.digest)
             self.all += blob.size

@@ -20,11 +20,11 @@ from blake3 import blake3
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import form, media, segment_packing, vocabulary
-from holdfast.snapshots.bundle.endpoints import Descriptor, Origin
-from holdfast.snapshots.bundle.form import InParts, Segment
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
+from holdfast.snapshots.bundle.form import InParts, LayerSegment
 from holdfast.snapshots.bundle.sealing import Sealing
 
-Told = Callable[[int], None]
+Advance = Callable[[int], None]
 MARGIN = 256 << 20
 """Bytes that stay free on the disk."""
 _KINDS = {
@@ -35,13 +35,13 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class BundleSource:
     """The source of a bundle, and the key to its encrypted parts."""
 
-    origin: Origin
+    origin: BundleOrigin
     sealing: Sealing | None = None
 
-    def document(self, blob: Descriptor, limit: int) -> bytes:
+    def document(self, blob: BlobDescriptor, limit: int) -> bytes:
         """Read a manifest or config whole.
 
         Raises:
@@ -55,7 +55,7 @@ class Source:
             raise _changed(blob)
         return b"".join(self.key(blob).open(io.BytesIO(data))) if media.is_sealed(blob.media_type) else data
 
-    def key(self, blob: Descriptor) -> Sealing:
+    def key(self, blob: BlobDescriptor) -> Sealing:
         """Return the key to a part.
 
         Raises:
@@ -66,7 +66,7 @@ class Source:
         return self.sealing
 
 
-def kind(blob: Descriptor) -> str:
+def kind(blob: BlobDescriptor) -> str:
     """Return the media type of a part as it is when decrypted."""
     return blob.media_type.removesuffix(media.ENCRYPTED)
 
@@ -85,7 +85,7 @@ def check_room(folder: Path, needed: int) -> None:
         )
 
 
-def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told) -> None:
+def layer(source: BundleSource, blob: BlobDescriptor, diff_id: str, path: Path, advance: Advance) -> None:
     """Write the archive of an image layer.
 
     Raises:
@@ -100,11 +100,11 @@ def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told
     opened = hashlib.sha256()
     with closing(source.origin.open(blob)) as stream, _writing(path) as file:
         packed = _Hashing(stream, blob.size)
-        plain = _Pieces(source.key(blob).open(packed)) if media.is_sealed(blob.media_type) else packed
+        plain = _BundlePieces(source.key(blob).open(packed)) if media.is_sealed(blob.media_type) else packed
         for block in segment_packing.opened(plain, packing_kind, raw_size(blob)):
             opened.update(block)
             file.write(block)
-            told(len(block))
+            advance(len(block))
         packed.finish(blob)
     if f"sha256:{opened.hexdigest()}" != diff_id:
         raise BundleRefused(
@@ -113,16 +113,16 @@ def layer(source: Source, blob: Descriptor, diff_id: str, path: Path, told: Told
         )
 
 
-def raw_size(blob: Descriptor) -> int:
+def raw_size(blob: BlobDescriptor) -> int:
     """Return the declared uncompressed size of a layer.
 
     Raises:
         BundleRefused: it does not declare one.
     """
-    told = blob.annotations.get(media.RAW_BYTES, "")
-    if not (told.isascii() and told.isdecimal() and len(told) < 16):
+    text = blob.annotations.get(media.RAW_BYTES, "")
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
         raise BundleRefused(f"cannot import: a layer of its image does not say its size ({media.RAW_BYTES})")
-    return int(told)
+    return int(text)
 
 
 class Segments:
@@ -134,10 +134,10 @@ class Segments:
 
     def __init__(
         self,
-        source: Source,
-        blobs: Sequence[Descriptor],
-        segments: Sequence[Segment],
-        told: Told,
+        source: BundleSource,
+        blobs: Sequence[BlobDescriptor],
+        segments: Sequence[LayerSegment],
+        advance: Advance,
         room: int = 0,
     ) -> None:
         if len(blobs) != len(segments):
@@ -145,7 +145,7 @@ class Segments:
         self._source = source
         self._blobs = blobs
         self._segments = segments
-        self._told = told
+        self._advance = advance
         self._room = 2 * sum(segment.bytes for segment in segments) + room
         self._last: tuple[int, bytes] | None = None
 
@@ -171,7 +171,7 @@ class Segments:
         data = segment_packing.open_segment(packed, segment.bytes)
         if blake3(data).hexdigest() != segment.blake3:
             raise _changed(blob)
-        self._told(len(data))
+        self._advance(len(data))
         self._last = (number, data)
         return data
 
@@ -268,7 +268,7 @@ class _Hashing:
         self._hash.update(data)
         return data
 
-    def finish(self, blob: Descriptor) -> None:
+    def finish(self, blob: BlobDescriptor) -> None:
         """Read the rest, and compare."""
         while self.read(1 << 20):
             pass
@@ -276,7 +276,7 @@ class _Hashing:
             raise _changed(blob)
 
 
-class _Pieces:
+class _BundlePieces:
     """The output of a generator, as a stream."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -293,7 +293,7 @@ class _Pieces:
         return found
 
 
-def _changed(blob: Descriptor) -> BundleRefused:
+def _changed(blob: BlobDescriptor) -> BundleRefused:
     return BundleRefused(
         f"cannot import: {blob.digest[:19]}… in it does not match its digest",
         hint="it is damaged, or was changed in transit: get it again",

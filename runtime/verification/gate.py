@@ -17,12 +17,12 @@ from holdfast.base.text import plain
 from holdfast.errors import RestoreFailed
 from holdfast.runtime.sessions.session_options import CAPABILITIES
 from holdfast.snapshots import record, snapshot_policy, verification
-from holdfast.snapshots.link import Link, LinkLost, Refused
-from holdfast.snapshots.record import Record, Tree
-from holdfast.snapshots.snapshot_policy import Policy, Violation
+from holdfast.snapshots.link import CheckpointerFailed, CheckpointerLink, LinkLost
+from holdfast.snapshots.record import RecordedTree, StateRecord
+from holdfast.snapshots.snapshot_policy import ProcessPolicy, Violation
 from holdfast.snapshots.verification import Verification
 
-ALLOWED = Policy.of(CAPABILITIES)
+ALLOWED = ProcessPolicy.of(CAPABILITIES)
 
 
 _OF_RIGHTS = frozenset({"credentials", "process"})
@@ -37,7 +37,7 @@ class Gate:
         self._folder = folder
 
     @functools.cached_property
-    def record(self) -> Record | None:
+    def record(self) -> StateRecord | None:
         """The record of the freeze.
 
         Raises:
@@ -45,7 +45,7 @@ class Gate:
         """
         return record.read(self._folder)
 
-    def follow(self, link: Link) -> Verification:
+    def follow(self, link: CheckpointerLink) -> Verification:
         """Follow a restore until it is complete, and return the result of the comparison.
 
         Raises:
@@ -53,14 +53,14 @@ class Gate:
             Refused, LinkLost: the checkpointer failed.
         """
         found = Verification()
-        given: Tree | None = None
+        given: RecordedTree | None = None
         refusal: RestoreFailed | None = None
         try:
             for event in link.events():
                 try:
                     match event["event"]:
                         case "images":
-                            given = Tree.model_validate(event["tree"])
+                            given = RecordedTree.model_validate(event["tree"])
                             self._judge(
                                 [
                                     *snapshot_policy.judge(given, ALLOWED),
@@ -70,7 +70,7 @@ class Gate:
                             self._check_unaltered(given)
                             link.decide(json.dumps({"go": True, "files": self._files()}))
                         case "stopped" if given is not None:
-                            running = Tree.model_validate(event["tree"])
+                            running = RecordedTree.model_validate(event["tree"])
                             self._judge(snapshot_policy.judge_running(running, ALLOWED))
                             found = self._compare(given, running, event.get("files") or {})
                             link.decide(json.dumps({"go": True}))
@@ -79,7 +79,7 @@ class Gate:
                 except (RestoreFailed, ValidationError, KeyError, TypeError) as error:
                     refusal = self._refusal(error)
                     link.decide("{}")
-        except Refused:
+        except CheckpointerFailed:
             if refusal is None:
                 raise
         except OSError as error:
@@ -96,7 +96,7 @@ class Gate:
                 hint="its images were altered, or are not of a session; nothing of it was run",
             )
 
-    def _check_unaltered(self, given: Tree) -> None:
+    def _check_unaltered(self, given: RecordedTree) -> None:
         """Refuse changed privileges, even if a session may have them."""
         before = self.record
         altered = (
@@ -119,7 +119,7 @@ class Gate:
     def _files(self) -> list[str]:
         return [one.path for one in self.record.files if one.digest] if self.record is not None else []
 
-    def _compare(self, given: Tree, running: Tree, files: Mapping[str, Any]) -> Verification:
+    def _compare(self, given: RecordedTree, running: RecordedTree, files: Mapping[str, Any]) -> Verification:
         found = verification.restored(given, running)
         if self.record is None:
             found = found.plus(skipped=["the freeze: the snapshot was taken without a record"])

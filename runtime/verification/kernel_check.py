@@ -16,7 +16,7 @@ from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.history.drift import holdings
 from holdfast.runtime.history.drift.holdings import HeldKernel, Holdings
 from holdfast.snapshots import verification
-from holdfast.snapshots.record import Record
+from holdfast.snapshots.record import StateRecord
 from holdfast.snapshots.verification import Deviation, Verification
 
 MAX_NAMES = 500
@@ -25,7 +25,7 @@ REPLY_SECONDS = 1.0
 """How long a restored session may take to report; an idle one takes milliseconds."""
 
 
-def told(held: Holdings | None) -> dict[str, dict[str, Any]]:
+def kernel_records(held: Holdings | None) -> dict[str, dict[str, Any]]:
     """Return the record of each kernel: epoch, last journal entry before, names with type and digest."""
     kernels = held.kernels if held is not None else {}
     return {
@@ -34,7 +34,9 @@ def told(held: Holdings | None) -> dict[str, dict[str, Any]]:
     }
 
 
-def compare(folder: Path, record: Record | None, moment: int | None, found: Verification) -> Verification:
+def compare(
+    folder: Path, record: StateRecord | None, moment: int | None, found: Verification
+) -> Verification:
     """Add the comparison of the kernels of the session in `folder` to a verification.
 
     `moment` is the last journal entry before the freeze: names listed before it may have changed since.

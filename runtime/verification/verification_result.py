@@ -18,8 +18,8 @@ MOST_LINES = 5
 
 def keep(context: Context, session: SessionRow, found: Verification) -> None:
     """Store and journal the result, and report deviations."""
-    told = found.model_dump(mode="json", exclude_defaults=True)
-    context.store.keep_details(session.id, verification=told)
+    fields = found.model_dump(mode="json", exclude_defaults=True)
+    context.store.keep_details(session.id, verification=fields)
     host_events.note(
         context,
         session.id,
@@ -38,5 +38,5 @@ def keep(context: Context, session: SessionRow, found: Verification) -> None:
 
 def of(session: SessionRow) -> Verification | None:
     """Return the result of a session's last restore; None if it was never restored with its processes."""
-    told = session.details.verification
-    return None if told is None else Verification.model_validate(told)
+    fields = session.details.verification
+    return None if fields is None else Verification.model_validate(fields)

@@ -23,14 +23,14 @@ _READ = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """Some bytes of a file that belong together; without data they are zeros."""
 
     size: int
     data: bytes | None = None
 
 
-def pieces(file: BinaryIO) -> Iterator[Piece]:
+def pieces(file: BinaryIO) -> Iterator[FilePiece]:
     """Yield a file in pieces, from its beginning to its end."""
     held = bytearray()
     zeros = 0
@@ -40,22 +40,22 @@ def pieces(file: BinaryIO) -> Iterator[Piece]:
             continue
         if zeros >= ZERO_RUN:
             if held:
-                yield Piece(len(held), bytes(held))
+                yield FilePiece(len(held), bytes(held))
                 held = bytearray()
-            yield Piece(zeros * PAGE)
+            yield FilePiece(zeros * PAGE)
         else:
             held += bytes(zeros * PAGE)
         zeros = 0
         held += page
         if len(held) >= MOST or (len(held) >= LEAST and zlib.crc32(page) & _MASK == 0):
-            yield Piece(len(held), bytes(held))
+            yield FilePiece(len(held), bytes(held))
             held = bytearray()
     if zeros < ZERO_RUN:
         held += bytes(zeros * PAGE)
     if held:
-        yield Piece(len(held), bytes(held))
+        yield FilePiece(len(held), bytes(held))
     if zeros >= ZERO_RUN:
-        yield Piece(zeros * PAGE)
+        yield FilePiece(zeros * PAGE)
 
 
 def _pages(file: BinaryIO) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Descriptor:
+class BlobDescriptor:
     """An OCI descriptor: a digest (`sha256:` and 64 hexadecimal digits) and a size in bytes."""
 
     media_type: str
@@ -32,21 +32,21 @@ class Descriptor:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the descriptor as it is written in manifests."""
-        told: dict[str, Any] = {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
-        return told | ({"annotations": dict(sorted(self.annotations.items()))} if self.annotations else {})
+        fields: dict[str, Any] = {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
+        return fields | ({"annotations": dict(sorted(self.annotations.items()))} if self.annotations else {})
 
 
-class Destination(Protocol):
+class BundleDestination(Protocol):
     """The destination of one bundle; a context manager. Left before `finish`, nothing of it can be found.
 
     The parts come before what names them: layers and configs, then manifests (`media.is_manifest`), then the
     index.
     """
 
-    def has(self, blob: Descriptor) -> bool:
+    def has(self, blob: BlobDescriptor) -> bool:
         """Return whether it already has this; False if it cannot tell."""
 
-    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         """Store it; `data` is exactly `blob.size` bytes from its position. It may be stored already."""
 
     def finish(self, index: bytes) -> str:
@@ -59,7 +59,7 @@ class Destination(Protocol):
     ) -> None: ...
 
 
-class Origin(Protocol):
+class BundleOrigin(Protocol):
     """The origin of one bundle; a context manager. Nothing from it is trusted before it is compared."""
 
     @property
@@ -69,7 +69,7 @@ class Origin(Protocol):
     def index(self) -> bytes:
         """Return the index, of a bounded size."""
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         """Open the bytes of a part from `start`; the caller closes it. A manifest is read in the same way."""
 
     def __enter__(self) -> Self: ...

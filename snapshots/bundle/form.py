@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from holdfast.errors import BundleRefused
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.manifest import Manifest
 
 T = TypeVar("T", bound=BaseModel)
@@ -41,13 +41,13 @@ Count = Annotated[int, Field(ge=0, lt=2**50)]
 Word = Annotated[str, Field(max_length=300)]
 
 
-class _Given(BaseModel):
+class _Document(BaseModel):
     """A document from elsewhere. It may have more fields; those are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True)
 
 
-class Named(_Given):
+class Named(_Document):
     """A descriptor as it is written."""
 
     media_type: Annotated[Word, Field(alias="mediaType")]
@@ -56,19 +56,19 @@ class Named(_Given):
     annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
     artifact_type: Annotated[Word | None, Field(alias="artifactType")] = None
 
-    def descriptor(self) -> Descriptor:
+    def descriptor(self) -> BlobDescriptor:
         """Return it as a value."""
-        return Descriptor(self.media_type, self.digest, self.size, self.annotations)
+        return BlobDescriptor(self.media_type, self.digest, self.size, self.annotations)
 
 
-class Index(_Given):
+class BundleIndex(_Document):
     """The index that a reference or a file leads to."""
 
     manifests: Annotated[list[Named], Field(max_length=100)]
     annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
 
 
-class ImageManifest(_Given):
+class ImageManifest(_Document):
     """Either of the two manifests."""
 
     config: Named
@@ -78,20 +78,20 @@ class ImageManifest(_Given):
     annotations: Annotated[dict[Word, Annotated[str, Field(max_length=20_000)]], Field(max_length=100)] = {}
 
 
-class _Files(_Given):
+class _BundleFiles(_Document):
     type: Literal["layers"]
     diff_ids: Annotated[list[Digest], Field(min_length=1, max_length=MAX_LAYERS)]
 
 
-class ImageConfig(_Given):
+class ImageConfig(_Document):
     """The part of the image's own config that is read: its platform and its layers."""
 
     architecture: Word
     os: Word
-    rootfs: _Files
+    rootfs: _BundleFiles
 
 
-class Part(BaseModel):
+class FilePart(BaseModel):
     """Some bytes of a file: their place in a segment; without a segment, they are zeros."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -107,10 +107,10 @@ class InParts(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(max_length=200)]
-    parts: Annotated[list[Part], Field(max_length=MAX_FILES)]
+    parts: Annotated[list[FilePart], Field(max_length=MAX_FILES)]
 
 
-class Segment(BaseModel):
+class LayerSegment(BaseModel):
     """The content of a layer when it is decompressed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -131,7 +131,7 @@ class Config(BaseModel):
     format: Literal[1] = 1
     snapshot: Manifest
     base: Annotated[int, Field(ge=0, le=MAX_LAYERS)]
-    segments: Annotated[list[Segment], Field(max_length=MAX_SEGMENTS)]
+    segments: Annotated[list[LayerSegment], Field(max_length=MAX_SEGMENTS)]
     files: Annotated[list[InParts], Field(max_length=MAX_FILES)]
     details: dict[str, Any] = {}
 
@@ -141,17 +141,19 @@ def dumps(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def described(media_type: str, data: bytes, annotations: Mapping[str, str] | None = None) -> Descriptor:
+def described(media_type: str, data: bytes, annotations: Mapping[str, str] | None = None) -> BlobDescriptor:
     """Return the descriptor of bytes."""
-    return Descriptor(media_type, f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), annotations or {})
+    return BlobDescriptor(
+        media_type, f"sha256:{hashlib.sha256(data).hexdigest()}", len(data), annotations or {}
+    )
 
 
-def image_manifest(config: Descriptor, layers: list[Descriptor]) -> bytes:
+def image_manifest(config: BlobDescriptor, layers: list[BlobDescriptor]) -> bytes:
     """Return the manifest of an ordinary image."""
     return dumps(_manifest(config, layers))
 
 
-def snapshot_manifest(config: Descriptor, segments: list[Descriptor], image: Descriptor) -> bytes:
+def snapshot_manifest(config: BlobDescriptor, segments: list[BlobDescriptor], image: BlobDescriptor) -> bytes:
     """Return the manifest of the parts of a snapshot that `image` does not hold."""
     return dumps(
         _manifest(config, segments) | {"artifactType": media.SNAPSHOT, "subject": _bare(image).as_dict()}
@@ -159,7 +161,7 @@ def snapshot_manifest(config: Descriptor, segments: list[Descriptor], image: Des
 
 
 def index(
-    image: Descriptor, snapshot: Descriptor, platform: tuple[str, str], annotations: Mapping[str, str]
+    image: BlobDescriptor, snapshot: BlobDescriptor, platform: tuple[str, str], annotations: Mapping[str, str]
 ) -> bytes:
     """Return the index over both. Ordinary tools take the image, since only that has an existing platform."""
     system, architecture = platform
@@ -172,7 +174,7 @@ def index(
     return dumps(made | ({"annotations": dict(annotations)} if annotations else {}))
 
 
-def both(found: Index) -> tuple[Descriptor, Descriptor]:
+def both(found: BundleIndex) -> tuple[BlobDescriptor, BlobDescriptor]:
     """Return the image and the snapshot of an index.
 
     Raises:
@@ -241,7 +243,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _manifest(config: Descriptor, layers: list[Descriptor]) -> dict[str, Any]:
+def _manifest(config: BlobDescriptor, layers: list[BlobDescriptor]) -> dict[str, Any]:
     return {
         "schemaVersion": 2,
         "mediaType": media.MANIFEST,
@@ -250,5 +252,5 @@ def _manifest(config: Descriptor, layers: list[Descriptor]) -> dict[str, Any]:
     }
 
 
-def _bare(one: Descriptor) -> Descriptor:
-    return Descriptor(one.media_type, one.digest, one.size)
+def _bare(one: BlobDescriptor) -> BlobDescriptor:
+    return BlobDescriptor(one.media_type, one.digest, one.size)

@@ -32,7 +32,7 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageFacts:
     """The required facts of an image. `layers` are diff ids, the lowest first."""
 
     architecture: str
@@ -41,14 +41,14 @@ class Image:
     layers: tuple[str, ...]
 
 
-def look(engine: Engine, ref: str) -> Image:
+def look(engine: Engine, ref: str) -> ImageFacts:
     """Inspect an image.
 
     Raises:
         EngineError: the engine fails, or has no such image.
     """
     found = engine.images.described(ref)
-    return Image(
+    return ImageFacts(
         str(found["Architecture"]),
         str(found["Os"]),
         dict(found["Config"] or {}),

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownKey:
     """A key. `own`: its private half is here; `locked`: behind a passphrase, so that even its public half is
     known only from the file beside it. `recipient` is what others encrypt for.
     """
@@ -50,17 +50,17 @@ class Keys:
         self._folder = home.root / "keys"
         self._locks = home.locks
 
-    def known(self) -> list[Known]:
+    def known(self) -> list[KnownKey]:
         """Return own keys, then trusted ones."""
         own = []
         for path in sorted(self._folder.glob("*.pub")):
             if path.with_suffix(".pem").exists():
                 public, _, to = path.read_text().strip().partition(" ")
                 locked = _locked(path.with_suffix(".pem"))
-                own.append(Known(path.stem, public, own=True, locked=locked, recipient=to))
-        return own + [Known(name, public, own=False) for name, public in sorted(self._trusted().items())]
+                own.append(KnownKey(path.stem, public, own=True, locked=locked, recipient=to))
+        return own + [KnownKey(name, public, own=False) for name, public in sorted(self._trusted().items())]
 
-    def new(self, name: str = DEFAULT, passphrase: str | None = None) -> Known:
+    def new(self, name: str = DEFAULT, passphrase: str | None = None) -> KnownKey:
         """Make a key.
 
         Raises:
@@ -72,7 +72,7 @@ class Keys:
         with self._alone():
             return self._new(name, passphrase)
 
-    def _new(self, name: str, passphrase: str | None) -> Known:
+    def _new(self, name: str, passphrase: str | None) -> KnownKey:
         key = Key(Ed25519PrivateKey.generate())
         locking: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if passphrase:
@@ -90,7 +90,7 @@ class Keys:
         # If this is killed, a public half without its private one does not count as a key.
         self._write(path.with_suffix(".pub"), f"{key.public} {to}\n")
         self._write(path, pem)
-        return Known(name, key.public, own=True, locked=bool(passphrase), recipient=to)
+        return KnownKey(name, key.public, own=True, locked=bool(passphrase), recipient=to)
 
     def sending(self, name: str | None = None, passphrase: str | None = None) -> tuple[Key, bool]:
         """Return the key that signs outgoing bundles, and whether it was just made, as there was none.
@@ -141,7 +141,7 @@ class Keys:
         private = self._open(chosen[0], key_passphrase).opens if chosen else None
         return Opener(private, passphrase)
 
-    def trust(self, public: str, name: str | None = None) -> Known:
+    def trust(self, public: str, name: str | None = None) -> KnownKey:
         """Trust this key's signatures like those of this home's own keys.
 
         Raises:
@@ -156,7 +156,7 @@ class Keys:
         trusted = self._trusted()
         for known, key in trusted.items():
             if key == public:
-                return Known(known, public, own=False)
+                return KnownKey(known, public, own=False)
         name = name or public.removeprefix(signing.PREFIX)[:8].lstrip("-_.") or "key"
         _check(name)
         if name in trusted:
@@ -165,13 +165,13 @@ class Keys:
                 hint=f"choose another name, or `holdfast key rm {name}`",
             )
         self._write_trusted(trusted | {name: public})
-        return Known(name, public, own=False)
+        return KnownKey(name, public, own=False)
 
     def trusted(self, public: str) -> str | None:
         """Return the name of a key whose signatures count here; None if they do not."""
         return next((one.name for one in self.known() if one.public == public), None)
 
-    def remove(self, name: str) -> Known:
+    def remove(self, name: str) -> KnownKey:
         """Forget a key, given by name or in its written form.
 
         Raises:
@@ -190,7 +190,7 @@ class Keys:
             self._write_trusted({key: value for key, value in self._trusted().items() if key != found.name})
         return found
 
-    def _open(self, known: Known, passphrase: str | None) -> Key:
+    def _open(self, known: KnownKey, passphrase: str | None) -> Key:
         path = self._folder / f"{known.name}.pem"
         try:
             secret = passphrase.encode() if passphrase and known.locked else None

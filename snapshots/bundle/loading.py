@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.engine.engine import Engine
-from holdfast.engine.image_store import Store
+from holdfast.engine.image_store import ImageStore
 from holdfast.snapshots.layer.image import BASE_LABEL
 
 _BLOCK = 1 << 20
@@ -26,7 +26,7 @@ WORKSPACE = "/workspace"
 
 def there(engine: Engine, layers: Sequence[str]) -> int:
     """Return how many of these layers, from the lowest, the engine already has."""
-    if engine.layers.store() is not Store.OVERLAY2:
+    if engine.layers.store() is not ImageStore.OVERLAY2:
         return 0
     most = 0
     with closing(engine.images.layer_digests()) as images:

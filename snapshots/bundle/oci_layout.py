@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Self, cast
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import form, media, tarball
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 
 MAX_MEMBERS = form.MAX_SEGMENTS + 1000
 _BLOCK = 1 << 20
@@ -37,15 +37,15 @@ class FileDestination:
         self._path = path.absolute()
         self._name = name
         self._written: set[str] = set()
-        self._image: Descriptor | None = None
+        self._image: BlobDescriptor | None = None
         self._manifest = b""
         self._place: Path | None = None
 
-    def has(self, blob: Descriptor) -> bool:
+    def has(self, blob: BlobDescriptor) -> bool:
         """Return whether it is in the file already."""
         return blob.digest in self._written
 
-    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         """Append it."""
         if blob.digest in self._written:
             return
@@ -168,7 +168,7 @@ class FileOrigin:
         start, size = self._top
         if size > form.MAX_INDEX:
             raise self._refused("its index.json is too large")
-        top = form.parse(form.Index, self._read(start, size), "its index.json")
+        top = form.parse(form.BundleIndex, self._read(start, size), "its index.json")
         if len(top.manifests) != 1 or top.manifests[0].media_type != media.INDEX:
             raise self._refused("it does not hold one snapshot")
         found = top.manifests[0].descriptor()
@@ -180,7 +180,7 @@ class FileOrigin:
             raise self._refused("its index does not match its digest")
         return data
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         """Open a part from `start`."""
         place = self._places.get(blob.hex)
         if place is None:

@@ -23,7 +23,7 @@ from typing import BinaryIO, Self
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.bundle.endpoints import Descriptor, Origin
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
 
 KEPT = 7 * 86400.0
 """Seconds a part is kept after the last write to it."""
@@ -35,7 +35,7 @@ _BLOCK = 1 << 20
 class Resuming:
     """Another origin, cached in a folder. That origin is entered and left with this one."""
 
-    def __init__(self, origin: Origin, folder: Path) -> None:
+    def __init__(self, origin: BundleOrigin, folder: Path) -> None:
         self._origin = origin
         self._folder = folder
         self._used: dict[Path, bool] = {}
@@ -52,7 +52,7 @@ class Resuming:
         """Return the other origin's index: it is small, and may change."""
         return self._origin.index()
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         """Open a part, which is here in full when this returns.
 
         Raises:
@@ -77,7 +77,7 @@ class Resuming:
             raise StoreError(f"cannot write in {self._folder}: {error.strerror or error}") from error
         return file
 
-    def ahead(self, blobs: Iterable[Descriptor]) -> None:
+    def ahead(self, blobs: Iterable[BlobDescriptor]) -> None:
         """Begin to fetch the parts that will be opened, a few at a time. `open` reports failures."""
         self._left = False
         for blob in blobs:
@@ -131,7 +131,7 @@ class Resuming:
         wait(self._fetching)
         self._fetching.clear()
 
-    def _use(self, path: Path, blob: Descriptor) -> None:
+    def _use(self, path: Path, blob: BlobDescriptor) -> None:
         self._used[path] = blob.media_type == media.SEGMENT
         with suppress(OSError):
             os.utime(path)
@@ -144,13 +144,13 @@ class Resuming:
                     known = path.stat()
                     yield known.st_mtime, known.st_size, path
 
-    def _quietly(self, blob: Descriptor) -> None:
+    def _quietly(self, blob: BlobDescriptor) -> None:
         # BaseExceptions end the process anyway; the rest is raised again where the part is awaited.
         with suppress(Exception):
             if not self._left:
                 self.open(blob).close()
 
-    def _fetch(self, blob: Descriptor, part: Path) -> None:
+    def _fetch(self, blob: BlobDescriptor, part: Path) -> None:
         digest = hashlib.sha256()
         with part.open("r+b") as file:
             while block := file.read(_BLOCK):

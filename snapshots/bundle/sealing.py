@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.snapshots.bundle import form
-from holdfast.snapshots.bundle.segment_packing import Stream
+from holdfast.snapshots.bundle.segment_packing import ReadableStream
 
 PREFIX = "x25519:"
 RECIPIENT = re.compile(r"x25519:[A-Za-z0-9_-]{43}")
@@ -144,7 +144,7 @@ class Sealing:
                 number += 1
         yield cipher.encrypt(_nonce(number | _LAST), bytes(held), None)
 
-    def open(self, stream: Stream) -> Iterator[bytes]:
+    def open(self, stream: ReadableStream) -> Iterator[bytes]:
         """Reverse `seal`. Nothing is yielded before it is authenticated.
 
         Raises:
@@ -236,7 +236,7 @@ def _nonce(number: int) -> bytes:
     return bytes(4) + number.to_bytes(8, "big")
 
 
-def _exactly(stream: Stream, size: int) -> bytes:
+def _exactly(stream: ReadableStream, size: int) -> bytes:
     found = bytearray()
     while len(found) < size and (data := stream.read(size - len(found))):
         found += data

@@ -30,7 +30,7 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 """Deflate, no name, no time, of an unknown system (RFC 1952)."""
 
 
-class Stream(Protocol):
+class ReadableStream(Protocol):
     """A readable stream."""
 
     def read(self, size: int = -1, /) -> bytes:
@@ -82,7 +82,7 @@ def open_segment(packed: bytes, size: int) -> bytes:
     return data
 
 
-def opened(stream: Stream, kind: str, limit: int) -> Iterator[bytes]:
+def opened(stream: ReadableStream, kind: str, limit: int) -> Iterator[bytes]:
     """Yield the content of a `gzip` or `zstd` stream, exactly `limit` bytes, a little at a time.
 
     Raises:
@@ -101,7 +101,7 @@ def opened(stream: Stream, kind: str, limit: int) -> Iterator[bytes]:
         raise BundleRefused("cannot import: a layer of its image does not have its declared size")
 
 
-def _gunzip(stream: Stream) -> Iterator[bytes]:
+def _gunzip(stream: ReadableStream) -> Iterator[bytes]:
     """Yield the content of consecutive gzip members, as parallel compressors write them."""
     opening, members = zlib.decompressobj(wbits=31), 1
     while data := stream.read(BLOCK):
@@ -119,7 +119,7 @@ def _gunzip(stream: Stream) -> Iterator[bytes]:
     yield opening.flush()  # the rest that the last step had no room for; less than a step
 
 
-def _unzstd(stream: Stream) -> Iterator[bytes]:
+def _unzstd(stream: ReadableStream) -> Iterator[bytes]:
     reading = zstandard.ZstdDecompressor(max_window_size=1 << WINDOW_LOG).stream_reader(
         cast("BinaryIO", stream), read_across_frames=True, closefd=False
     )

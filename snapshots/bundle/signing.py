@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from holdfast.errors import BundleRefused
 from holdfast.snapshots.bundle import form, media, sealing
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 
 PREFIX = "ed25519:"
 PUBLIC = re.compile(r"ed25519:[A-Za-z0-9_-]{43}")
@@ -68,19 +68,21 @@ def is_public(text: str) -> bool:
         return False
 
 
-def statement(image: Descriptor, snapshot: Descriptor, sealed: str = "") -> bytes:
+def statement(image: BlobDescriptor, snapshot: BlobDescriptor, sealed: str = "") -> bytes:
     """Return the statement to sign. Its first field sets it apart from anything else such a key may sign."""
-    told = {"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest, "sealed": sealed}
-    return form.dumps(told)
+    fields = {"holdfast": "snapshot 1", "image": image.digest, "snapshot": snapshot.digest, "sealed": sealed}
+    return form.dumps(fields)
 
 
-def signed(signer: Signer, image: Descriptor, snapshot: Descriptor, sealed: str = "") -> dict[str, str]:
+def signed(
+    signer: Signer, image: BlobDescriptor, snapshot: BlobDescriptor, sealed: str = ""
+) -> dict[str, str]:
     """Return a signature in the form stored in the index."""
     made = signer.sign(statement(image, snapshot, sealed))
     return {media.KEY: signer.public, media.SIGNATURE: base64.b64encode(made).decode()}
 
 
-def signed_by(given: Mapping[str, str], image: Descriptor, snapshot: Descriptor) -> str | None:
+def signed_by(given: Mapping[str, str], image: BlobDescriptor, snapshot: BlobDescriptor) -> str | None:
     """Return the key that signed a bundle; None if it is not signed.
 
     Raises:

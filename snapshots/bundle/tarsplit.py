@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.engine.engine import Engine
-from holdfast.engine.image_store import Store
+from holdfast.engine.image_store import ImageStore
 
 _BLOCK = 1 << 20
 _CACHE_ID = re.compile(r"[0-9a-z-]{8,80}")
@@ -32,7 +32,7 @@ class Unknown(Exception):
 
 def folder(engine: Engine) -> Path | None:
     """Return where the engine stores its layers, if its notes are of a known form and can be read."""
-    if engine.layers.store() is not Store.OVERLAY2:
+    if engine.layers.store() is not ImageStore.OVERLAY2:
         return None
     root = engine.layers.places()[0].parent
     notes = root / "image" / "overlay2" / "layerdb" / "sha256"

@@ -16,7 +16,7 @@ MOST = 256
 """Processes that are adopted (guard_adoption.c)."""
 
 
-class Task(NamedTuple):
+class Relatives(NamedTuple):
     """A process by the session's own numbers: itself, parent, session, group; and whether it has ended."""
 
     pid: int
@@ -42,35 +42,35 @@ class Birth(NamedTuple):
 class Plan(NamedTuple):
     """The tree for CRIU, parents first; the guard's part; pids that cannot be placed like this."""
 
-    tasks: list[Task]
+    tasks: list[Relatives]
     births: list[Birth]
     lost: set[int]
 
 
-def plan(tasks: Iterable[Task]) -> Plan:
+def plan(tasks: Iterable[Relatives]) -> Plan:
     """Plan how to make a tree; the first of the tasks is the root."""
     every = list(tasks)
     astray = _unplaced(every)
     if not astray or len(astray) > MOST:
         return Plan(every, [], astray)
-    told = {one.pid: one for one in every}
+    known = {one.pid: one for one in every}
     births: list[Birth] = []
     # Ancestors first: an adopter may be within a session that is changed for CRIU.
     for session in dict.fromkeys(one.session for one in every if one.pid in astray):
         orphans = [one for one in every if one.pid in astray and one.session == session]
-        if session in told:
-            births += _under_leader(told, orphans, told[session])
+        if session in known:
+            births += _under_leader(known, orphans, known[session])
         else:
-            births += _without_leader(told, every, orphans)
-    _bury(told, astray - {one.pid for one in births})
-    ordered = _parents_first(told, every[0].pid)
-    lost = _unplaced(ordered) | {pid for pid in told if pid not in {one.pid for one in ordered}}
+            births += _without_leader(known, every, orphans)
+    _bury(known, astray - {one.pid for one in births})
+    ordered = _parents_first(known, every[0].pid)
+    lost = _unplaced(ordered) | {pid for pid in known if pid not in {one.pid for one in ordered}}
     if lost:
         return Plan(every, [], lost & astray or astray)
     return Plan(ordered, births, set())
 
 
-def lost(tasks: Iterable[Task]) -> set[int]:
+def lost(tasks: Iterable[Relatives]) -> set[int]:
     """Return the pids of those that cannot be placed; the first of the tasks is the root."""
     return plan(tasks).lost
 
@@ -80,56 +80,58 @@ def spelled(births: Iterable[Birth]) -> str:
     return " ".join(f"{one.pid}:{one.leader}:{one.session}:{one.group}" for one in births)
 
 
-def _under_leader(told: dict[int, Task], orphans: list[Task], leader: Task) -> list[Birth]:
+def _under_leader(tasks: dict[int, Relatives], orphans: list[Relatives], leader: Relatives) -> list[Birth]:
     """Have the leader fork them, whose parent adopted them.
 
     One that ended does not fork; and CRIU has one that ended waited for by the one that forked it.
     """
     fit = [one for one in orphans if one.parent == leader.parent and not one.ended and not leader.ended]
     for one in fit:
-        told[one.pid] = told[one.pid]._replace(parent=leader.pid)
+        tasks[one.pid] = tasks[one.pid]._replace(parent=leader.pid)
     return [Birth(one.pid) for one in fit]
 
 
-def _without_leader(told: dict[int, Task], every: list[Task], orphans: list[Task]) -> list[Birth]:
+def _without_leader(
+    tasks: dict[int, Relatives], every: list[Relatives], orphans: list[Relatives]
+) -> list[Birth]:
     """Have the first one forked by a process that starts the session again, and the others by the first."""
     first = next((one for one in orphans if not one.ended), orphans[0])
     session, parent = first.session, first.parent
     others = [one for one in orphans if one is not first and not one.ended]
     # The number must be free, and not be taken for a stand-in, which gets one above all others.
-    numbered = max(told) > session and all(one.group != session or one.session == session for one in every)
-    if not numbered or any(one.parent != parent for one in others) or parent not in told:
+    numbered = max(tasks) > session and all(one.group != session or one.session == session for one in every)
+    if not numbered or any(one.parent != parent for one in others) or parent not in tasks:
         return []
-    above = told[parent]
+    above = tasks[parent]
     for one in every:
         if one.session == session:
             group = above.group if one.group == session else one.group
-            told[one.pid] = told[one.pid]._replace(session=above.session, group=group)
+            tasks[one.pid] = tasks[one.pid]._replace(session=above.session, group=group)
     for one in others:
-        told[one.pid] = told[one.pid]._replace(parent=first.pid)
+        tasks[one.pid] = tasks[one.pid]._replace(parent=first.pid)
     return [Birth(first.pid, session, above.session, above.group), *(Birth(one.pid) for one in others)]
 
 
-def _bury(told: dict[int, Task], pids: Iterable[int]) -> None:
+def _bury(tasks: dict[int, Relatives], pids: Iterable[int]) -> None:
     """Have those that ended be of the session of their parent, who still has to collect them."""
-    for one in [told[pid] for pid in pids if told[pid].ended]:
-        if one.parent in told:
-            above = told[one.parent]
-            told[one.pid] = one._replace(session=above.session, group=above.group)
+    for one in [tasks[pid] for pid in pids if tasks[pid].ended]:
+        if one.parent in tasks:
+            above = tasks[one.parent]
+            tasks[one.pid] = one._replace(session=above.session, group=above.group)
 
 
-def _parents_first(told: dict[int, Task], root: int) -> list[Task]:
-    below: dict[int, list[Task]] = {}
-    for one in told.values():
+def _parents_first(tasks: dict[int, Relatives], root: int) -> list[Relatives]:
+    below: dict[int, list[Relatives]] = {}
+    for one in tasks.values():
         if one.pid != root:
             below.setdefault(one.parent, []).append(one)
-    ordered = [told[root]]
+    ordered = [tasks[root]]
     for one in ordered:
         ordered += below.get(one.pid, [])
     return ordered
 
 
-def _unplaced(every: list[Task]) -> set[int]:
+def _unplaced(every: list[Relatives]) -> set[int]:
     if not every:
         return set()
     root = every[0]
@@ -146,7 +148,7 @@ def _unplaced(every: list[Task]) -> set[int]:
 
 
 def _placed(
-    one: Task,
+    one: Relatives,
     root: int,
     sessions: dict[int, int],
     parents: dict[int, int],

@@ -20,15 +20,15 @@ from typing import Any
 
 from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import first_process, standstill, tree
-from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.channel import HostChannel
 from holdfast.snapshots.checkpointer.freezer import Freezer
 from holdfast.snapshots.checkpointer.record import below, escaping_links
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_ANSWER, MAX_FILES
 from holdfast.snapshots.checkpointer.record.kernel_record import look
 from holdfast.snapshots.checkpointer.record.outside import strange
-from holdfast.snapshots.checkpointer.record.source import Source
-from holdfast.snapshots.checkpointer.requests import Target
+from holdfast.snapshots.checkpointer.record.source import ImageFolder
+from holdfast.snapshots.checkpointer.requests import CaptureTarget
 
 ANSWER_LIMIT = 60.0
 """Seconds a host may take to judge; it needs milliseconds."""
@@ -45,7 +45,7 @@ class NotWanted(Exception):
 class Audit:
     """Of one restore. Closing it lets go of the container's first process."""
 
-    def __init__(self, target: Target, channel: Channel) -> None:
+    def __init__(self, target: CaptureTarget, channel: HostChannel) -> None:
         self._target = target
         self._channel = channel
         self._killed = False
@@ -78,9 +78,9 @@ class Audit:
         except standstill.Outsiders as error:
             raise NotWanted(str(error)) from error
 
-    def images(self, folder: Path) -> Source:
+    def images(self, folder: Path) -> ImageFolder:
         """Ask whether these images may be restored; returns what was judged. Raises NotWanted, Unreadable."""
-        source = Source(folder)
+        source = ImageFolder(folder)
         lost = escaping_links.astray(
             Path(f"/proc/{self._target.init_pid}/root"), escaping_links.names(source)
         )

@@ -6,26 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.snapshots.checkpointer import ancestry, criu_images
-from holdfast.snapshots.checkpointer.ancestry import Task
-from holdfast.snapshots.checkpointer.record.source import Source
+from holdfast.snapshots.checkpointer.ancestry import Relatives
+from holdfast.snapshots.checkpointer.record.source import ImageFolder
 
 _ZOMBIE = 2
 """CRIU's task_state of protobuf core.proto."""
 
 
-def tasks(source: Source) -> list[Task]:
+def tasks(source: ImageFolder) -> list[Relatives]:
     """Return the processes in images, as they were.
 
     Raises:
         Unreadable: they are not images of CRIU.
     """
     return [
-        Task(int(one.pid), int(one.ppid), int(one.sid), int(one.pgid), _ended(source, int(one.pid)))
+        Relatives(int(one.pid), int(one.ppid), int(one.sid), int(one.pgid), _ended(source, int(one.pid)))
         for one in source.messages("pstree")
     ]
 
 
-def prepare(images: Path, source: Source) -> dict[str, str]:
+def prepare(images: Path, source: ImageFolder) -> dict[str, str]:
     """Rewrite the tree in a scratch folder, `source`, if need be; return the births for the guard.
 
     Images are replaced, not changed: they share their inodes with the kept snapshot.
@@ -42,14 +42,14 @@ def prepare(images: Path, source: Source) -> dict[str, str]:
     magic, found = criu_images.read(path)
     known = {int(one.pid): one for one in found}
     path.unlink()
-    criu_images.write(path, magic, [_told(known[task.pid], task) for task in plan.tasks])
+    criu_images.write(path, magic, [_with_parents(known[task.pid], task) for task in plan.tasks])
     return {"HOLDFAST_ADOPTED": ancestry.spelled(plan.births)}
 
 
-def _told(entry: Any, task: Task) -> Any:
+def _with_parents(entry: Any, task: Relatives) -> Any:
     entry.ppid, entry.sid, entry.pgid = task.parent, task.session, task.group
     return entry
 
 
-def _ended(source: Source, pid: int) -> bool:
+def _ended(source: ImageFolder, pid: int) -> bool:
     return any(int(core.tc.task_state) == _ZOMBIE for core in source.messages(f"core-{pid}")[:1])

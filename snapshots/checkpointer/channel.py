@@ -8,7 +8,7 @@ import socket
 import struct
 
 
-class Channel:
+class HostChannel:
     """Sends events; receives the host's decisions. A host that went away counts as having said no."""
 
     def __init__(self, connection: socket.socket) -> None:

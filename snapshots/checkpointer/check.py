@@ -12,8 +12,8 @@ from pathlib import Path
 
 from holdfast.procfs import bounded, walk
 from holdfast.snapshots.checkpointer import cgroups, folders, tmpfs, tree
-from holdfast.snapshots.checkpointer.channel import Channel
-from holdfast.snapshots.checkpointer.requests import Check
+from holdfast.snapshots.checkpointer.channel import HostChannel
+from holdfast.snapshots.checkpointer.requests import CheckRequest
 from holdfast.snapshots.checkpointer.survey import judge, look
 from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, SURVIVES
 from holdfast.snapshots.checkpointer.survey.finding import Finding
@@ -25,7 +25,7 @@ MAX_FINDINGS = 5000
 """Most findings that survive: blockers are always reported."""
 
 
-def run(request: Check, channel: Channel) -> None:
+def run(request: CheckRequest, channel: HostChannel) -> None:
     """Answer with the findings. Raises TargetMismatch, OSError."""
     target = request.target
     tree.check_container(target.init_pid, target.container)
@@ -35,15 +35,15 @@ def run(request: Check, channel: Channel) -> None:
     gc.disable()
     world, found = _seen(target.init_pid, root, request.mounts)
     kept = [one for one in found if one.verdict != SURVIVES or request.everything]
-    told = [one for one in kept if one.verdict != SURVIVES] + [
+    reported = [one for one in kept if one.verdict != SURVIVES] + [
         one for one in kept if one.verdict == SURVIVES
     ][:MAX_FINDINGS]
     size = judge.size(world)
     space = os.statvfs(folders.STATE)
     channel.send(
         "done",
-        findings=[one.as_dict() for one in told],
-        left_out=len(kept) - len(told),
+        findings=[one.as_dict() for one in reported],
+        left_out=len(kept) - len(reported),
         whole=world.whole,
         processes=len(world.processes),
         descriptors=sum(len(one.descriptors) for one in world.processes),

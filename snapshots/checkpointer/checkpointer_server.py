@@ -35,13 +35,13 @@ from holdfast.snapshots.checkpointer import (
     rooms,
     tree,
 )
-from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.channel import HostChannel
 from holdfast.snapshots.checkpointer.deadline import Deadline
 from holdfast.snapshots.checkpointer.layers import keep
-from holdfast.snapshots.checkpointer.record import Unreadable, credentials, mappings
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable, credentials, mappings
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
-from holdfast.snapshots.checkpointer.record.source import Source
+from holdfast.snapshots.checkpointer.record.source import ImageFolder
 
 SOCKET = Path("/run/holdfast/checkpointer.sock")
 IDLE_LIMIT = 600.0  # seconds
@@ -50,11 +50,11 @@ _CODES: dict[type[Exception], str] = {
     requests.BadRequest: "bad_request",
     tree.TargetMismatch: "target",
     dump.DumpFailed: "criu",
-    restore.RestoreFailed: "criu",
+    restore.CriuRestoreFailed: "criu",
     audit.NotWanted: "refused",
     confine.NotConfined: "network",
     criu.Killed: "killed",
-    Unreadable: "images",
+    ImagesUnreadable: "images",
 }
 
 
@@ -107,7 +107,7 @@ def _work(connection: socket.socket) -> None:
     # SIGTERM to the whole container must not cut a capture short: CRIU would leave its code in the tasks.
     # A handler and not SIG_IGN, which CRIU would inherit: it ends its own helpers with SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    channel = Channel(connection)
+    channel = HostChannel(connection)
     try:
         line = channel.receive(requests.MAX_LINE)
         if line is not None:
@@ -125,22 +125,22 @@ def _work(connection: socket.socket) -> None:
         os._exit(0)
 
 
-def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C901 - a case for each request
-    if isinstance(request, requests.Dump | requests.Files):
+def _carry_out(request: requests.Request, channel: HostChannel) -> None:  # noqa: C901 - a case for each request
+    if isinstance(request, requests.Dump | requests.CopyFiles):
         os.umask(0o077)  # what is kept of a session is for the owner of the home alone
     match request:
         case requests.Hello(container):
             _greet(container, channel)
         case requests.Describe():
             _describe(request, channel)
-        case requests.Files():
+        case requests.CopyFiles():
             _keep_files(request, channel)
         case requests.Dump(target=target):
             with folders.loading(target.container):
                 dump.run(request, channel)
-        case requests.Check():
+        case requests.CheckRequest():
             check.run(request, channel)
-        case requests.End():
+        case requests.EndRequest():
             ending.run(request, channel)
         case requests.Mend():
             repair.run(request, channel)
@@ -155,28 +155,28 @@ def _carry_out(request: requests.Request, channel: Channel) -> None:  # noqa: C9
                 restore.run(request, channel)
 
 
-def _greet(container: str | None, channel: Channel) -> None:
+def _greet(container: str | None, channel: HostChannel) -> None:
     if container is not None:
         with folders.loading(container):
             pass
     channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
 
 
-def _describe(request: requests.Describe, channel: Channel) -> None:
-    source = Source(folders.staged(request.folder))
-    told = decode(source)
+def _describe(request: requests.Describe, channel: HostChannel) -> None:
+    source = ImageFolder(folders.staged(request.folder))
+    decoded = decode(source)
     if request.ours:
-        channel.send("done", tree=told, strange=restorable.hindrances(request, source))
+        channel.send("done", tree=decoded, strange=restorable.hindrances(request, source))
     else:
-        channel.send("done", tree=told, strange=strange(source, foreign=True), filters=_filters(source))
+        channel.send("done", tree=decoded, strange=strange(source, foreign=True), filters=_filters(source))
 
 
-def _filters(source: Source) -> dict[str, str]:
+def _filters(source: ImageFolder) -> dict[str, str]:
     filters = [one for entry in source.messages("seccomp") for one in entry.seccomp_filters]
     return credentials.programs(filters)
 
 
-def _keep_files(request: requests.Files, channel: Channel) -> None:
+def _keep_files(request: requests.CopyFiles, channel: HostChannel) -> None:
     tree.check_container(request.init_pid, request.container)
     if not request.last:
         kept = keep.begin(request.init_pid, request.folder, request.flatten)

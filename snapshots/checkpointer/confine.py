@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.snapshots.checkpointer import first_process, namespaces, netrules, rights, tree
-from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.channel import HostChannel
 from holdfast.snapshots.checkpointer.requests import Attempts, Confine
 
 LIMIT = 30
@@ -37,7 +37,7 @@ def prepare() -> None:
     nftables.Nftables()
 
 
-def run(request: Confine, channel: Channel) -> None:
+def run(request: Confine, channel: HostChannel) -> None:
     """Set the rules if `load`, see that they are in force, let the first process go if `release`.
 
     Rules that are replaced take their record with them: what they had refused is in the answer.
@@ -58,7 +58,7 @@ def run(request: Confine, channel: Channel) -> None:
     channel.send("done", seconds=time.monotonic() - began, refused=[one.as_dict() for one in before])
 
 
-def attempts(request: Attempts, channel: Channel) -> None:
+def attempts(request: Attempts, channel: HostChannel) -> None:
     """Tell what was refused lately; nothing if there are no rules. Raises TargetMismatch, OSError."""
     _enter(request.init_pid, request.container)
     channel.send("done", refused=[one.as_dict() for one in netrules.refused(_listed())])

@@ -28,7 +28,7 @@ from pycriu.images import (
 )
 from pycriu.images.magic import by_name
 
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 MAX_BYTES = 64 << 20
 """Of one image that is read as a whole. 100 000 open sockets, or a million parts of memory, need less."""
@@ -74,7 +74,7 @@ def read(path: Path) -> tuple[bytes, list[Any]]:
             if _kind(path.stem) in _PAYLOAD:
                 return parse(path.stem, stream.read(_HEAD_BYTES))
             if os.fstat(stream.fileno()).st_size > MAX_BYTES:
-                raise Unreadable(f"{path.name} cannot be read (it is too large)")
+                raise ImagesUnreadable(f"{path.name} cannot be read (it is too large)")
             data = stream.read()
     except FileNotFoundError:
         return b"", []
@@ -91,12 +91,12 @@ def parse(name: str, data: bytes) -> tuple[bytes, list[Any]]:
     try:
         magic = _magic(kind)
         if data[: len(magic)] != magic:
-            raise Unreadable(f"{name}.img cannot be read (it is of another kind or version)")
+            raise ImagesUnreadable(f"{name}.img cannot be read (it is of another kind or version)")
         return magic, _messages(kind, data, len(magic))
     except DecodeError as error:
-        raise Unreadable(f"{name}.img cannot be read ({error})") from error
+        raise ImagesUnreadable(f"{name}.img cannot be read ({error})") from error
     except (KeyError, struct.error) as error:
-        raise Unreadable(f"{name}.img cannot be read ({type(error).__name__})") from error
+        raise ImagesUnreadable(f"{name}.img cannot be read ({type(error).__name__})") from error
 
 
 def write(path: Path, magic: bytes, entries: list[Any]) -> None:

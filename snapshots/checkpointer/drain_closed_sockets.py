@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from holdfast.procfs import socket_tables, walk
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots.checkpointer import pidfd_files
 
 PATIENCE = 0.5
@@ -35,14 +35,14 @@ _SO_RCVBUFFORCE = 33
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ClosedReader:
     """A socket whose other end was closed with bytes left to send."""
 
     inode: int
     waiting: int
 
 
-def readers(table: Iterable[Socket]) -> list[Reader]:
+def readers(table: Iterable[SocketRow]) -> list[ClosedReader]:
     """Return the sockets of a namespace that have not received everything that was sent to them."""
     rows = list(table)
     ends = {(row.local_end, row.remote_end): row for row in rows if row.inode}
@@ -52,7 +52,7 @@ def readers(table: Iterable[Socket]) -> list[Reader]:
             continue
         reader = ends.get((row.remote_end, row.local_end))
         if reader is not None:
-            found.append(Reader(reader.inode, row.send_queue + reader.receive_queue))
+            found.append(ClosedReader(reader.inode, row.send_queue + reader.receive_queue))
     return found
 
 
@@ -74,7 +74,7 @@ def deliver(root: int) -> None:
         time.sleep(POLL)
 
 
-def _table(pid: int) -> Iterator[Socket]:
+def _table(pid: int) -> Iterator[SocketRow]:
     for name in _TABLES:
         yield from socket_tables.internet(walk.read(f"{pid}/net/{name}") or b"", name)
 

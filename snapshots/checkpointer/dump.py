@@ -37,11 +37,11 @@ from holdfast.snapshots.checkpointer import (
     unaccepted,
     watchers,
 )
-from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.channel import HostChannel
 from holdfast.snapshots.checkpointer.child import Process
 from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
-from holdfast.snapshots.checkpointer.held_packets import Held, Holding
+from holdfast.snapshots.checkpointer.held_packets import Holding, PacketKind
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.requests import Dump
@@ -69,7 +69,7 @@ class DumpFailed(Exception):
 @dataclass(slots=True)
 class _Capture:
     request: Dump
-    channel: Channel
+    channel: HostChannel
     root: int
     images: Path
     freezer: Freezer
@@ -128,7 +128,7 @@ class _Capture:
         self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images, self.deadline)
 
 
-def run(request: Dump, channel: Channel) -> None:
+def run(request: Dump, channel: HostChannel) -> None:
     """Carry out one capture. Raises DumpFailed, TargetMismatch, OSError; the tree runs on in each case."""
     target = request.target
     tree.check_container(target.init_pid, target.container)
@@ -171,7 +171,7 @@ def run(request: Dump, channel: Channel) -> None:
         )
 
     running: criu.Running | None = None
-    packets = Holding(target.init_pid, Held.CONNECTIONS)
+    packets = Holding(target.init_pid, PacketKind.CONNECTIONS)
     watched = watchers.Watchers(target.init_pid, root)
     capture = _Capture(
         request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets, watched

@@ -15,8 +15,8 @@ from contextlib import suppress
 
 from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import cgroups, tree
-from holdfast.snapshots.checkpointer.channel import Channel
-from holdfast.snapshots.checkpointer.requests import End
+from holdfast.snapshots.checkpointer.channel import HostChannel
+from holdfast.snapshots.checkpointer.requests import EndRequest
 
 PATIENCE = 10.0  # seconds
 POLL = 0.005
@@ -25,7 +25,7 @@ Space = dict[str, int]
 """The PID namespace of the session, as `walk.namespaces_of` has it."""
 
 
-def run(request: End, channel: Channel) -> None:
+def run(request: EndRequest, channel: HostChannel) -> None:
     """End them and wait until they have. Raises TargetMismatch, OSError."""
     target = request.target
     tree.check_container(target.init_pid, target.container)
@@ -64,15 +64,15 @@ def _below(named: list[int], depth: int, space: Space, spared: tuple[int, ...]) 
 
 def _lives(pid: int, number: int, depth: int, space: Space) -> bool:
     """Check that it is still that process, and has not ended. A zombie with living threads has not."""
-    told = walk.status_of(pid)
-    if told is None or told.pid_at(depth) != number or walk.namespaces_of(pid, ("pid",)) != space:
+    status = walk.status_of(pid)
+    if status is None or status.pid_at(depth) != number or walk.namespaces_of(pid, ("pid",)) != space:
         return False
-    return told.state not in "ZX" or told.threads > 1
+    return status.state not in "ZX" or status.threads > 1
 
 
 def _inner(pid: int, depth: int) -> int:
-    told = walk.status_of(pid)
-    return told.pid_at(depth) if told is not None else 0
+    status = walk.status_of(pid)
+    return status.pid_at(depth) if status is not None else 0
 
 
 def _kill(pid: int, number: int, depth: int, space: Space) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.procfs import bounded, mount_table, walk
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 FILE = "file-numbers.json"
 """Among the images."""
@@ -56,9 +56,9 @@ def read(folder: Path) -> list[Numbers]:
     except FileNotFoundError:
         return []
     except (bounded.TooLong, ValueError, RecursionError) as error:
-        raise Unreadable(f"{FILE} cannot be read ({error})") from error
+        raise ImagesUnreadable(f"{FILE} cannot be read ({error})") from error
     if not isinstance(found, list) or len(found) > MOST or not all(map(_is_one, found)):
-        raise Unreadable(f"{FILE} cannot be read (it is of another version)")
+        raise ImagesUnreadable(f"{FILE} cannot be read (it is of another version)")
     return [Numbers(*one) for one in found]
 
 
@@ -88,11 +88,11 @@ def _of(init_pid: int, pids: Iterable[int]) -> Iterator[Numbers]:
             # Only where no other process has to answer.
             if info is None or info.mount_id not in ours or info.access not in ("r", "rw"):
                 continue
-            told = walk.stat_of(pid, fd)
-            if told is None or not stat.S_ISREG(told.st_mode):
+            status = walk.stat_of(pid, fd)
+            if status is None or not stat.S_ISREG(status.st_mode):
                 continue
             inner = inner or _inner(pid)
-            yield Numbers(inner, fd, told.st_dev, told.st_ino, told.st_mode, told.st_nlink)
+            yield Numbers(inner, fd, status.st_dev, status.st_ino, status.st_mode, status.st_nlink)
 
 
 def _inner(pid: int) -> int:

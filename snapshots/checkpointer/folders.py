@@ -26,7 +26,7 @@ LOADING_LIMIT = 600.0  # seconds
 LOADING_POLL = 0.005
 
 
-class Busy(OSError):
+class FolderBusy(OSError):
     """Something else is being captured from a container or loaded into it."""
 
 
@@ -106,7 +106,7 @@ def loading(container: str) -> Iterator[None]:
     try:
         while not _locked(descriptor):
             if time.monotonic() > deadline:
-                raise Busy("another capture or restore of this session is still at work")
+                raise FolderBusy("another capture or restore of this session is still at work")
             time.sleep(LOADING_POLL)
         yield
     finally:

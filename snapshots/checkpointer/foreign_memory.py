@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 
 
-class _Part(ctypes.Structure):
+class _MappedPart(ctypes.Structure):
     """struct iovec."""
 
     _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
@@ -37,7 +37,7 @@ def write(pid: int, address: int, data: bytes) -> None:
 
 
 def _transfer(call: str, pid: int, data: ctypes.Array[ctypes.c_char], address: int, size: int) -> None:
-    ours, theirs = _Part(ctypes.addressof(data), size), _Part(address, size)
+    ours, theirs = _MappedPart(ctypes.addressof(data), size), _MappedPart(address, size)
     number = ctypes.c_ulong
     done = ctypes.CDLL(None, use_errno=True)[call](
         ctypes.c_int(pid), ctypes.byref(ours), number(1), ctypes.byref(theirs), number(1), number(0)

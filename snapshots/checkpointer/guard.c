@@ -78,8 +78,8 @@ char ask(const char *question)
 	return verdict;
 }
 
-/* Who is captured has seen this process while it still ran, and may have told the kernel to signal it. So another
- * one goes on, also a child of the checkpointer, which nothing in there can have named: all stands still. */
+/* The captured session has seen this process while it still ran, and may have asked the kernel to signal it. So
+ * another one continues, also a child of the checkpointer, which nothing in there can have named: all is frozen. */
 static void go_on_unseen(void)
 {
 	long child = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -156,8 +156,8 @@ pid_t fork(void)
 
 	if (libc_fork == NULL)
 		*(void **)&libc_fork = dlsym(RTLD_NEXT, "fork");
-	/* CRIU would let the tasks go whatever the answer, and they would go on if it ended. It is in their PID
-	 * namespace, and may kill all of them while they stand still (kill(2), -1). */
+	/* CRIU would let the tasks go whatever the answer, and they would run if it ended. It is in their PID
+	 * namespace, and may kill all of them while they are stopped (kill(2), -1). */
 	if (verdict != 'y' && action != NULL && strcmp(action, "pre-resume") == 0) {
 		kill(-1, SIGKILL);
 		_exit(98);

@@ -7,7 +7,7 @@
 
 typedef long ptrace_call(enum __ptrace_request, ...);
 
-/* PTRACE_GETREGSET and PTRACE_SETREGSET, by the C library's ptrace(2): calls that are interrupted go on. */
+/* PTRACE_GETREGSET and PTRACE_SETREGSET, by the C library's ptrace(2): interrupted calls continue. */
 long ptrace_registers(ptrace_call *libc, enum __ptrace_request request, pid_t task, void *kind, void *data);
 
 /* End this process, saying what cannot be done, and errno. */
@@ -68,10 +68,10 @@ void read_watchers(const char *spec);
 /* The process whose folder in /proc is open; -1: of none. */
 pid_t process_of(int directory);
 
-/* Note in which layers to look for what is watched; NULL: nowhere. */
+/* Note which layers to search for what is watched; NULL: none. */
 void read_layers(const char *spec);
 
-/* open_by_handle_at(2), for what is watched on overlayfs, too. */
+/* open_by_handle_at(2), also for what is watched on overlayfs. */
 long open_handle(int mount, void *handle, int flags);
 
 /* Read what an open fdinfo of CRIU's own tells of watches. */
@@ -98,13 +98,13 @@ void connection_was_read(void);
 /* Have connections closed in silence when the tasks end, as CRIU wants it. */
 void repair_again(void);
 
-/* Note who was adopted out of their session; NULL: nobody. */
+/* Note the processes that were adopted out of their session; NULL: none. */
 void read_births(const char *spec);
 
-/* Whether clone3(2) is done already, with what came of it: it was asked for one of those. */
+/* Whether clone3(2) is done already, because it was called for one of those; `made` is its result. */
 int makes_adopted(const void *arguments, size_t size, long *made);
 
-/* Note who had a personality; NULL: nobody. */
+/* Note the processes that had a personality; NULL: none. */
 void read_personalities(const char *spec);
 
 /* In a restored process: take the one it had. */

@@ -1,10 +1,10 @@
 /* Processes that were adopted out of their session: their parent is not of it, and did not fork them.
  *
- * CRIU makes only children of the one that forks them. It is told of another tree (ancestry.py), and here
+ * CRIU makes only children of the one that forks them. It is given another tree (ancestry.py), and here
  *
- *   who forks such a process   gives it to its own parent (CLONE_PARENT, clone(2));
+ *   what forks such a process  gives it to its own parent (CLONE_PARENT, clone(2));
  *   a session without leader   is begun by a process that has the leader's number, forks the first member, and
- *                              ends. In it CRIU, which knows nothing of that session, is told of its parent's.
+ *                              ends. In it CRIU, which knows nothing of that session, is given its parent's.
  *
  * HOLDFAST_ADOPTED="PID:LEADER:SESSION:GROUP ..." (LEADER 0: no session is begun for it).
  */

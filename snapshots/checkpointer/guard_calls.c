@@ -1,4 +1,4 @@
-/* Lets system calls that a capture interrupts go on as if there had been none.
+/* Lets system calls that a capture interrupts continue as if there had been none.
  *
  * A task that is stopped in the middle of a call has left it: its registers hold a code for the kernel, which
  * would start the call again on the way back, or report EINTR if a handler of a signal has to run first. CRIU
@@ -6,11 +6,11 @@
  * meanwhile (pause(2) then waits forever), and what the kernel continues on its own account (poll, nanosleep)
  * fails with EINTR. Here
  *
- *   the captured task gets its code back, so that the kernel decides when it goes on;
+ *   the captured task gets its code back, so that the kernel decides when it continues;
  *   calls that fail when they are interrupted, but have no limit of time that could be missed or prolonged, start
  *   again: epoll_wait, poll, sigwaitinfo, semop, and sleeps that keep their rest where they found their length;
  *   in the copy a call does not start again while a signal waits for its handler; a poll of some seconds does, though
- *   its limit of time begins anew: programs that know no handler need not expect that it fails.
+ *   its timeout starts again: programs without a handler need not expect that it fails.
  *
  * Only where the registers are known: x86-64, tasks in 64-bit mode.
  */
@@ -50,7 +50,7 @@ static struct decided {
 	unsigned long long call, code, ip;
 } decisions[1 << 14];
 
-/* The signals a task has handlers for, one bit each; all of them if that cannot be told. */
+/* The signals a task has handlers for, one bit each; all of them if that is not known. */
 static uint64_t handled(pid_t task)
 {
 	unsigned long long caught = ~0ULL;

@@ -19,8 +19,8 @@
 /* Some 130 bytes for each watch. */
 enum { MOST = 256 << 20, PIECE = 1 << 16 };
 
-/* What the kernel told last, and where in it the last one was found: CRIU asks in the same order. */
-static char *told, *last;
+/* What the kernel reported last, and where in it the last one was found: CRIU asks in the same order. */
+static char *answer, *last;
 /* A name that CRIU will open, below the root; then what it opened; and the number it expects. */
 static char name[4096];
 static int opened = -1;
@@ -32,29 +32,29 @@ void note_watches(int info)
 	char *more;
 	ssize_t got;
 
-	free(told);
-	told = NULL;
+	free(answer);
+	answer = NULL;
 	do {
 		room += PIECE;
-		more = realloc(told, room + 1);
+		more = realloc(answer, room + 1);
 		if (more == NULL || room > MOST)
 			break;
-		told = more;
-		got = pread(info, told + size, room - size, (off_t)size);
+		answer = more;
+		got = pread(info, answer + size, room - size, (off_t)size);
 		size += got > 0 ? (size_t)got : 0;
 		/* A piece ends with a whole line. */
 		room = size;
 	} while (got > 0);
-	if (told != NULL)
-		told[size] = '\0';
-	last = told;
+	if (answer != NULL)
+		answer[size] = '\0';
+	last = answer;
 }
 
 static char *line_with(char *text, const char *wanted)
 {
 	char *found = strstr(text, wanted);
 
-	while (found != NULL && found > told && found[-1] != '\n')
+	while (found != NULL && found > answer && found[-1] != '\n')
 		found--;
 	return found;
 }
@@ -66,13 +66,13 @@ void expect_file(int fd, const unsigned char *handle, unsigned size)
 	unsigned i, at;
 
 	*name = '\0';
-	if (told == NULL)
+	if (answer == NULL)
 		return;
 	for (i = 0, at = 9; i < size && at + 3 < sizeof(wanted); i++, at += 2)
 		snprintf(wanted + at, 3, "%02x", handle[i]);
 	line = line_with(last, wanted);
 	if (line == NULL)
-		line = line_with(told, wanted);
+		line = line_with(answer, wanted);
 	if (line == NULL || sscanf(line, "inotify wd:%*x ino:%lx", &expected) != 1)
 		return;
 	last = line;

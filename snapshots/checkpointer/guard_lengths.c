@@ -1,6 +1,6 @@
 /* How much CRIU reads of a connection's queues: as much as it expects.
  *
- * Connections to outside go on while it reads: bytes come, and are acknowledged, between its look at the length of a
+ * Connections to outside continue while it reads: bytes come, and are acknowledged, between its look at the length of a
  * queue and its reading. It would give up; no copy gets them (sockets.py), so what it reads of their queues only has
  * to be as long as it expects.
  */

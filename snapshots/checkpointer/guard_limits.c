@@ -1,10 +1,10 @@
 /* Reads limits of processes that CRIU may not ask for.
  *
  * prlimit(2) on a process of another uid, or of one that has changed its own (su, sudo), needs
- * CAP_SYS_RESOURCE, which not every machine can give to a container. Everybody may read the same numbers
+ * CAP_SYS_RESOURCE, which not every machine can give to a container. Every process may read the same numbers
  * in /proc/PID/limits, where the lines are in the order of the resources' numbers.
  *
- * What CRIU asks by syscall(2) for other parts comes through here, too.
+ * What CRIU asks by syscall(2) for other parts also comes through here.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

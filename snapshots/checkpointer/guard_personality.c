@@ -1,6 +1,6 @@
 /* Gives processes that are restored the personality that they had (personality(2)), which CRIU does not know.
  *
- * Nobody can set that of another process. Each has it from the one that forked it, and threads from theirs: so it
+ * No process can set that of another one. Each has it from the one that forked it, and threads from theirs: so it
  * is set, or set back, in each process that CRIU makes, when it first opens something, before it makes others.
  *
  * HOLDFAST_PERSONALITIES names an open file with "PID:HEXADECIMAL " of those that had one, in pids of the session.
@@ -18,7 +18,7 @@
 /* As many processes as are judged, of at most 20 characters. */
 enum { MOST = 1 << 20 };
 
-/* Begins and ends with a blank; NULL: nobody had one. */
+/* Begins and ends with a blank; NULL: no process had one. */
 static char *kept;
 
 void read_personalities(const char *spec)

@@ -1,8 +1,8 @@
-/* What is on its way in a terminal: output nobody has read yet, and input nobody has asked for.
+/* What is on its way in a terminal: output that was not read yet, and input that was not asked for.
  *
  * CRIU reads it out of each end and writes it back through the other one, to the captured session as well as to the
- * restored one. It has been through the terminal's processing once. Nobody sees that modes are other ones meanwhile:
- * all tasks of the session stand still.
+ * restored one. It has been through the terminal's processing once. No program sees that modes differ meanwhile:
+ * all tasks of the session are frozen.
  *
  *   output   is written without output processing, which would turn "\r\n" into "\r\r\n".
  *   input    is read with the line that is not finished yet, and written without echo, signals and the rest, so

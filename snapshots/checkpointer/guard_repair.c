@@ -1,11 +1,11 @@
 /* Connections that CRIU reads: when, and in which mode they are left. How much it reads: guard_lengths.c.
  *
- * The kernel goes on with connections while all programs stand still. Before the first one is read, the
+ * The kernel continues to serve connections while all programs are frozen. Before the first one is read, the
  * checkpointer holds back what moves within the session (held_packets.py).
  *
  * Connections of a session that runs on are in repair mode (TCP_REPAIR, tcp(7)) only while CRIU reads them. CRIU
  * leaves them in it to its end, for sockets of tasks that it ends: those are closed without a packet then. Were it
- * killed before, nobody would take them out of it, and reading and writing fail with EPERM. So each is taken out as
+ * killed before, they would stay in it, and reading and writing fail with EPERM. So each is taken out as
  * soon as it has been read, without a packet. If the tasks are to end, they are put back when all else is done.
  */
 #define _GNU_SOURCE

@@ -1,13 +1,13 @@
 /* Lets a copy give memory back while the rest of it is still loading.
  *
  * Programs and C libraries tell the kernel that they do not need some memory (madvise(2), MADV_DONTNEED), and unmap
- * it at once: whenever a thread or a big block of memory ends. CRIU serves memory on demand, and is told of the
- * first. It then asks the kernel not to be asked for that range any more; but as soon as it has been told, the
- * program goes on, and there may be nothing left of the range, or something else in its place. The kernel then says
+ * it at once: whenever a thread or a big block of memory ends. CRIU serves memory on demand, and is notified of
+ * the first. It then asks the kernel not to be asked for that range any more; but as soon as it has been notified, the
+ * program continues, and there may be nothing left of the range, or something else in its place. The kernel then says
  * EINVAL (userfaultfd in fs/userfaultfd.c of Linux), CRIU took that for an end, and the session had lost what was
  * not loaded yet.
  *
- * Whatever is still there of the range is empty for CRIU: who asks for it gets zeros, as after a success.
+ * Whatever is still there of the range is empty for CRIU: a request for it gets zeros, as after a success.
  */
 #define _GNU_SOURCE
 #include <errno.h>

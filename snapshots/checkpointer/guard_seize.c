@@ -48,7 +48,7 @@ int freezes(void)
 	return threads_fd >= 0;
 }
 
-/* Has a thread ended? Nobody can seize it then, and it will not run. */
+/* Has a thread ended? It cannot be seized then, and will not run. */
 static int has_ended(pid_t thread)
 {
 	char path[64], line[512], *state;

@@ -3,7 +3,7 @@
  * CRIU gets the descriptors of each process over a unix socket from code it has put into it, and describes
  * what it was given. Here they pass by first:
  *
- *   /dev/tty   stands for the controlling terminal of whoever opened it, which the kernel names
+ *   /dev/tty   stands for the controlling terminal of the process that opened it, named by the kernel
  *              (TIOCGDEV, ioctl_tty(2)). The copy has that terminal itself open.
  *   left out   what HOLDFAST_SUBSTITUTE="PID:FD PID:FD..." names, wherever else it is open (kcmp(2)). Pids are
  *              those of the session. In its place: a socket that is not connected for a socket, an event
@@ -105,7 +105,7 @@ static int open_terminal(int fd)
 	int terminal;
 
 	if (syscall(SYS_ioctl, fd, TIOCGDEV, &device) < 0)
-		return open_null(fd); /* It was hung up: reading ends at once there, too. */
+		return open_null(fd); /* It was hung up: reading also ends at once there. */
 	/* As the kernel writes a device into 32 bits: 12 for the major, 20 for the minor, in three parts. */
 	if (((device >> 8) & 0xfff) != PTY_SLAVE_MAJOR)
 		return -1;

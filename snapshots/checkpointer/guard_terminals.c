@@ -4,7 +4,7 @@
  * session (TIOCSCTTY, ioctl_tty(2)). CRIU makes all processes first and the terminals after that, so that all
  * but the leaders came back without one: no /dev/tty, no job control. Therefore the terminals are made here
  * before any process, with the numbers they had, and held by CRIU's first process; a leader takes its one
- * right after it has become one, and all that it forks have it, too.
+ * right after it has become one, and all that it forks have it.
  *
  * HOLDFAST_TERMINALS="INDEX:SESSION ..." in the order of the index (session 0: none). Where CRIU opens
  * the master "/dev/holdfast-ptmx-INDEX", named so by terminals.py, it gets the one that was made.

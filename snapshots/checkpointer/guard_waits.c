@@ -1,6 +1,6 @@
-/* Lets CRIU's wait for requests go on after an interruption.
+/* Lets CRIU's wait for requests continue after an interruption.
  *
- * The process that serves memory on demand is in the control groups of the session it serves. Whoever pauses that
+ * The process that serves memory on demand is in the control groups of the session it serves. Pausing that
  * interrupts it: epoll_wait(2) then fails with EINTR (signal(7)), CRIU takes that for an end, and the session has
  * lost the rest of its memory.
  */

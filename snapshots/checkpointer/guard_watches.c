@@ -1,13 +1,13 @@
-/* Finds what inotify watches, and lets nobody see that it was looked for.
+/* Finds what inotify watches, without the session seeing that it was looked for.
  *
- * The kernel tells of a watch a handle of its inode (proc_pid_fdinfo(5)), which overlayfs does not open. CRIU would
+ * The kernel reports for a watch a handle of its inode (proc_pid_fdinfo(5)), which overlayfs does not open. CRIU would
  * walk the whole file system for each watch, in folders that are watched themselves. But the handle holds the one
  * that the file has in the container's layers, and that can be opened (fs/overlayfs/export.c of Linux): its name
  * below the layer is its name in the session. HOLDFAST_WATCHES="FD FD..." is there in a capture: the open folders of
  * the layers, each the root of a mount of its own. Of a file that is not below it the kernel has no name.
  *
  * A name is followed in the session's mounts through no link, and it must lead to the very inode: the kernel gives
- * a file that is found the same handle. A watch of a link is one of the link, in a copy, too.
+ * a file that is found the same handle. A watch of a link is one of the link, also in a copy.
  *
  * Opening by name only (O_PATH) is no event, and is enough for most of what CRIU asks of a file.
  */

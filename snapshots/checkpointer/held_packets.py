@@ -28,7 +28,7 @@ from holdfast.snapshots.checkpointer import namespaces, rights
 _HOLD, _LET_GO = b"h", b"g"
 
 
-class Held(Enum):
+class PacketKind(Enum):
     """Kinds of packets; the value is the table's name and its chains: hook, priority, rule.
 
     The chains come before the rules for a session's destinations, which have priority 0; tracking has -200
@@ -49,7 +49,7 @@ class Holding:
     It releases them when it is closed, and when the process that made it is gone.
     """
 
-    def __init__(self, init_pid: int, held: Held) -> None:
+    def __init__(self, init_pid: int, held: PacketKind) -> None:
         """Make it. Raises OSError."""
         network = os.open(f"/proc/{init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -93,7 +93,7 @@ class Holding:
         raise OSError("packets of connections cannot be held back (nftables)")
 
 
-def _serve(asked: socket.socket, network: int, held: Held) -> NoReturn:
+def _serve(asked: socket.socket, network: int, held: PacketKind) -> NoReturn:
     left = False
     try:
         import nftables

@@ -97,9 +97,9 @@ def _xsave() -> dict[str, int]:
         )
         with (Path(folder) / "cpuinfo.img").open("rb") as stream:
             entries = images.load(stream)["entries"]
-    told = entries[0].get("x86_entry") or [{}]
+    features = entries[0].get("x86_entry") or [{}]
     names = {"xfeatures_mask": "xfeatures", "xsave_size": "xsave_bytes"}
-    return {ours: int(told[0][theirs]) for theirs, ours in names.items() if theirs in told[0]}
+    return {ours: int(features[0][theirs]) for theirs, ours in names.items() if theirs in features[0]}
 
 
 def vdso() -> dict[str, Any]:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from holdfast.procfs import bounded
 from holdfast.snapshots.checkpointer import criu_images
-from holdfast.snapshots.checkpointer.record.source import Source
+from holdfast.snapshots.checkpointer.record.source import ImageFolder
 
 UNSET = 2**32 - 1
 _DIGITS = 32
 
 
-def forget(images: Path, source: Source) -> None:
+def forget(images: Path, source: ImageFolder) -> None:
     """Take the login uid out of the images in a scratch folder, `source`, unless none is set there and here.
 
     Images are replaced, not changed: they share their inodes with the kept snapshot.

@@ -61,7 +61,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class NetworkRules:
     """Networks that are refused, what of them is open all the same, and the addresses that may connect in.
 
     `gateway` is where the session's gateway really is: one address and port.
@@ -94,7 +94,7 @@ class _Rule:
         return f'{self.match} comment "{self.comment}"'
 
 
-def parsed(raw: object) -> Rules:
+def parsed(raw: object) -> NetworkRules:
     """Rules as they came over the socket.
 
     Raises:
@@ -103,7 +103,7 @@ def parsed(raw: object) -> Rules:
     if not isinstance(raw, dict) or set(raw) != {"refused", "opened", "callers", "gateway"}:
         raise ValueError("'rules' must have refused, opened, callers and gateway")
     refused, opened, callers = (_listed(raw, key) for key in ("refused", "opened", "callers"))
-    return Rules(
+    return NetworkRules(
         tuple(ip_network(_text(item)) for item in refused),
         tuple(_opening(item) for item in opened),
         tuple(ip_address(_text(item)) for item in callers),
@@ -111,7 +111,7 @@ def parsed(raw: object) -> Rules:
     )
 
 
-def text(rules: Rules) -> str:
+def text(rules: NetworkRules) -> str:
     """Return the text for nft(8): one transaction that replaces the previous rules."""
     chains = _chains(rules)
     return "\n".join(
@@ -136,7 +136,7 @@ def text(rules: Rules) -> str:
     )
 
 
-def wrong(listed: Mapping[str, object], rules: Rules) -> str | None:
+def wrong(listed: Mapping[str, object], rules: NetworkRules) -> str | None:
     """Return which rule is not in force, by nft's listing of the table in JSON (libnftables-json(5)).
 
     None if all are.
@@ -173,7 +173,7 @@ def refused(listed: Mapping[str, object]) -> list[Attempt]:
 _SETS = (("refused4", 4), ("refused6", 6))
 
 
-def _chains(rules: Rules) -> dict[str, list[_Rule]]:
+def _chains(rules: NetworkRules) -> dict[str, list[_Rule]]:
     lead = {} if rules.gateway is None else {"lead": [_lead(rules.gateway)]}
     return lead | {
         "record": [_Rule(match, "set", comment) for match, comment in attempts.rules()],
@@ -240,13 +240,13 @@ def _lead(gateway: Opening) -> _Rule:
     return _Rule(f"ip daddr {address} tcp dport {port} dnat ip to {to}", "dnat", f"gateway {to}")
 
 
-def _leads(items: list[dict[str, Any]], rules: Rules) -> bool:
+def _leads(items: list[dict[str, Any]], rules: NetworkRules) -> bool:
     """Check that nft's listing leads to the gateway, and nothing else does."""
     chain: dict[str, Any] = next(
         (one["chain"] for one in items if one.get("chain", {}).get("name") == "lead"), {}
     )
-    told = [one["rule"].get("expr", []) for one in items if one.get("rule", {}).get("chain") == "lead"]
-    targets = [part["dnat"] for expression in told for part in expression if "dnat" in part]
+    expressions = [one["rule"].get("expr", []) for one in items if one.get("rule", {}).get("chain") == "lead"]
+    targets = [part["dnat"] for expression in expressions for part in expression if "dnat" in part]
     gateway = rules.gateway
     return (
         gateway is not None

@@ -17,10 +17,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import pidfd_files
+from holdfast.snapshots.checkpointer.record import ImageMessages
 
 UNREAD = 1 << 30
 """The mark among the flags of an inotify; see guard_unread.c."""
@@ -32,13 +33,6 @@ _AT_ONCE = 1024
 _LOOKS = 4096
 """The number of events in each: the kernel's limit is 16384 unless it was raised (max_queued_events)."""
 _ATTRIB = 0x4
-
-
-class Images(Protocol):
-    """The images to read; see `record.source.Source`."""
-
-    def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +61,7 @@ def unmark(files: Iterable[Any]) -> dict[int, tuple[bool, int]]:
     return queues
 
 
-def holders(images: Images, queues: Mapping[int, tuple[bool, int]]) -> Iterator[Holder]:
+def holders(images: ImageMessages, queues: Mapping[int, tuple[bool, int]]) -> Iterator[Holder]:
     """Return for each of these files one process that has it. Pure."""
     wanted = dict(queues)
     for process in images.messages("pstree") if wanted else ():

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from holdfast.procfs import walk
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 ALLOWED = frozenset({0x8, 0x20000, 0x20008})
 """PER_LINUX32, UNAME26, both: those that the profile of sessions lets programs take (images/seccomp.py). What
@@ -41,14 +41,14 @@ def noted(found: Any) -> dict[int, int]:
     if found is None:
         return {}
     if not isinstance(found, dict) or len(found) > MOST or not all(key.isdecimal() for key in found):
-        raise Unreadable("the personalities of processes cannot be read")
+        raise ImagesUnreadable("the personalities of processes cannot be read")
     if not all(type(value) is int and value in ALLOWED for value in found.values()):
-        raise Unreadable("a process has a personality that no session has")
+        raise ImagesUnreadable("a process has a personality that no session has")
     return {int(key): value for key, value in found.items()}
 
 
 @contextmanager
-def told(found: Mapping[int, int]) -> Iterator[int]:
+def guard_input(found: Mapping[int, int]) -> Iterator[int]:
     """Yield an open file with the guard's input."""
     descriptor = os.memfd_create("personalities")
     try:

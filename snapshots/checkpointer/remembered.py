@@ -31,7 +31,7 @@ from typing import Protocol
 from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer import foreign_memory
 from holdfast.snapshots.checkpointer.file_numbers import Numbers
-from holdfast.snapshots.checkpointer.record.memory import Memory
+from holdfast.snapshots.checkpointer.record.memory import ImageMemory
 
 MOST = 10_000
 """Places of one tree. A file has a few; beyond are those of a program that makes them up."""
@@ -43,7 +43,7 @@ _ALIGNMENT = _DEVICE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class NumberPlaces:
     """Where the memory of a process has the numbers of its descriptor `fd`; pids of the session."""
 
     pid: int
@@ -52,14 +52,14 @@ class Places:
     addresses: tuple[int, ...]
 
 
-class Images(Protocol):
-    """The images to search; see `record.source.Source`."""
+class ProcessMemories(Protocol):
+    """The images to search; see `record.source.ImageFolder`."""
 
-    def all_memory(self, pid: int) -> Memory | None:
+    def all_memory(self, pid: int) -> ImageMemory | None:
         """Return the memory of a process."""
 
 
-def places(images: Images, files: Iterable[Numbers]) -> list[Places]:
+def places(images: ProcessMemories, files: Iterable[Numbers]) -> list[NumberPlaces]:
     """Search the memory in the images for the numbers of these files. Raises Unreadable."""
     held: dict[int, dict[bytes, Numbers]] = {}
     for one in files:
@@ -72,21 +72,22 @@ def places(images: Images, files: Iterable[Numbers]) -> list[Places]:
             found.setdefault((pid, said), []).append(address)
             room -= 1
     return [
-        Places(pid, held[pid][said].fd, said, tuple(addresses)) for (pid, said), addresses in found.items()
+        NumberPlaces(pid, held[pid][said].fd, said, tuple(addresses))
+        for (pid, said), addresses in found.items()
     ]
 
 
-def renew(pids: Iterable[int], found: Sequence[Places]) -> None:
+def renew(pids: Iterable[int], found: Sequence[NumberPlaces]) -> None:
     """Write today's numbers into the memory of a restored tree of which nothing runs yet."""
     if not found:
         return
     ours = {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
     for one in found:
         pid = ours.get(one.pid)
-        told = walk.stat_of(pid, one.fd) if pid is not None else None
-        if pid is None or told is None or not stat.S_ISREG(told.st_mode):
+        file_status = walk.stat_of(pid, one.fd) if pid is not None else None
+        if pid is None or file_status is None or not stat.S_ISREG(file_status.st_mode):
             continue
-        now = _PAIR.pack(told.st_dev, told.st_ino)
+        now = _PAIR.pack(file_status.st_dev, file_status.st_ino)
         for address in one.addresses:
             # What its process may not write is not what it remembers.
             with suppress(OSError):
@@ -95,7 +96,7 @@ def renew(pids: Iterable[int], found: Sequence[Places]) -> None:
 
 
 def _of_process(
-    memory: Memory, numbers: dict[bytes, Numbers], looks: Iterator[int]
+    memory: ImageMemory, numbers: dict[bytes, Numbers], looks: Iterator[int]
 ) -> Iterator[tuple[int, bytes]]:
     for address, said, after in memory.find(numbers, _DEVICE, _ALIGNMENT, _LINKS_AND_MODE.size, looks):
         file = numbers[said]

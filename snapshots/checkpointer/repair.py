@@ -12,9 +12,9 @@ import socket
 from contextlib import suppress
 
 from holdfast.snapshots.checkpointer import pidfd_files, tree
-from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.channel import HostChannel
 from holdfast.snapshots.checkpointer.freezer import Freezer
-from holdfast.snapshots.checkpointer.held_packets import Held, Holding
+from holdfast.snapshots.checkpointer.held_packets import Holding, PacketKind
 from holdfast.snapshots.checkpointer.requests import Mend
 
 # linux/tcp.h; the last leaves the mode without a packet.
@@ -23,7 +23,7 @@ _ON = 1
 _OFF_SILENTLY = -1
 
 
-def run(request: Mend, channel: Channel) -> None:
+def run(request: Mend, channel: HostChannel) -> None:
     """Mend a container whose capture was cut short. Raises TargetMismatch, OSError."""
     tree.check_container(request.init_pid, request.container)
     Freezer(request.init_pid).thaw_leftover()
@@ -34,7 +34,7 @@ def mend(root: int) -> int:
     """Take the connections of a tree's processes out of repair mode; how many were in it. Raises OSError."""
     mended = 0
     # EACCES is the answer for a process that is just gone (proc_ns_get_link in fs/proc/namespaces.c).
-    with suppress(FileNotFoundError, PermissionError), Holding(root, Held.CONNECTIONS) as packets:
+    with suppress(FileNotFoundError, PermissionError), Holding(root, PacketKind.CONNECTIONS) as packets:
         packets.let_go()
     for pid, fd, _ in pidfd_files.sockets(root):
         # Of another kind, or gone meanwhile.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.snapshots.checkpointer import netrules
-from holdfast.snapshots.checkpointer.netrules import Rules
+from holdfast.snapshots.checkpointer.netrules import NetworkRules
 
 PROTOCOL = 1
 MAX_LINE = 64 * 1024
@@ -29,7 +29,7 @@ class BadRequest(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CaptureTarget:
     """One session, as the engine knows it.
 
     `init_pid` is the container's first process in the host's PID namespace; `root_pid` is the
@@ -60,7 +60,7 @@ class Dump:
     `limit`: seconds in which files and shared memory are to be copied while it is frozen.
     """
 
-    target: Target
+    target: CaptureTarget
     folder: str
     leave_running: bool
     substitute: tuple[Substitute, ...] = ()
@@ -68,22 +68,22 @@ class Dump:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckRequest:
     """Report what blocks a capture of the target's tree; with `everything`, also what would survive it.
 
     `mounts` are the places in the container where folders of the host are mounted.
     """
 
-    target: Target
+    target: CaptureTarget
     everything: bool
     mounts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndRequest:
     """End processes of the target's tree, named by their inner pids, and their descendants."""
 
-    target: Target
+    target: CaptureTarget
     pids: tuple[int, ...]
 
 
@@ -104,7 +104,7 @@ class Confine:
 
     container: str
     init_pid: int
-    rules: Rules
+    rules: NetworkRules
     load: bool
     release: bool
 
@@ -125,7 +125,7 @@ class Restore:
     of the same family in `new_addresses`; connections to anywhere else are closed.
     """
 
-    target: Target
+    target: CaptureTarget
     folder: str
     scratch: str
     lazy: bool
@@ -151,11 +151,11 @@ class Describe:
 
     folder: str
     ours: bool = False
-    target: Target | None = None
+    target: CaptureTarget | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class CopyFiles:
     """Copy the container's layer into staging folder `folder`, together with `flatten` layers below it.
 
     With `last` the second time: only what has changed since, in `limit` seconds; then the copy is complete.
@@ -183,7 +183,19 @@ class Room:
     make: bool
 
 
-Request = Dump | Restore | Hello | Check | End | Mend | Confine | Attempts | Describe | Files | Room
+Request = (
+    Dump
+    | Restore
+    | Hello
+    | CheckRequest
+    | EndRequest
+    | Mend
+    | Confine
+    | Attempts
+    | Describe
+    | CopyFiles
+    | Room
+)
 
 
 def parse(line: bytes) -> Request:
@@ -232,8 +244,8 @@ def _confine(raw: dict[str, object]) -> Confine:
     )
 
 
-def _files(raw: dict[str, object]) -> Files:
-    return Files(
+def _files(raw: dict[str, object]) -> CopyFiles:
+    return CopyFiles(
         _container(raw),
         _pid(raw, "init_pid"),
         _name(raw, "folder"),
@@ -252,8 +264,8 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
         _substitutes(raw),
         _limit(raw),
     ),
-    "check": lambda raw: Check(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts")),
-    "end": lambda raw: End(_target(raw), _pids(raw, "pids")),
+    "check": lambda raw: CheckRequest(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts")),
+    "end": lambda raw: EndRequest(_target(raw), _pids(raw, "pids")),
     "mend": lambda raw: Mend(_container(raw), _pid(raw, "init_pid")),
     "confine": _confine,
     "attempts": lambda raw: Attempts(_container(raw), _pid(raw, "init_pid")),
@@ -270,15 +282,15 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
 }
 
 
-def _rules(raw: dict[str, object]) -> Rules:
+def _rules(raw: dict[str, object]) -> NetworkRules:
     try:
         return netrules.parsed(raw.get("rules"))
     except ValueError as error:
         raise BadRequest(str(error)) from error
 
 
-def _target(raw: dict[str, object]) -> Target:
-    return Target(_container(raw), _pid(raw, "init_pid"), _pid(raw, "root_pid"))
+def _target(raw: dict[str, object]) -> CaptureTarget:
+    return CaptureTarget(_container(raw), _pid(raw, "init_pid"), _pid(raw, "root_pid"))
 
 
 def _container(raw: dict[str, object]) -> str:

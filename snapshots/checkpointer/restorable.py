@@ -12,11 +12,11 @@ from pathlib import Path
 from holdfast.snapshots.checkpointer import ancestry, births, folders, restore, tree
 from holdfast.snapshots.checkpointer.record import escaping_links
 from holdfast.snapshots.checkpointer.record.outside import strange
-from holdfast.snapshots.checkpointer.record.source import Source
-from holdfast.snapshots.checkpointer.requests import Describe, Target
+from holdfast.snapshots.checkpointer.record.source import ImageFolder
+from holdfast.snapshots.checkpointer.requests import CaptureTarget, Describe
 
 
-def hindrances(request: Describe, source: Source) -> list[str]:
+def hindrances(request: Describe, source: ImageFolder) -> list[str]:
     """Return sentences without their subject, as `strange` does; none if nothing prevents a restore.
 
     `source` are the images the request names; what was read of them for their description is not read again.
@@ -38,7 +38,7 @@ def hindrances(request: Describe, source: Source) -> list[str]:
     return list(_found(source, request.target))
 
 
-def _found(source: Source, target: Target | None) -> Iterator[str]:
+def _found(source: ImageFolder, target: CaptureTarget | None) -> Iterator[str]:
     yield from strange(source)
     lost = ancestry.lost(births.tasks(source))
     if lost:

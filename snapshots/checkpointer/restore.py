@@ -47,9 +47,9 @@ from holdfast.snapshots.checkpointer import (
     terminal_entries as terminals,
 )
 from holdfast.snapshots.checkpointer.audit import Audit
-from holdfast.snapshots.checkpointer.channel import Channel
-from holdfast.snapshots.checkpointer.held_packets import Held, Holding
-from holdfast.snapshots.checkpointer.record import Unreadable, labels
+from holdfast.snapshots.checkpointer.channel import HostChannel
+from holdfast.snapshots.checkpointer.held_packets import Holding, PacketKind
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable, labels
 from holdfast.snapshots.checkpointer.requests import Restore
 from holdfast.snapshots.checkpointer.restore_lifeline import Lifeline
 
@@ -67,7 +67,7 @@ _KEYCTL_JOIN_SESSION_KEYRING = 1
 _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 
 
-class RestoreFailed(Exception):
+class CriuRestoreFailed(Exception):
     """CRIU could not bring the tree back; `errors` are its own lines."""
 
     def __init__(self, message: str, errors: list[str]) -> None:
@@ -75,7 +75,7 @@ class RestoreFailed(Exception):
         self.errors = errors
 
 
-def run(request: Restore, channel: Channel) -> None:
+def run(request: Restore, channel: HostChannel) -> None:
     """Carry out one restore. Raises RestoreFailed, TargetMismatch, OSError; the snapshot is untouched."""
     target = request.target
     audit = Audit(target, channel)
@@ -128,7 +128,7 @@ def run(request: Restore, channel: Channel) -> None:
     except BaseException as error:
         if lazy is not None:
             lazy.process.kill()
-            if isinstance(error, RestoreFailed):  # what it says first is often why the other one failed
+            if isinstance(error, CriuRestoreFailed):  # what it says first is often why the other one failed
                 error.errors[:0] = criu.errors_in(criu.read_log(folder, "lazy.log"))
         raise
     finally:
@@ -143,7 +143,7 @@ class Prepared:
     `queues`: of overflow.unmark.
     """
 
-    sockets: sockets.Outcome
+    sockets: sockets.SocketCounts
     terminals: str
     lazy: bool
     highest: int
@@ -160,10 +160,10 @@ class Beginning:
     """
 
     queues: Sequence[overflow.Holder]
-    search: Callable[[], Sequence[remembered.Places]]
+    search: Callable[[], Sequence[remembered.NumberPlaces]]
     personalities: Mapping[int, int]
 
-    def give(self, pids: Sequence[int], places: Sequence[remembered.Places]) -> None:
+    def give(self, pids: Sequence[int], places: Sequence[remembered.NumberPlaces]) -> None:
         """Give the tree all of it.
 
         Raises:
@@ -213,9 +213,9 @@ def read_facts(kept: Path) -> dict[str, Any]:
     try:
         facts = json.loads(bounded.read(kept / "facts.json", _MAX_FACTS))
     except (bounded.TooLong, ValueError, RecursionError) as error:
-        raise Unreadable(f"facts.json cannot be read ({error})") from error
+        raise ImagesUnreadable(f"facts.json cannot be read ({error})") from error
     if not isinstance(facts, dict) or not isinstance(facts.get("tmpfs"), list):
-        raise Unreadable("facts.json cannot be read (it is of another version)")
+        raise ImagesUnreadable("facts.json cannot be read (it is of another version)")
     return {**facts, "personalities": personalities.noted(facts.get("personalities"))}
 
 
@@ -227,11 +227,11 @@ def _beyond_queues(kept: Path) -> dict[int, bytes]:
     """
     found = list(islice(kept.glob("beyond-*"), MOST_BEYOND + 1))
     if len(found) > MOST_BEYOND:
-        raise Unreadable("there are more queues of terminals than any capture has")
+        raise ImagesUnreadable("there are more queues of terminals than any capture has")
     try:
         return {int(path.name.partition("-")[2]): bounded.read(path, MAX_BEYOND) for path in found}
     except (bounded.TooLong, ValueError) as error:
-        raise Unreadable(f"queues of terminals cannot be read ({error})") from error
+        raise ImagesUnreadable(f"queues of terminals cannot be read ({error})") from error
 
 
 def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
@@ -265,8 +265,8 @@ def _restore(
         *(["--lazy-pages"] if prepared.lazy else []),
     ]
     init_pid = request.target.init_pid
-    holding = Holding(init_pid, Held.RESETS) if prepared.by_packets else nullcontext()
-    with personalities.told(begin.personalities) as told, holding as packets:
+    holding = Holding(init_pid, PacketKind.RESETS) if prepared.by_packets else nullcontext()
+    with personalities.guard_input(begin.personalities) as descriptor, holding as packets:
         if packets is not None:
             packets.hold()
         running = criu.start(
@@ -274,12 +274,12 @@ def _restore(
             init_pid=init_pid,
             images=folder,
             work=folder,
-            also_inherit=(told,),
+            also_inherit=(descriptor,),
             check=lambda: tree.check_container(init_pid, request.target.container),
             restores=request.target.root_pid,
             environment={
                 "HOLDFAST_TERMINALS": prepared.terminals,
-                "HOLDFAST_PERSONALITIES": str(told),
+                "HOLDFAST_PERSONALITIES": str(descriptor),
                 **labelled,
             },
         )
@@ -294,7 +294,7 @@ def _restore(
             if status != 0:
                 audit.end()
     if status != 0:
-        raise RestoreFailed(
+        raise CriuRestoreFailed(
             f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "restore.log"))
         )
 
@@ -357,7 +357,7 @@ def _start_lazy_pages(folder: int) -> criu.Running:
         signal = -1
         if os.read(ready, 1) == b"":
             running.process.wait()
-            raise RestoreFailed(
+            raise CriuRestoreFailed(
                 "CRIU could not serve memory on demand", criu.errors_in(criu.read_log(folder, "lazy.log"))
             )
         return running
@@ -390,7 +390,7 @@ def _set_last_pid(init_pid: int, last_pid: int) -> None:
                 os._exit(1)
         _, status = os.waitpid(child, 0)
     if status != 0:
-        raise RestoreFailed("the PID allocator of the new container cannot be set", [])
+        raise CriuRestoreFailed("the PID allocator of the new container cannot be set", [])
 
 
 def _new_session_keyring() -> None:

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import folders, mounting, namespaces, requests
-from holdfast.snapshots.checkpointer.channel import Channel
+from holdfast.snapshots.checkpointer.channel import HostChannel
 
 SIZE = 32 << 20
 """Bytes. The copy of the journal takes at most half of it; the rest is for what the host and the guest tell
@@ -69,7 +69,7 @@ def same_mounts(one: int, other: int) -> bool:
     return Path(f"/proc/{one}/ns/mnt").readlink() == Path(f"/proc/{other}/ns/mnt").readlink()
 
 
-def serve(request: requests.Room, channel: Channel) -> None:
+def serve(request: requests.Room, channel: HostChannel) -> None:
     """Make or remove a room in the mount namespace of the process that asks.
 
     Raises:

@@ -26,7 +26,7 @@ _SHUT_BOTH = 3  # SK_SHUTDOWN__BOTH of CRIU's sk-opts.proto
 
 
 @dataclass(slots=True)
-class Outcome:
+class SocketCounts:
     """How many sockets were kept, moved to the new address, or closed."""
 
     kept: int = 0
@@ -39,7 +39,7 @@ def half_closed(entries: Iterable[Any]) -> bool:
     return any(entry.HasField("isk") and entry.isk.state in _HALF_CLOSED for entry in entries)
 
 
-def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Outcome:
+def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> SocketCounts:
     """Edit the file entries of a snapshot in place. Addresses are textual, IPv4 or IPv6."""
     moves = _moves(old, new)
     sockets = [entry.isk for entry in entries if entry.HasField("isk")]
@@ -48,7 +48,7 @@ def adapt(entries: list[Any], old: tuple[str, ...], new: tuple[str, ...]) -> Out
         for s in sockets
         if s.dst_port
     }
-    outcome = Outcome()
+    outcome = SocketCounts()
     for entry in sockets:
         source, target = text_of(entry.src_addr), text_of(entry.dst_addr)
         if entry.proto == socket.IPPROTO_TCP and entry.dst_port:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pycriu.images import tcp_stream_pb2
 
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 _MAGIC_BYTES = 8
 _SIZE = struct.Struct("<I")
@@ -29,7 +29,7 @@ def _unsent(path: Path) -> int:
         kept.read(_MAGIC_BYTES)
         (size,) = _SIZE.unpack(kept.read(_SIZE.size))
         if size > _MOST:
-            raise Unreadable(f"{path.name} is not what CRIU writes")
+            raise ImagesUnreadable(f"{path.name} is not what CRIU writes")
         entry = tcp_stream_pb2.tcp_stream_entry()
         entry.ParseFromString(kept.read(size))
     return int(entry.unsq_len)

@@ -19,11 +19,11 @@ def plan(files: list[Any], terminals: list[Any], processes: list[Any]) -> str:
     for entry in files:
         if entry.HasField("reg") and entry.id in masters:
             entry.reg.name = f"/dev/holdfast-ptmx-{masters[entry.id]}"
-    told = []
+    entries = []
     for index in sorted(set(masters.values())):
         session = sessions.get(index, 0)
-        told.append(f"{index}:{session if session in leaders else 0}")
-    return " ".join(told)
+        entries.append(f"{index}:{session if session in leaders else 0}")
+    return " ".join(entries)
 
 
 def order(terminals: list[Any]) -> None:

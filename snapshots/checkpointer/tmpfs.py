@@ -117,28 +117,28 @@ def _archive(source: int, archive: Path, deadline: Deadline) -> None:
         preexec_fn=lambda: rights.keep_only(rights.DAC_OVERRIDE, rights.DAC_READ_SEARCH),
     ) as tar:
         try:
-            told = _complaints(tar, deadline)
+            complaints = _complaints(tar, deadline)
             status = tar.wait(max(deadline.left, _END_LIMIT))
         except BaseException:
             tar.kill()
             raise
     # 1: "some files differ"; sockets are skipped with a warning: CRIU binds them again.
     if status not in (0, 1):
-        raise OSError(f"tar failed: {told.decode('utf-8', 'replace').strip()[:_REASON]}")
+        raise OSError(f"tar failed: {complaints.decode('utf-8', 'replace').strip()[:_REASON]}")
 
 
 def _complaints(tar: subprocess.Popen[bytes], deadline: Deadline) -> bytes:
     """Return the first of tar's messages, which may be a line for each of a million files."""
     assert tar.stderr is not None
-    told = b""
+    text = b""
     while True:
         deadline.check("to keep its shared memory")
         if not select.select([tar.stderr], [], [], min(deadline.left, 1.0))[0]:
             continue
         piece = os.read(tar.stderr.fileno(), bounded.PIECE)
         if not piece:
-            return told
-        told = (told + piece)[: 4 * _REASON]
+            return text
+        text = (text + piece)[: 4 * _REASON]
 
 
 def _unpack_inside(namespace: int, archive: BinaryIO, target: int) -> None:
@@ -167,8 +167,8 @@ def _in_child(work: Callable[[], None]) -> None:
             os.write(writer, reason)
             os._exit(1)
     os.close(writer)
-    with os.fdopen(reader, "rb") as told:
-        why = told.read(_REASON)
+    with os.fdopen(reader, "rb") as stream:
+        why = stream.read(_REASON)
     _, status = os.waitpid(child, 0)
     if status != 0:
         raise OSError(

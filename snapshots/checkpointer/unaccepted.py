@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots.checkpointer.survey import diag
 
 # A closed socket has no descriptor either, but none of these states: it has said its end.
@@ -21,7 +21,7 @@ def are_there(process: int) -> bool:
     return bool(among(diag.listed(process)))
 
 
-def among(sockets: Iterable[Socket]) -> list[Socket]:
+def among(sockets: Iterable[SocketRow]) -> list[SocketRow]:
     """Return those whose client is also among the sockets. Pure."""
     connected = [one for one in sockets if one.remote_end and one.protocol.startswith("tcp")]
     clients = {(one.local_end, one.remote_end) for one in connected if one.inode}

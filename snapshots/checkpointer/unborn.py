@@ -28,13 +28,13 @@ def waiting(pids: Iterable[int], calls: tuple[int, int, int] | None = None) -> I
     if numbers is None:
         return
     for pid in pids:
-        if any(is_waiting(told, numbers) for told in _calls(pid)):
+        if any(is_waiting(call, numbers) for call in _calls(pid)):
             yield pid
 
 
-def is_waiting(told: str, calls: tuple[int, int, int]) -> bool:
+def is_waiting(call: str, calls: tuple[int, int, int]) -> bool:
     """Check by its /proc file `syscall` whether a task waits for a child of vfork. Pure."""
-    number, _, rest = told.partition(" ")
+    number, _, rest = call.partition(" ")
     vfork, clone, clone3 = calls
     if not number.isdigit() or not int(number):
         return False

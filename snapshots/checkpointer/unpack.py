@@ -120,8 +120,8 @@ def _describe(descriptor: int, member: tarfile.TarInfo) -> None:
 
 
 def _set_time(member: tarfile.TarInfo, which: int | str, parent: int | None = None) -> None:
-    told = member.pax_headers.get("mtime")
-    exact = int(Decimal(told) * 10**9) if told else int(member.mtime) * 10**9
+    text = member.pax_headers.get("mtime")
+    exact = int(Decimal(text) * 10**9) if text else int(member.mtime) * 10**9
     if isinstance(which, int):
         os.utime(which, ns=(exact, exact))
     else:

@@ -25,7 +25,7 @@ _PRIVATE = ("/", "/dev", "/dev/shm")  # noqa: S108 - the session's, by its well-
 
 
 @dataclass(frozen=True, slots=True)
-class _Queue:
+class _EventQueue:
     pid: int
     number: int
     descriptor: int
@@ -45,7 +45,7 @@ class Watchers:
         """Find them while the session runs. Raises OSError."""
         self._init_pid = init_pid
         self._queues = list(_queues(root))
-        self._empty: list[_Queue] = []
+        self._empty: list[_EventQueue] = []
         self._list = os.memfd_create("empty")
         self._layers = list(_layers(init_pid)) if self._queues else []
 
@@ -86,7 +86,7 @@ class Watchers:
         return {os.makedev(one.major, one.minor) for one in table if one.point in _PRIVATE}
 
 
-def _queues(root: int) -> Iterator[_Queue]:
+def _queues(root: int) -> Iterator[_EventQueue]:
     found = 0
     for pid in walk.tree(root).pids:
         for number in walk.descriptors(pid):
@@ -94,7 +94,7 @@ def _queues(root: int) -> Iterator[_Queue]:
             if link is None or link.kind != "anon" or link.name != "inotify":
                 continue
             with suppress(OSError):  # gone meanwhile
-                yield _Queue(pid, number, pidfd_files.queue(pid, number))
+                yield _EventQueue(pid, number, pidfd_files.queue(pid, number))
                 found += 1
             if found >= MOST:
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from holdfast.snapshots.chunks.chunks import Chunks
-from holdfast.snapshots.chunks.index import Index
+from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.packs import Pack, PackDamaged
 from holdfast.snapshots.chunks.pages import BLOCK, NOWHERE, PAGE, digest
 from holdfast.snapshots.chunks.recipe import Recipe
@@ -83,13 +83,13 @@ def mend(chunks: Chunks, found: Findings) -> list[tuple[str, bool]]:
     Raises:
         OSError: a pack or the index cannot be written.
     """
-    told = [(f"pack {name} {why}", False) for name, why in found.lost.items()]
+    sentences = [(f"pack {name} {why}", False) for name, why in found.lost.items()]
     for name, bad in found.pages.items():
         chunks.forget(name)
         thin_out(chunks, chunks.pack(name), bytearray(1 - flag for flag in bad))
-        told.append((f"pack {name} had {bad.count(1)} damaged pages; they were taken out", True))
+        sentences.append((f"pack {name} had {bad.count(1)} damaged pages; they were taken out", True))
     index = chunks.folder / "index"
-    if chunks.names() and not Index.usable(index):
-        Index(index, chunks.listing).close()
-        told.append(("the index of pages was missing or damaged", True))
-    return told
+    if chunks.names() and not PackIndex.usable(index):
+        PackIndex(index, chunks.listing).close()
+        sentences.append(("the index of pages was missing or damaged", True))
+    return sentences

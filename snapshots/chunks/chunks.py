@@ -29,7 +29,7 @@ OPEN = 64
 _POLL = 0.005
 
 
-class Busy(StoreError):
+class PacksBusy(StoreError):
     """Another process is changing the packs."""
 
     code = "store_busy"
@@ -140,6 +140,6 @@ def _await_lock(lock: int, patience: float) -> None:
             BlockingIOError, lambda: fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB), patience, _POLL
         )
     except BlockingIOError as error:
-        raise Busy(
+        raise PacksBusy(
             "cannot change what is stored: another process is changing it", hint="try again later"
         ) from error

@@ -32,7 +32,7 @@ Listing = Callable[[], Iterable[tuple[str, bytes, bytes]]]
 """Name, digests and present pages of every pack."""
 
 
-class Index:
+class PackIndex:
     """One table, open for lookups and additions. Its user holds the lock of the packs."""
 
     def __init__(self, path: Path, listing: Listing) -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 from holdfast.snapshots import private_files
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
-from holdfast.snapshots.chunks.index import Index
+from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.pack_writer import PackWriter
 from holdfast.snapshots.chunks.packs import PackDamaged
 from holdfast.snapshots.chunks.pages import GROUP, NOWHERE, PAGE, ZEROS, Runs, digest
-from holdfast.snapshots.chunks.recipe import File, Recipe
+from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
 from holdfast.snapshots.chunks.sweeping import Marks
 
 WINDOW = 256 * PAGE
@@ -46,7 +46,7 @@ def pack(chunks: Chunks, folder: Path, snapshot: str, names: list[str], patience
         OSError: it cannot be written; the packs are unchanged.
     """
     with chunks.changing(patience):
-        index = Index(chunks.folder / "index", chunks.listing)
+        index = PackIndex(chunks.folder / "index", chunks.listing)
         try:
             with ThreadPoolExecutor(THREADS, thread_name_prefix="compress") as pool:
                 packing = _Packing(chunks, index, pool)
@@ -70,7 +70,7 @@ def pack(chunks: Chunks, folder: Path, snapshot: str, names: list[str], patience
 class _Packing:
     """One snapshot being packed."""
 
-    def __init__(self, chunks: Chunks, index: Index, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, chunks: Chunks, index: PackIndex, pool: ThreadPoolExecutor) -> None:
         self._chunks = chunks
         self._index = index
         self._pool = pool
@@ -80,7 +80,7 @@ class _Packing:
         # The place of the next page, if the file continues as it did when its pages were first stored.
         self._expected: tuple[str, int] | None = None
 
-    def file(self, path: Path) -> File:
+    def file(self, path: Path) -> RecipeFile:
         """Pack one file.
 
         Raises:
@@ -95,7 +95,7 @@ class _Packing:
                 if short := -len(data) % PAGE:
                     data += bytes(short)
                 self._window(data)
-        return File(size, tuple(self._runs))
+        return RecipeFile(size, tuple(self._runs))
 
     def finish(self) -> int:
         """Make everything written valid; return its size in bytes.

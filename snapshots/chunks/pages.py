@@ -29,7 +29,7 @@ def digest(data: bytes | memoryview) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PageRun:
     """Pages of a file that also follow each other in one pack; or zeros, if the pack is `NOWHERE`."""
 
     pack: str
@@ -41,16 +41,16 @@ class Run:
 class Runs:
     """The places of a file's pages, collected in order."""
 
-    found: list[Run] = field(default_factory=list)
+    found: list[PageRun] = field(default_factory=list)
 
     def add(self, pack: str, first: int, count: int = 1) -> None:
         """Add `count` pages of `pack`, starting at number `first`, as the file's next pages."""
         if self.found:
             last = self.found[-1]
             if last.pack == pack and (pack == NOWHERE or last.first + last.count == first):
-                self.found[-1] = Run(pack, last.first, last.count + count)
+                self.found[-1] = PageRun(pack, last.first, last.count + count)
                 return
-        self.found.append(Run(pack, 0 if pack == NOWHERE else first, count))
+        self.found.append(PageRun(pack, 0 if pack == NOWHERE else first, count))
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[PageRun]:
         return iter(self.found)

@@ -15,7 +15,7 @@ import zstandard
 from blake3 import blake3
 
 from holdfast.snapshots import private_files
-from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, Run
+from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, PageRun
 
 FILE = "recipe"
 MAGIC = b"holdfast recipe\n"
@@ -28,11 +28,11 @@ class RecipeDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class RecipeFile:
     """One file: its size, and the places of its pages, in order."""
 
     bytes: int
-    runs: tuple[Run, ...]
+    runs: tuple[PageRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Recipe:
     """All files of a snapshot that are stored in packs, by their names below its folder."""
 
     snapshot: str
-    files: dict[str, File]
+    files: dict[str, RecipeFile]
 
     def packs(self) -> set[str]:
         """Return the packs it needs."""
@@ -53,7 +53,7 @@ def write(folder: Path, recipe: Recipe) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    private_files.replace(folder / FILE, _packed(_told(recipe)))
+    private_files.replace(folder / FILE, _packed(_fields(recipe)))
 
 
 def pass_on(source: Path, snapshot: str, folder: Path, new: str) -> set[str] | None:
@@ -65,15 +65,15 @@ def pass_on(source: Path, snapshot: str, folder: Path, new: str) -> set[str] | N
         RecipeDamaged: the recipe is damaged.
         OSError: it cannot be written.
     """
-    told = _kept(source, snapshot)
-    if told is None:
+    fields = _kept(source, snapshot)
+    if fields is None:
         return None
-    (folder / FILE).write_bytes(_packed({**told, "snapshot": new}))
-    files = told["files"]
+    (folder / FILE).write_bytes(_packed({**fields, "snapshot": new}))
+    files = fields["files"]
     return {str(name) for name in files} if isinstance(files, dict) else None
 
 
-def _told(recipe: Recipe) -> dict[str, object]:
+def _fields(recipe: Recipe) -> dict[str, object]:
     packs = sorted(recipe.packs() | {NOWHERE})
     numbers = {pack: number for number, pack in enumerate(packs)}
     return {
@@ -86,8 +86,8 @@ def _told(recipe: Recipe) -> dict[str, object]:
     }
 
 
-def _packed(told: Mapping[str, object]) -> bytes:
-    text = json.dumps(told, separators=(",", ":")).encode()
+def _packed(fields: Mapping[str, object]) -> bytes:
+    text = json.dumps(fields, separators=(",", ":")).encode()
     data = MAGIC + zstandard.ZstdCompressor(level=3).compress(text)
     return data + blake3(data).digest()
 
@@ -98,9 +98,9 @@ def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
     Raises:
         RecipeDamaged: it cannot be read or is not valid.
     """
-    told = _kept(folder, snapshot)
+    fields = _kept(folder, snapshot)
     try:
-        return None if told is None else _recipe(told)
+        return None if fields is None else _recipe(fields)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise RecipeDamaged("its recipe is not valid") from error
 
@@ -118,28 +118,28 @@ def _kept(folder: Path, snapshot: str | None) -> dict[str, object] | None:
         raise RecipeDamaged("its recipe is damaged")
     try:
         text = zstandard.ZstdDecompressor().decompress(body[len(MAGIC) :], max_output_size=MAX_BYTES)
-        told = json.loads(text)
-        whose = str(told["snapshot"])
+        value = json.loads(text)
+        whose = str(value["snapshot"])
     except (zstandard.ZstdError, ValueError, TypeError, KeyError) as error:
         raise RecipeDamaged("its recipe is not valid") from error
     if snapshot is not None and whose != snapshot:
         raise RecipeDamaged(f"its recipe is that of {whose[:64]}")
-    return dict(told)
+    return dict(value)
 
 
-def _triple(run: Run, numbers: dict[str, int]) -> tuple[int, int, int]:
+def _triple(run: PageRun, numbers: dict[str, int]) -> tuple[int, int, int]:
     return numbers[run.pack], run.first, run.count
 
 
-def _recipe(told: dict[str, object]) -> Recipe:
-    packs, listed = told["packs"], told["files"]
+def _recipe(fields: dict[str, object]) -> Recipe:
+    packs, listed = fields["packs"], fields["files"]
     if not isinstance(packs, list) or not isinstance(listed, dict):
         raise ValueError("form")
     files = {}
     for name, (size, parts) in listed.items():
         triples = zip(parts[0::3], parts[1::3], parts[2::3], strict=True)
-        runs = tuple(Run(packs[number], first, count) for number, first, count in triples)
+        runs = tuple(PageRun(packs[number], first, count) for number, first, count in triples)
         if sum(run.count for run in runs) != -(-size // PAGE):
             raise ValueError("pages")
-        files[str(name)] = File(size, runs)
-    return Recipe(str(told["snapshot"]), files)
+        files[str(name)] = RecipeFile(size, runs)
+    return Recipe(str(fields["snapshot"]), files)

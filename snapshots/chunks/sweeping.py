@@ -24,7 +24,7 @@ THIN = 0.5
 
 
 @dataclass(slots=True)
-class Account:
+class PackUsage:
     """Bytes a snapshot's pages take in packs: `shared` if an older snapshot also needs them, else `own`."""
 
     own: int = 0
@@ -36,7 +36,7 @@ class Marks:
     """The pages needed, one byte for each page of a pack, and each snapshot's account."""
 
     needed: dict[str, bytearray] = field(default_factory=dict)
-    accounts: dict[str, Account] = field(default_factory=dict)
+    accounts: dict[str, PackUsage] = field(default_factory=dict)
 
     def add(self, chunks: Chunks, found: Recipe) -> None:
         """Mark what a recipe needs; older ones come first."""
@@ -51,7 +51,7 @@ class Marks:
                 flags[run.first : run.first + run.count] = b"\1" * run.count
                 own[run.pack] = own.get(run.pack, 0) + run.count - known
                 shared[run.pack] = shared.get(run.pack, 0) + known
-        account = self.accounts.setdefault(found.snapshot, Account())
+        account = self.accounts.setdefault(found.snapshot, PackUsage())
         for name in own:
             with suppress(PackDamaged):
                 pack = chunks.pack(name)

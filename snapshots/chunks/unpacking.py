@@ -11,8 +11,8 @@ from pathlib import Path
 
 from holdfast.snapshots.chunks.chunks import Chunks
 from holdfast.snapshots.chunks.packs import PackDamaged
-from holdfast.snapshots.chunks.pages import BLOCK, NOWHERE, PAGE, Run
-from holdfast.snapshots.chunks.recipe import File
+from holdfast.snapshots.chunks.pages import BLOCK, NOWHERE, PAGE, PageRun
+from holdfast.snapshots.chunks.recipe import RecipeFile
 
 BLOCKS = 64
 """Unpacked blocks kept for later reads: 16 MiB."""
@@ -25,7 +25,7 @@ class Unpacking:
         self._chunks = chunks
         self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
 
-    def write(self, file: File, path: Path) -> None:
+    def write(self, file: RecipeFile, path: Path) -> None:
         """Make a new file.
 
         Raises:
@@ -63,7 +63,7 @@ class Unpacking:
         start = pack.before(first) * PAGE
         return block[start : start + count * PAGE]
 
-    def _write(self, descriptor: int, run: Run, at: int) -> None:
+    def _write(self, descriptor: int, run: PageRun, at: int) -> None:
         number, end = run.first, run.first + run.count
         while number < end:
             count = min(end, number - number % BLOCK + BLOCK) - number

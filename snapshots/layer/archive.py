@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer.layers import file_entry
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
 _PIECE = 1 << 20
 _TYPES = {
@@ -72,7 +72,7 @@ class LayerArchive:
         yield b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
-def _members(entries: list[Entry]) -> Iterator[tuple[bytes, int, int]]:
+def _members(entries: list[FileEntry]) -> Iterator[tuple[bytes, int, int]]:
     """Yield headers in the order of the archive, each with offset and size of the content that follows it."""
     first: dict[str, str] = {}
     for item in entries:
@@ -93,7 +93,7 @@ def _members(entries: list[Entry]) -> Iterator[tuple[bytes, int, int]]:
             yield _header(tarfile.TarInfo(f"{item.path}/.wh..wh..opq")), 0, 0
 
 
-def _described(item: Entry) -> tarfile.TarInfo:
+def _described(item: FileEntry) -> tarfile.TarInfo:
     made = tarfile.TarInfo(item.path)
     made.type = _TYPES[item.kind]
     made.mode, made.uid, made.gid = item.mode, item.uid, item.gid

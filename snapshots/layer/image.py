@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
 from holdfast.snapshots.layer.archive import LayerArchive
-from holdfast.snapshots.layer.oci import Blob, Layout
+from holdfast.snapshots.layer.oci import Blob, OciLayout
 
 BASE_LABEL = "holdfast.base-layers"
 """Number of the image's layers that do not come from snapshots."""
@@ -81,7 +81,7 @@ def add(engine: Engine, below: Parent, layer: Path, ref: str, labels: Mapping[st
     if below.blobs is None:
         engine.images.load(making.read(LayerArchive(layer)), what)
         return making.id
-    layout = Layout(below.blobs, layer, making.config, ref)
+    layout = OciLayout(below.blobs, layer, making.config, ref)
     engine.images.load(layout.read(), what)
     # containerd takes descriptors for granted: what was collected meanwhile would be missed much later.
     if not engine.layers.has_blobs(layout.digests):

@@ -1,7 +1,7 @@
 """An image as an OCI layout that has only one of its layers, for an engine that has the others.
 
 The image store of containerd accepts it, and finds the other blobs by their descriptors; those of the parent
-must be given as the store has them, which may be compressed. Layout: image-spec, image-layout.md.
+must be given as the store has them, which may be compressed. OciLayout: image-spec, image-layout.md.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _saved(engine: Engine, image_id: str) -> dict[str, bytes]:
     return documents
 
 
-class Layout:
+class OciLayout:
     """The layout of an image: the blobs of its parent, and one more layer in a folder."""
 
     def __init__(

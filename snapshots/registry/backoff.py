@@ -25,7 +25,7 @@ class Passing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Backoff:
     """The number of attempts; seconds before the second one, which double up to `most`; and the
     longest pause that a registry may ask for.
     """

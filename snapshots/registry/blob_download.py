@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from holdfast.errors import ReferenceNotFound, RegistryError
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.registry import error_text
 from holdfast.snapshots.registry.authorization import pull
 from holdfast.snapshots.registry.backoff import Passing
@@ -27,7 +27,7 @@ class BlobReader(io.RawIOBase):
     Nothing is compared here: the caller does that.
     """
 
-    def __init__(self, wire: Wire, blob: Descriptor, start: int = 0) -> None:
+    def __init__(self, wire: Wire, blob: BlobDescriptor, start: int = 0) -> None:
         """Prepare; nothing is requested before the first read."""
         self._wire, self._blob = wire, blob
         self._at = start

@@ -19,7 +19,7 @@ import httpx
 from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
 from holdfast.snapshots.registry import challenge, error_text, registry_login
 from holdfast.snapshots.registry.authorization import Authorization
-from holdfast.snapshots.registry.backoff import BUSY, Passing, Patience, asked_for
+from holdfast.snapshots.registry.backoff import BUSY, Backoff, Passing, asked_for
 from holdfast.snapshots.registry.reference import Reference, is_loopback
 
 T = TypeVar("T")
@@ -50,12 +50,12 @@ class Wire:
         *,
         plain_http: bool = False,
         find: Callable[[str], registry_login.Credentials | None] = registry_login.find,
-        patience: Patience | None = None,
+        patience: Backoff | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.reference = reference
         self.plain_http = plain_http
-        self.patience = patience or Patience()
+        self.patience = patience or Backoff()
         self.authorization = Authorization(reference.host, lambda: find(reference.host), self._fetch)
         self._client = httpx.Client(
             verify=ssl.create_default_context(),  # the system's authorities; SSL_CERT_FILE names others
@@ -135,8 +135,8 @@ class Wire:
             ours = _is_ours(self.base, url)
             sent = self.authorization.header(scopes) if ours else None
             with self.passing():
-                told = dict(headers or {}) | ({"Authorization": sent} if sent else {})
-                request = self._client.build_request(method, url, headers=told, content=content)
+                fields = dict(headers or {}) | ({"Authorization": sent} if sent else {})
+                request = self._client.build_request(method, url, headers=fields, content=content)
                 response = self._client.send(request, stream=True, follow_redirects=False)
             if response.status_code in BUSY:
                 answer = self.read(response)
@@ -280,9 +280,9 @@ class Wire:
         if answer.status_code in (400, 401, 403):
             return None
         with suppress(ValueError):
-            told = json.loads(answer.content)
-            if answer.is_success and isinstance(told, dict):
-                return told
+            value = json.loads(answer.content)
+            if answer.is_success and isinstance(value, dict):
+                return value
         raise RegistryError(
             f"cannot log in to {self.reference.host}: its token server answers {answer.status_code}"
         )

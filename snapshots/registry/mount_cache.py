@@ -18,7 +18,7 @@ MOST = 5000
 MAX_BYTES = 4 << 20
 
 
-class Places:
+class BlobPlaces:
     """The places of blobs in one registry; with no folder, nothing is remembered."""
 
     def __init__(self, folder: Path | None, host: str) -> None:

@@ -21,12 +21,12 @@ import httpx
 
 from holdfast.errors import InvalidArgument, ReferenceNotFound, RegistryDenied, RegistryError
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.bundle.endpoints import DIGEST, Descriptor
+from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor
 from holdfast.snapshots.registry import error_text
 from holdfast.snapshots.registry.authorization import pull, push
 from holdfast.snapshots.registry.blob_download import BlobReader
 from holdfast.snapshots.registry.http_client import Wire
-from holdfast.snapshots.registry.mount_cache import Places
+from holdfast.snapshots.registry.mount_cache import BlobPlaces
 from holdfast.snapshots.registry.upload import CHUNK, Upload
 from holdfast.snapshots.registry.upload_state import Notes
 
@@ -72,7 +72,7 @@ class RegistryDestination:
                 hint="leave the digest away, and give a tag",
             )
         self._notes = Notes(notes, self.reference)
-        self._places = Places(notes, self.reference.host)
+        self._places = BlobPlaces(notes, self.reference.host)
         self._sent = sent or (lambda _size: None)
         self._chunk = chunk
         self._scopes = [push(self.reference.repository)]
@@ -80,7 +80,7 @@ class RegistryDestination:
         self._room = threading.BoundedSemaphore(AT_ONCE)
         self._pending: list[Future[None]] = []
 
-    def has(self, blob: Descriptor) -> bool:
+    def has(self, blob: BlobDescriptor) -> bool:
         """Return whether the registry has it in this repository, or has now mounted it from another."""
         kind = "manifests" if media.is_manifest(blob.media_type) else "blobs"
         url = self._wire.url(f"{kind}/{blob.digest}")
@@ -92,7 +92,7 @@ class RegistryDestination:
         self._places.add(blob.digest, self.reference.repository, blob.size)
         return True
 
-    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         """Send it; a small one in the background. A later call may report its failure.
 
         Raises:
@@ -135,12 +135,12 @@ class RegistryDestination:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._wire.close()
 
-    def _upload(self, blob: Descriptor, data: BinaryIO) -> None:
+    def _upload(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         Upload(self._wire, blob, data, self._notes, chunk=self._chunk).run()
         self._places.add(blob.digest, self.reference.repository, blob.size)
         self._sent(blob.size)
 
-    def _mount(self, blob: Descriptor, other: str) -> bool:
+    def _mount(self, blob: BlobDescriptor, other: str) -> bool:
         """Mount it from a repository that had it; it may be gone there, or not visible to us."""
         url = self._wire.url("blobs/uploads/").copy_merge_params({"mount": blob.digest, "from": other})
         try:
@@ -209,7 +209,7 @@ class RegistryOrigin:
         self._reference = self._reference.pinned(digest)
         return answer.content
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         """Open the bytes of a part; those lost in transit are requested again."""
         if not DIGEST.fullmatch(blob.digest):
             raise RegistryError(f"cannot pull {self.name}: it names something by no digest")

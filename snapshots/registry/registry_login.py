@@ -82,12 +82,12 @@ def find(
 def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            told = json.loads(file.read(MAX_CONFIG))
+            value = json.loads(file.read(MAX_CONFIG))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    return told if isinstance(told, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _table(config: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def _of_helper(answer: str | None) -> Credentials | None:
     if answer is None:
         return None
     try:
-        told = json.loads(answer)
-        user, secret = str(told["Username"]), str(told["Secret"])
+        value = json.loads(answer)
+        user, secret = str(value["Username"]), str(value["Secret"])
     except (ValueError, KeyError, TypeError) as error:
         raise RegistryError(
             "cannot read what the credential helper says", hint="`docker login` again"

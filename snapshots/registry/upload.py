@@ -14,7 +14,7 @@ from typing import BinaryIO
 import httpx
 
 from holdfast.errors import RegistryError
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.registry import error_text
 from holdfast.snapshots.registry.authorization import push
 from holdfast.snapshots.registry.backoff import Passing
@@ -57,7 +57,7 @@ class Upload:
     def __init__(
         self,
         wire: Wire,
-        blob: Descriptor,
+        blob: BlobDescriptor,
         data: BinaryIO,
         notes: Notes,
         *,

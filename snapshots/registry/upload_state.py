@@ -36,8 +36,8 @@ class Notes:
             return None
         with suppress(OSError, ValueError, KeyError, TypeError):
             with path.open("rb") as file:
-                told = json.loads(file.read(MAX_NOTE))
-            return str(told["location"]) if told["digest"] == digest else None
+                note = json.loads(file.read(MAX_NOTE))
+            return str(note["location"]) if note["digest"] == digest else None
         return None
 
     def keep(self, digest: str, location: str) -> None:

@@ -65,7 +65,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.snapshot import Snapshot
-    from holdfast.runtime.api.task import Task, TaskInfo
+    from holdfast.runtime.api.task import Task
+    from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.api.thawing import Thawed
     from holdfast.runtime.egress.attempt_log import Refusal
@@ -80,11 +81,9 @@ if TYPE_CHECKING:
         CellResult,
         Check,
         ExecResult,
-        Lease,
         Screen,
-        ShellInfo,
-        SyntaxCheck,
     )
+    from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo, SyntaxCheck
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.history.recording.recording import Recording
@@ -218,7 +217,7 @@ _LATE = {
     "Holdfast": "runtime.api.controller",
     "Home": "base.home",
     "Ladder": "snapshots.fitness",
-    "Lease": "runtime.guest_rpc.results",
+    "Lease": "runtime.guest_rpc.shell_report",
     "Memory": "runtime.pulse.limits",
     "Mount": "runtime.sessions.session_options",
     "OpenFile": "runtime.pulse.facts",
@@ -240,15 +239,15 @@ _LATE = {
     "Session": "runtime.api.session",
     "SessionOptions": "runtime.sessions.session_options",
     "SessionTerminal": "runtime.api.terminal_handle",
-    "ShellInfo": "runtime.guest_rpc.results",
+    "ShellInfo": "runtime.guest_rpc.shell_report",
     "Snapshot": "runtime.api.snapshot",
     "Socket": "runtime.pulse.facts",
     "Spread": "runtime.flaky.spread",
     "State": "runtime.guest.pulse.state",
     "Survivability": "snapshots.survivability",
-    "SyntaxCheck": "runtime.guest_rpc.results",
+    "SyntaxCheck": "runtime.guest_rpc.shell_report",
     "Task": "runtime.api.task",
-    "TaskInfo": "runtime.api.task",
+    "TaskInfo": "runtime.api.task_info",
     "Thawed": "runtime.api.thawing",
     "Verification": "runtime.verification.verification_result",
     "Verified": "runtime.storage.verify_storage",

@@ -11,7 +11,7 @@ import pytest
 from holdfast.base import printable_json
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.cli import printing
-from holdfast.runtime.history.recording.cast import Event, lines
+from holdfast.runtime.history.recording.cast import CastEvent, lines
 from holdfast.runtime.journal import notebook
 from holdfast.runtime.store.entry import Entry
 
@@ -54,7 +54,7 @@ def test_values_for_programs_can_be_shown(capsys: pytest.CaptureFixture[str]) ->
 
 def test_files_for_other_programs_can_be_shown() -> None:
     """Casts and notebooks."""
-    cast = "".join(lines([Event(1.0, "o", UNSEEN, 5)], 24, 80, 0.0, UNSEEN))
+    cast = "".join(lines([CastEvent(1.0, "o", UNSEEN, 5)], 24, 80, 0.0, UNSEEN))
     details = {"id": "1", "kernel": "main", "code": UNSEEN[:-1]}
     entry: Any = Entry(
         session_id="a" * 12,

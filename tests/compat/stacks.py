@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast import Holdfast
 from holdfast.errors import InvalidArgument
 from holdfast.images import build
-from holdfast.images.build_context import Context, File, tree
+from holdfast.images.build_context import BuildContext, ContextFile, tree
 
 KIND = "programs"
 _RECIPE = Path(__file__).parent / "stack_image"
@@ -54,7 +54,7 @@ STACKS: Mapping[str, Stack] = {
 }
 
 
-def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
+def context(name: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
     """Return the content of a stack's image.
 
     Raises:
@@ -66,11 +66,11 @@ def context(name: str, environ: Mapping[str, str] = os.environ) -> Context:
     lists = {"apt": stack.apt, "pip": stack.pip, "npm": stack.npm}
     files = dict(tree(_RECIPE, KIND))
     for manager, packages in lists.items():
-        files[f"{KIND}/{manager}"] = File("".join(f"{package}\n" for package in packages).encode())
-    files[f"{KIND}/once"] = File(f"{stack.once or 'true'}\n".encode())
+        files[f"{KIND}/{manager}"] = ContextFile("".join(f"{package}\n" for package in packages).encode())
+    files[f"{KIND}/once"] = ContextFile(f"{stack.once or 'true'}\n".encode())
     # Another session image gives another image; the file itself is not used in it.
-    files["base"] = File(build.reference("session", environ).encode())
-    return Context(KIND, files)
+    files["base"] = ContextFile(build.reference("session", environ).encode())
+    return BuildContext(KIND, files)
 
 
 def reference(name: str, environ: Mapping[str, str] = os.environ) -> str:

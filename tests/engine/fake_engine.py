@@ -12,11 +12,11 @@ from uuid import uuid4
 
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine import ContainerState, Engine
-from holdfast.engine.engine_images import Images, ListedImage
+from holdfast.engine.engine_images import EngineImages, ListedImage
 from holdfast.errors import EngineError, ImageError
 
 
-class FakeImages(Images):
+class FakeImages(EngineImages):
     """Images by id, each with its labels and its tags."""
 
     def __init__(self) -> None:

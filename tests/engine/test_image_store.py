@@ -10,7 +10,7 @@ import pytest
 from tests.engine.test_bolt import LEAF, inline, meta, page, there
 
 from holdfast.engine import image_store
-from holdfast.engine.image_store import Store
+from holdfast.engine.image_store import ImageStore
 
 SNAPSHOTTER = "io.containerd.snapshotter.v1.overlayfs"
 CONTENT = "io.containerd.content.v1.content/blobs/sha256"
@@ -19,14 +19,14 @@ CONTENT = "io.containerd.content.v1.content/blobs/sha256"
 @pytest.mark.parametrize(
     ("driver", "status", "expected"),
     [
-        ("overlay2", [["Backing Filesystem", "extfs"]], Store.OVERLAY2),
-        ("overlayfs", [["driver-type", "io.containerd.snapshotter.v1"]], Store.CONTAINERD),
-        ("native", [["driver-type", "io.containerd.snapshotter.v1"]], Store.OTHER),
-        ("btrfs", [["Build Version", "v6"]], Store.OTHER),
-        ("fuse-overlayfs", None, Store.OTHER),
+        ("overlay2", [["Backing Filesystem", "extfs"]], ImageStore.OVERLAY2),
+        ("overlayfs", [["driver-type", "io.containerd.snapshotter.v1"]], ImageStore.CONTAINERD),
+        ("native", [["driver-type", "io.containerd.snapshotter.v1"]], ImageStore.OTHER),
+        ("btrfs", [["Build Version", "v6"]], ImageStore.OTHER),
+        ("fuse-overlayfs", None, ImageStore.OTHER),
     ],
 )
-def test_stores_are_told_from_each_other(driver: str, status: Any, expected: Store) -> None:
+def test_stores_are_told_from_each_other(driver: str, status: Any, expected: ImageStore) -> None:
     assert image_store.kind({"Driver": driver, "DriverStatus": status}) is expected
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.engine.engine_images import Images
+from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, ImageError
 from holdfast.images import base
 from holdfast.images.apt_sources import Mirror
@@ -36,7 +36,7 @@ class FakeImages:
 
 
 def obtain(engine: FakeImages, said: list[str] | None = None) -> str:
-    return base.obtain(cast(Images, engine), (said if said is not None else []).append)
+    return base.obtain(cast(EngineImages, engine), (said if said is not None else []).append)
 
 
 @pytest.fixture

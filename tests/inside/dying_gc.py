@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.engine.engine import Engine
-from holdfast.engine.engine_images import Images
+from holdfast.engine.engine_images import EngineImages
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.store import Store
@@ -33,7 +33,7 @@ def _counted(real: Callable[..., Any]) -> Callable[..., Any]:
 if __name__ == "__main__":
     places: tuple[tuple[Any, str], ...] = (
         (Engine, "kill_remove"),
-        *((Images, name) for name in ("remove", "having")),
+        *((EngineImages, name) for name in ("remove", "having")),
         *((Store, name) for name in ("forget_snapshot", "snapshots", "sessions")),
         (Operations, "open"),
         *((shutil, name) for name in ("rmtree",)),

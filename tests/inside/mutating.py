@@ -23,10 +23,10 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 
 from holdfast.snapshots.checkpointer import criu_images
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
-from holdfast.snapshots.checkpointer.record.source import Source
+from holdfast.snapshots.checkpointer.record.source import ImageFolder
 
 # Far more than describing takes; one that takes more ends here, and its test fails.
 MEMORY = 2 << 30
@@ -62,7 +62,7 @@ class Overlay:
         return self._base.memory(pid, start, size)
 
 
-class Cached(Source):
+class Cached(ImageFolder):
     """The images in a folder, each read once."""
 
     def __init__(self, folder: Path) -> None:
@@ -93,7 +93,7 @@ def judged(images: Any, before: dict[int, Any]) -> dict[str, Any]:
     try:
         tree = decode(images, commands=False)
         told = strange(images, foreign=True)
-    except Unreadable as error:
+    except ImagesUnreadable as error:
         return {"refused": str(error)}
     if told:
         return {"refused": told[0]}

@@ -29,7 +29,7 @@ from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots import manifest, snapshot_policy
 from holdfast.snapshots.bundle import form, image_layers, media
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Sealing
 from holdfast.snapshots.bundle.signing import Key
@@ -81,7 +81,7 @@ def remember_layers(hf: Holdfast, taken: Snapshot) -> None:
     """Treat layers known to be there as read: compressing them takes longer than all the rest."""
     known = Remembered(hf.home.root / "cache" / "layers.json")
     for layer in image_layers.look(hf.engine, str(taken.row.image_id)).layers:
-        packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
+        packed = BlobDescriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
 
 
@@ -312,10 +312,10 @@ class Registry:
             self.there = {name.rpartition("/")[2] for name in archive.getnames()}
         self.given: list[str] = []
 
-    def has(self, blob: Descriptor) -> bool:
+    def has(self, blob: BlobDescriptor) -> bool:
         return blob.hex in self.there or blob.media_type == media.LAYER_ZSTD
 
-    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         self.given.append(blob.digest)
 
     def finish(self, index: bytes) -> str:

@@ -26,7 +26,7 @@ from holdfast.runtime.doctor import egress_trial
 from holdfast.runtime.egress import close_network, home_file, host_network, package_hosts
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots import service
-from holdfast.snapshots.checkpointer.netrules import Rules
+from holdfast.snapshots.checkpointer.netrules import NetworkRules
 
 PATIENCE = 600.0
 NET_ADMIN = 1 << 12
@@ -267,7 +267,7 @@ def test_rules_that_are_not_in_force_are_noticed(shared_hf: Holdfast, shared: Se
     network = close_network.Closing(shared_hf.engine, shared_hf.home, print)
 
     with pytest.raises(NetworkNotClosed, match="not in force: set refused4"):
-        network.check(str(shared.row.container_id), Rules())
+        network.check(str(shared.row.container_id), NetworkRules())
 
 
 def test_a_container_that_is_started_by_hand_runs_nothing(hf: Holdfast) -> None:

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.api import task
+from holdfast.runtime.api import task_info
 from holdfast.runtime.api.pulse_calls import lineage
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.attachment import screen_state
-from holdfast.runtime.capture import activity
 from holdfast.runtime.capture.capture import moment_of
 from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import event, leasing, shell_calls, wire_fields
+from holdfast.runtime.guest_rpc import event, shell_report, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.history.drift import holdings
+from holdfast.runtime.history.drift import authors, holdings, session_drift
 from holdfast.runtime.pulse.pulse import Pulse
 from holdfast.runtime.sessions import identity_messages
 from holdfast.runtime.store import entry
@@ -71,14 +70,9 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
         one for one in client.call("journal", after_seq=0, limit=5) if one.head.get("event") == "entry"
     ]
 
-    def hooks(frame: Frame) -> object:
-        told = wire_fields.body(frame)
-        return [identity_messages._outcome(one) for one in wire_fields.rows(told, "outcomes")]
-
     def look(frame: Frame) -> object:
-        whole = [wire_fields.integer(frame, key) for key in ("start", "offset", "erased")]
-        between = [wire_fields.optional_integer(frame, key) for key in ("entered", "left")]
-        return screen_state.parts(whole[0], whole[1], between[0], between[1], whole[2])
+        told = screen_state.ScreenReport.of(frame.head)
+        return screen_state.parts(told.start, told.offset, told.entered, told.left, told.erased)
 
     return {
         "pulse": (client.request("pulse", files=True), lambda one: pulse(session, one)),
@@ -87,21 +81,27 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
             lambda one: json.dumps(holdings.encode(holdings.parse(wire_fields.body(one)))),
         ),
         "moment": (client.request("moment"), moment_of),
-        "hello": (client.request("hello"), lambda one: shell_calls.shell_info(Answering(one), "main")),  # type: ignore[arg-type]
+        "hello": (client.request("hello"), lambda one: shell_report.shell_info(Answering(one), "main")),  # type: ignore[arg-type]
         "check_syntax": (
             client.request("check_syntax", payload=b"if true", shell="main"),
-            lambda one: shell_calls.check_syntax(Answering(one), "true", "main"),  # type: ignore[arg-type]
+            lambda one: shell_report.check_syntax(Answering(one), "true", "main"),  # type: ignore[arg-type]
         ),
-        "hooks": (client.request("hooks"), hooks),
+        "hooks": (
+            client.request("hooks"),
+            lambda one: identity_messages.HookOutcomes.of(wire_fields.body(one)),
+        ),
         "look": (client.request("look", shell="main"), look),
-        "lease": (client.request("lease", shell="main", action="show"), leasing.lease),
-        "task_list": (
-            client.request("task_list"),
-            lambda one: [task._info(row) for row in wire_fields.rows(one, "tasks")],
+        "lease": (
+            client.request("lease", shell="main", action="show"),
+            lambda one: shell_report.lease(one.head),
         ),
+        "task_list": (client.request("task_list"), lambda one: task_info.TaskList.of(one.head)),
         "events": (journal[-1], lambda one: event.parse(wire_fields.body(one))),
-        "journal": (journal[-1], lambda one: entry.told(one.payload)),
-        "journal, for its time": (journal[-1], lambda one: activity._time(one.payload)),
+        "journal": (journal[-1], lambda one: entry.parse_line(one.payload)),
+        "journal, for drift": (
+            journal[-1],
+            lambda one: authors.authors([session_drift._entry(one)]),
+        ),
     }
 
 

@@ -334,8 +334,20 @@ def test_links_in_shared_memory_are_checked_before_criu_follows_them(hf: Holdfas
 def test_a_killed_checkpointer_leaves_no_session_frozen(hf: Holdfast) -> None:
     """A capture that dies between freezing and seizing leaves nothing frozen behind."""
     session = hf.new()
-    session.snapshot("warm")
     state = freezer_of(init_of(hf, session))
+    for turn in range(5):  # the kill may come when the capture has just ended
+        session.snapshot(f"warm{turn}")
+        if _dies_once_frozen(hf, session, state):
+            break
+    else:
+        pytest.fail("no capture was killed while the session was frozen")
+    assert session.exec("echo well", timeout=60).text == "well\n"
+    assert state.read_text().strip() in ("THAWED", "0")
+    assert session.snapshot("again").restore("copy").exec("true").ok
+
+
+def _dies_once_frozen(hf: Holdfast, session: Session, state: Path) -> bool:
+    """Kill the checkpointer when it has frozen the session; return whether that ended the capture."""
     (checkpointer,) = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="checkpointer")
     container = hf.engine.inspect(checkpointer)
     assert container is not None
@@ -353,16 +365,13 @@ def test_a_killed_checkpointer_leaves_no_session_frozen(hf: Holdfast) -> None:
     hunter = threading.Thread(target=kill)
     hunter.start()
     try:
-        with pytest.raises(HoldfastError):
-            session.snapshot("cut")
+        session.snapshot()
+    except HoldfastError:
+        return killed.is_set()
     finally:
-        found = killed.is_set()
         killed.set()
         hunter.join()
-    assert found
-    assert session.exec("echo well", timeout=60).text == "well\n"
-    assert state.read_text().strip() in ("THAWED", "0")
-    assert session.snapshot("again").restore("copy").exec("true").ok
+    return False
 
 
 def test_the_kernel_cannot_be_made_to_kill_criu(hf: Holdfast) -> None:

@@ -68,7 +68,7 @@ def test_two_at_the_same_time_and_their_copies(asking: Session, shared_hf: Holdf
         assert taken is not None
         secret = last(texts[name], name)[-1]
         assert last(texts[name], name) == ["resumed", taken.id, f"reg/{taken.id}", "True", secret]
-        assert taken.failure == Failure.told(
+        assert taken.failure == Failure.parse(
             {"reason": "failed", "where": f"{name}.py:7", "message": "no[2J", "command": served.asked.command}
         )
     first = told[0].snapshot

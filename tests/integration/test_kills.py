@@ -22,7 +22,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.sessions import after_capture
 from holdfast.snapshots.checkpointer import pidfd_files
-from holdfast.snapshots.link import Link
+from holdfast.snapshots.link import CheckpointerLink
 
 TCP_REPAIR = 19  # linux/tcp.h
 
@@ -46,16 +46,16 @@ def test_kills_at_random_moments_are_survived_or_reported(storm: Storm) -> None:
 def test_connections_outlive_a_killed_criu(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is killed when it has read all of them, and no other process could resume them."""
     Storm(hf, seed=5).begin()
-    decide = Link.decide
+    decide = CheckpointerLink.decide
 
-    def killed_instead(link: Link, answer: str) -> None:
+    def killed_instead(link: CheckpointerLink, answer: str) -> None:
         (criu,) = victims.find(hf, "criu")
         victims.kill(criu)
         decide(link, answer)
 
     for operation in ("snapshot", "suspend"):
         with monkeypatch.context() as patch:
-            patch.setattr(Link, "decide", killed_instead)
+            patch.setattr(CheckpointerLink, "decide", killed_instead)
             with pytest.raises(HoldfastError):
                 getattr(hf.session("victim"), operation)()
         assert look(hf.session("victim")) == ""
@@ -73,11 +73,11 @@ def test_connections_outlive_a_death_while_one_is_read(hf: Holdfast, monkeypatch
         "    near = socket.create_connection(listener.getsockname(), 10)\n"
         "    far = listener.accept()[0]"
     )
-    decide = Link.decide
+    decide = CheckpointerLink.decide
     state = hf.engine.inspect(session.row.container_id or "")
     assert state is not None
 
-    def killed_instead(link: Link, answer: str, doomed: Sequence[str]) -> None:
+    def killed_instead(link: CheckpointerLink, answer: str, doomed: Sequence[str]) -> None:
         assert being_read(state.pid) == 2
         for pid in [pid for victim in doomed for pid in victims.find(hf, victim)]:
             victims.kill(pid)
@@ -85,7 +85,7 @@ def test_connections_outlive_a_death_while_one_is_read(hf: Holdfast, monkeypatch
 
     for doomed in (("criu",), ("checkpointer", "worker", "criu")):
         with monkeypatch.context() as patch:
-            patch.setattr(Link, "decide", partialmethod(killed_instead, doomed=doomed))
+            patch.setattr(CheckpointerLink, "decide", partialmethod(killed_instead, doomed=doomed))
             with pytest.raises(HoldfastError):
                 session.snapshot()
         assert session.cell("near.sendall(b'said'); far.recv(4)", timeout=60).text == "b'said'"

@@ -32,10 +32,10 @@ from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.runtime.verification.gate import ALLOWED
 from holdfast.snapshots import files, manifest, snapshot_policy
 from holdfast.snapshots.bundle import image_layers, media
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.signing import Key
-from holdfast.snapshots.record import Tree
+from holdfast.snapshots.record import RecordedTree
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "mutating.py"
 # Between them they have every kind of file, timer and memory that an image can have.
@@ -229,7 +229,7 @@ def corpus(
     for layer in image_layers.look(shared_hf.engine, str(taken.row.image_id)).layers:
         known.add(
             f"{KINDS['zstd'][2]} {layer}",
-            Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"}),
+            BlobDescriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"}),
         )
     file = tmp_path_factory.mktemp("bundles") / "corpus.tar"
     with Thin(file) as destination:
@@ -279,7 +279,9 @@ def refused(one: dict[str, Any]) -> bool:
     if not one["processes"]:
         return False
     try:
-        return bool(snapshot_policy.judge(Tree.model_validate({"processes": one["processes"]}), ALLOWED))
+        return bool(
+            snapshot_policy.judge(RecordedTree.model_validate({"processes": one["processes"]}), ALLOWED)
+        )
     except ValidationError:
         return True
 

@@ -21,8 +21,8 @@ from tests.snapshots.registry.fake import blob_of
 
 from holdfast.errors import RegistryDenied, RegistryUnavailable
 from holdfast.snapshots.bundle import media
-from holdfast.snapshots.bundle.endpoints import Descriptor
-from holdfast.snapshots.registry.backoff import Patience
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
+from holdfast.snapshots.registry.backoff import Backoff
 from holdfast.snapshots.registry.http_client import Wire
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
@@ -34,7 +34,7 @@ SMALL = [random.Random(n).randbytes(30_000 + n) for n in range(5)]
 
 
 def _wire(reference: str, user: Credentials | None = None) -> Wire:
-    return Wire(Reference.parse(reference), find=lambda _host: user, patience=Patience(first=0.01, most=0.1))
+    return Wire(Reference.parse(reference), find=lambda _host: user, patience=Backoff(first=0.01, most=0.1))
 
 
 def _push(reference: str, user: Credentials | None = None) -> tuple[str, bytes]:
@@ -56,7 +56,7 @@ def _push(reference: str, user: Credentials | None = None) -> tuple[str, bytes]:
         return end.finish(index), index
 
 
-def _told(blob: Descriptor) -> str:
+def _told(blob: BlobDescriptor) -> str:
     return f'{{"mediaType":"{blob.media_type}","digest":"{blob.digest}","size":{blob.size}}}'
 
 
@@ -132,14 +132,14 @@ def test_a_restarted_registry_is_waited_for(tmp_path: Path) -> None:
 _UPLOAD = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.http_client import Wire
 
 reference, folder, digest, chunk = sys.argv[1:]
 layer = Path(folder, "layer")
-blob = Descriptor("application/octet-stream", digest, layer.stat().st_size)
+blob = BlobDescriptor("application/octet-stream", digest, layer.stat().st_size)
 with (
     RegistryDestination(Wire(Reference.parse(reference)), Path(folder, "uploads"), chunk=int(chunk)) as end,
     layer.open("rb") as file,

@@ -27,7 +27,7 @@ from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
 from holdfast.runtime.transfer.send import Sent
 from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots.bundle import image_layers, media
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.failure import Failure
 
@@ -67,7 +67,7 @@ def moment(shared_hf: Holdfast, tmp_path_factory: pytest.TempPathFactory) -> Mom
     keys.new()
     known = Remembered(shared_hf.home.root / "cache" / "layers.json")
     for layer in image_layers.look(shared_hf.engine, str(taken.row.image_id)).layers:
-        packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
+        packed = BlobDescriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     file = tmp_path_factory.mktemp("scrubbed") / "one.tar"
     with Thin(file) as destination:

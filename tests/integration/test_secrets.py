@@ -25,7 +25,7 @@ from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots.bundle import image_layers, media
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 
 PATIENCE = 120.0
@@ -136,7 +136,7 @@ def exported(hf: Holdfast, row: SnapshotRow, folder: Path) -> Path:
     keys.new()
     known = Remembered(hf.home.root / "cache" / "layers.json")
     for layer in image_layers.look(hf.engine, str(row.image_id)).layers:
-        packed = Descriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
+        packed = BlobDescriptor(media.LAYER_ZSTD, layer, 1000, {media.RAW_BYTES: "5000"})
         known.add(f"{KINDS['zstd'][2]} {layer}", packed)
     with Thin(folder / "bundle.tar") as destination:
         send.send(hf.context, row, destination, SendOptions(sign=keys.signer(), compression="zstd"))

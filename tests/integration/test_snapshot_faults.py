@@ -268,14 +268,14 @@ def test_a_controller_killed_in_the_middle_is_undone(hf: Holdfast, moment: str, 
     script.write_text(
         "import os, signal, sys\n"
         "from holdfast import Holdfast\n"
-        "from holdfast.snapshots.link import Link\n"
-        "events = Link.events\n"
+        "from holdfast.snapshots.link import CheckpointerLink\n"
+        "events = CheckpointerLink.events\n"
         "def dying(self):\n"
         "    for event in events(self):\n"
         f"        if event['event'] == {moment!r}:\n"
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
         "        yield event\n"
-        "Link.events = dying\n"
+        "CheckpointerLink.events = dying\n"
         "session = Holdfast().session('parent')\n"
         # `hello` goes over a link as well, but knows neither of these events.
         "session.snapshot('half')\n"

@@ -33,7 +33,8 @@ def test_results_streams_and_state(guest: Guest) -> None:
     again = guest.run_cell("x")
     assert rich(again, "execute_result")["data"]["text/plain"] == "41"
     assert again[-1].head["execution_count"] == frames[-1].head["execution_count"] + 1
-    assert [frame.head["seq"] for frame in frames[1:-1]] == [1, 2, 3]
+    events = frames[1:-1]  # three or more: a stream may come in parts
+    assert [frame.head["seq"] for frame in events] == list(range(1, len(events) + 1))
 
 
 def test_rich_output(guest: Guest) -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.kernels.guest.messages import STREAM_CHUNK, Cell, Status, events_of
+from holdfast.kernels.guest.messages import STREAM_CHUNK, Cell, CellStatus, events_of
 from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD, encode
 
 OK: dict[str, Any] = {"status": "ok", "execution_count": 4}
@@ -20,10 +20,10 @@ def test_a_cell_is_over_when_it_has_both_the_reply_and_the_idle_state(idle_first
             cell.idle()
         else:
             cell.replied(OK)
-    assert (cell.status, cell.execution_count) == (Status.OK, 4)
+    assert (cell.status, cell.execution_count) == (CellStatus.OK, 4)
 
 
-def finished(cell: Cell, reply: dict[str, Any]) -> Status | None:
+def finished(cell: Cell, reply: dict[str, Any]) -> CellStatus | None:
     cell.replied(reply)
     cell.idle()
     return cell.status
@@ -31,18 +31,18 @@ def finished(cell: Cell, reply: dict[str, Any]) -> Status | None:
 
 def test_a_requested_interrupt_is_not_an_error() -> None:
     """KeyboardInterrupt is an error of the code unless the cell was interrupted, or its time was up."""
-    assert finished(Cell("c"), INTERRUPT) is Status.ERROR
-    assert finished(Cell("c", interrupted=True), INTERRUPT) is Status.INTERRUPTED
-    assert finished(Cell("c", timed_out=True), INTERRUPT) is Status.TIMEOUT
-    assert finished(Cell("c", timed_out=True), OK) is Status.OK
+    assert finished(Cell("c"), INTERRUPT) is CellStatus.ERROR
+    assert finished(Cell("c", interrupted=True), INTERRUPT) is CellStatus.INTERRUPTED
+    assert finished(Cell("c", timed_out=True), INTERRUPT) is CellStatus.TIMEOUT
+    assert finished(Cell("c", timed_out=True), OK) is CellStatus.OK
 
 
 def test_the_first_outcome_stays() -> None:
     """A cell reported as timed out does not become ok when its reply comes after all."""
     cell = Cell("c")
-    cell.end(Status.TIMEOUT)
+    cell.end(CellStatus.TIMEOUT)
     assert not cell.settled
-    assert finished(cell, OK) is Status.TIMEOUT
+    assert finished(cell, OK) is CellStatus.TIMEOUT
     assert cell.settled
 
 

@@ -7,7 +7,7 @@ import gc
 from pathlib import Path
 
 from holdfast.kernels.guest.process import KernelProcess
-from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 
@@ -17,7 +17,7 @@ def test_the_remains_of_an_ended_kernel_do_not_affect_the_next(tmp_path: Path) -
     async def main() -> None:
         reaper, loop = Reaper(), asyncio.get_running_loop()
         reaper.install(loop)
-        old = KernelProcess("python3", tmp_path / "run", Account.of(None), tmp_path, reaper, {})
+        old = KernelProcess("python3", tmp_path / "run", UserAccount.of(None), tmp_path, reaper, {})
         await old.start(lambda _channel, _message: None)
         old.kill()
         await old.ended.wait()

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from holdfast.procfs import descriptor_info, descriptor_links, memory_maps, mount_table, process_status
-from holdfast.procfs.descriptor_links import Link
+from holdfast.procfs.descriptor_links import DescriptorTarget
 
 STATUS = b"""Name:\todd: name
 Umask:\t0022
@@ -101,7 +101,7 @@ def test_fields_of_special_descriptors_are_kept() -> None:
     inotify = descriptor_info.parse(b"flags:\t0\ninotify wd:1 ino:3 sdev:3d mask:fc6 ignored_mask:0\n")
     ended, outside = descriptor_info.parse(b"Pid:\t-1\nNSpid:\t-1\n"), descriptor_info.parse(b"Pid:\t0\n")
 
-    assert epoll.watched == (descriptor_info.Watched(5, 0x19, 0x3D),)
+    assert epoll.watched == (descriptor_info.EpollEntry(5, 0x19, 0x3D),)
     assert inotify.count("inotify") == 1
     assert list(inotify.watches()) == [(os.makedev(0, 0x3D), 3)]
     assert list(descriptor_info.parse(b"inotify wd:2 ino:1f sdev:800001 mask:2\n").watches()) == [
@@ -120,18 +120,18 @@ def test_a_damaged_fdinfo_is_not_an_error() -> None:
 @pytest.mark.parametrize(
     ("target", "link"),
     [
-        ("/tmp/a b (deleted)", Link("path", "/tmp/a b", deleted=True)),
-        ("/memfd:shared name (deleted)", Link("memfd", "shared name", deleted=True)),
-        ("socket:[123]", Link("socket", "socket", 123)),
-        ("socket:[x]", Link("other", "socket:[x]")),
-        ("pipe:[9]", Link("pipe", "pipe", 9)),
-        ("anon_inode:[eventpoll]", Link("anon", "eventpoll")),
-        ("anon_inode:inotify", Link("anon", "inotify")),
-        ("net:[4026531840]", Link("namespace", "net", 4026531840)),
-        ("mqueue", Link("other", "mqueue")),
+        ("/tmp/a b (deleted)", DescriptorTarget("path", "/tmp/a b", deleted=True)),
+        ("/memfd:shared name (deleted)", DescriptorTarget("memfd", "shared name", deleted=True)),
+        ("socket:[123]", DescriptorTarget("socket", "socket", 123)),
+        ("socket:[x]", DescriptorTarget("other", "socket:[x]")),
+        ("pipe:[9]", DescriptorTarget("pipe", "pipe", 9)),
+        ("anon_inode:[eventpoll]", DescriptorTarget("anon", "eventpoll")),
+        ("anon_inode:inotify", DescriptorTarget("anon", "inotify")),
+        ("net:[4026531840]", DescriptorTarget("namespace", "net", 4026531840)),
+        ("mqueue", DescriptorTarget("other", "mqueue")),
     ],
 )
-def test_links_give_the_kind_of_a_descriptor(target: str, link: Link) -> None:
+def test_links_give_the_kind_of_a_descriptor(target: str, link: DescriptorTarget) -> None:
     """Each form the kernel writes has its kind."""
     assert descriptor_links.parse(target) == link
 

@@ -110,6 +110,6 @@ def test_the_kernel_lists_this_process() -> None:
 def test_a_refusal_does_not_disturb_the_next_request() -> None:
     """Sockets that the kernel cannot list are left out, and the rest is requested."""
     with sock_diag.opened(1.0) as link:
-        with pytest.raises(netlink.Refused):
+        with pytest.raises(netlink.KernelRefused):
             list(netlink.dump(link, 20, bytes([255]) + bytes(55)))
         assert any(one.protocol.startswith("unix") for one in sock_diag.every(link))

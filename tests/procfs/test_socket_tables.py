@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.procfs import socket_tables
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 
 TCP = b"""\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -32,8 +32,8 @@ Num       RefCount Protocol Flags    Type St Inode Path
 def test_sockets_of_the_internet() -> None:
     """Addresses are in host order, queues are hexadecimal, and a broken line is passed over."""
     assert list(socket_tables.internet(TCP, "tcp")) == [
-        Socket("tcp", "listening", "127.0.0.1", 8080, "0.0.0.0", 0, 0, 2, 1000, 41),
-        Socket("tcp", "established", "127.0.0.1", 8080, "127.0.0.1", 50000, 10, 5, 0, 42),
+        SocketRow("tcp", "listening", "127.0.0.1", 8080, "0.0.0.0", 0, 0, 2, 1000, 41),
+        SocketRow("tcp", "established", "127.0.0.1", 8080, "127.0.0.1", 50000, 10, 5, 0, 42),
     ]
 
 
@@ -54,9 +54,9 @@ def test_sockets_of_version_six() -> None:
 def test_unix_sockets() -> None:
     """Listening ones are known by their flag, a path may have blanks, and some have no name."""
     assert list(socket_tables.unix(UNIX)) == [
-        Socket("unix stream", "listening", "/run/with blank.sock", inode=100),
-        Socket("unix stream", "connected", inode=101),
-        Socket("unix datagram", "unconnected", "@hidden", inode=102),
+        SocketRow("unix stream", "listening", "/run/with blank.sock", inode=100),
+        SocketRow("unix stream", "connected", inode=101),
+        SocketRow("unix datagram", "unconnected", "@hidden", inode=102),
     ]
 
 

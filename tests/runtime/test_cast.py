@@ -10,9 +10,9 @@ from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.attachment.screen import render, shown
-from holdfast.runtime.guest.records.timeline import Encoder, Kind, Moment, Start
-from holdfast.runtime.history.recording.cast import Chunk, Event, Gap, lines, merge
-from holdfast.runtime.history.recording.recording import Kept, Place, Recording
+from holdfast.runtime.guest.records.timeline import Encoder, Moment, MomentKind, Start
+from holdfast.runtime.history.recording.cast import CastEvent, CastGap, Chunk, lines, merge
+from holdfast.runtime.history.recording.recording import KeptRange, Recording, RecordingPoint
 from holdfast.runtime.history.recording.scrubbed_recording import scrubbed
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.matcher import Matcher
@@ -20,10 +20,10 @@ from holdfast.runtime.terminal.emulator import Emulator
 
 
 def out(at: float, offset: int) -> Moment:
-    return Moment(Kind.OUTPUT, at, offset)
+    return Moment(MomentKind.OUTPUT, at, offset)
 
 
-def text(events: list[Event]) -> str:
+def text(events: list[CastEvent]) -> str:
     return "".join(event.data for event in events if event.code == "o")
 
 
@@ -35,15 +35,15 @@ class Source:
         encoder = Encoder(Start(moments[0].at, 0, 5, 20))
         self.segment = encoder.head + b"".join(encoder.encode(moment) for moment in moments)
 
-    def kept(self) -> Kept:
-        return Kept(self._dropped, len(self._data))
+    def kept(self) -> KeptRange:
+        return KeptRange(self._dropped, len(self._data))
 
     def segments(self, start: int, end: int) -> list[bytes]:
         return [self.segment]
 
-    def output(self, start: int, end: int) -> Iterator[Chunk | Gap]:
+    def output(self, start: int, end: int) -> Iterator[Chunk | CastGap]:
         if start < self._dropped:
-            yield Gap(start, self._dropped - start)
+            yield CastGap(start, self._dropped - start)
             start = self._dropped
         for at in range(start, end, 3):
             stop = min(at + 3, end)
@@ -73,13 +73,13 @@ def test_sizes_input_and_gaps_have_their_place() -> None:
     """They stand between the output before and after them; hidden input is not written."""
     moments = [
         out(1.0, 5),
-        Moment(Kind.RESIZE, 2.0, 5, rows=24, columns=80),
-        Moment(Kind.INPUT, 3.0, 5, text="é".encode(), size=2),
-        Moment(Kind.HIDDEN, 4.0, 5, size=9),
+        Moment(MomentKind.RESIZE, 2.0, 5, rows=24, columns=80),
+        Moment(MomentKind.INPUT, 3.0, 5, text="é".encode(), size=2),
+        Moment(MomentKind.HIDDEN, 4.0, 5, size=9),
         out(5.0, 9),
     ]
 
-    events = list(merge(moments, [Gap(0, 3), Chunk(3, b"ab", 5), Chunk(5, b"cdef", 9)], 0, 0.0))
+    events = list(merge(moments, [CastGap(0, 3), Chunk(3, b"ab", 5), Chunk(5, b"cdef", 9)], 0, 0.0))
 
     assert [(event.code, event.data) for event in events] == [
         ("m", "3 bytes are no longer kept"),
@@ -106,7 +106,7 @@ def test_any_cut_of_anything_gives_the_same_text() -> None:
 
 def test_a_cast_is_as_documented() -> None:
     """Version 2: a header with size and time, then lists of seconds, code and text."""
-    events = [Event(100.5, "o", "é\x1b[1m\r\n", 5), Event(101.0, "r", "80x24", 5)]
+    events = [CastEvent(100.5, "o", "é\x1b[1m\r\n", 5), CastEvent(101.0, "r", "80x24", 5)]
 
     first, *rest = [json.loads(line) for line in lines(events, 40, 120, 100.0, "work")]
 
@@ -141,7 +141,7 @@ def test_a_complete_recording_shows_the_screen() -> None:
 def test_a_part_begins_with_the_screen_at_its_start(start: int) -> None:
     """From any offset on, its end looks like the end of the whole."""
     part = Emulator(5, 20)
-    for event in Recording(Source(DATA, TIMES), Place(offset=start)).events():
+    for event in Recording(Source(DATA, TIMES), RecordingPoint(offset=start)).events():
         part.feed_bytes(event.data.encode())
 
     assert shown(part).text == render(DATA, 5, 20).text
@@ -149,17 +149,17 @@ def test_a_part_begins_with_the_screen_at_its_start(start: int) -> None:
 
 def test_a_part_by_time() -> None:
     """A time stands for the output that was there then."""
-    recording = Recording(Source(DATA, TIMES), Place(at=20.5), Place(at=30.0))
+    recording = Recording(Source(DATA, TIMES), RecordingPoint(at=20.5), RecordingPoint(at=30.0))
 
     assert (recording.start, recording.end) == (19, 26)
     assert text(list(recording.events())).endswith("three\r\n")
     with pytest.raises(InvalidArgument, match="nothing was shown"):
-        Recording(Source(DATA, TIMES), Place(at=100.0))
+        Recording(Source(DATA, TIMES), RecordingPoint(at=100.0))
 
 
 def test_missing_requirements_are_reported() -> None:
     """A part that begins before what is kept says by how much."""
-    recording = Recording(Source(DATA, TIMES, dropped=5), Place(offset=2))
+    recording = Recording(Source(DATA, TIMES, dropped=5), RecordingPoint(offset=2))
 
     assert recording.missing == 3
     assert next(event.code for event in recording.events()) == "m"
@@ -180,10 +180,10 @@ def test_a_cast_holds_no_secret_however_its_output_was_cut(size: int) -> None:
     text = f"é$ echo {token}\r\n{token}\r\ndone"
     events = []
     for n, at in enumerate(range(0, len(text), size)):
-        events.append(Event(100.0 + n, "o", text[at : at + size], at))
-        events.append(Event(100.0 + n, "i", text[at : at + size], at))
+        events.append(CastEvent(100.0 + n, "o", text[at : at + size], at))
+        events.append(CastEvent(100.0 + n, "i", text[at : at + size], at))
         if n == 1:
-            events.append(Event(101.5, "r", "80x24", at))
+            events.append(CastEvent(101.5, "r", "80x24", at))
 
     found = list(scrubbed(events, Matcher(RULES)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.runtime.capture import recorded_contents
-from holdfast.snapshots.record import OpenFile
+from holdfast.snapshots.record import RecordedFile
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def layers(tmp_path: Path) -> list[Path]:
     return [tmp_path / "upper", tmp_path / "lower"]
 
 
-def told(layers: list[Path], *paths: str, elsewhere: tuple[str, ...] = ()) -> list[OpenFile]:
+def told(layers: list[Path], *paths: str, elsewhere: tuple[str, ...] = ()) -> list[RecordedFile]:
     return recorded_contents.digests(paths, layers, elsewhere)
 
 

@@ -7,27 +7,27 @@ import pytest
 from holdfast.runtime.history.diff.file_contents import Contents, settle
 from holdfast.runtime.history.diff.flatten import Flat, common, differences, flatten
 from holdfast.runtime.history.drift.baseline import Baseline
-from holdfast.runtime.history.drift.changed_paths import Entry, FileChange, Key
+from holdfast.runtime.history.drift.changed_paths import FileChange, Key, PathEntry
 from holdfast.runtime.history.drift.holdings import Holdings
 
 KEY: Key = ("pip", "/site-packages", "toy")
 
 
-def baseline(*versions: str, **files: Entry) -> Baseline:
+def baseline(*versions: str, **files: PathEntry) -> Baseline:
     """Return a snapshot's record; names of files stand for paths."""
     table = {f"/{name.replace('__', '/')}": entry for name, entry in files.items()}
     return Baseline(None, Holdings(), table, (KEY,) * len(versions), versions)
 
 
-def new(ctime: int = 1, owner: int = -1) -> Entry:
-    return Entry("new", "f", 1, ctime, owner=owner)
+def new(ctime: int = 1, owner: int = -1) -> PathEntry:
+    return PathEntry("new", "f", 1, ctime, owner=owner)
 
 
-def changed(ctime: int = 1) -> Entry:
-    return Entry("changed", "f", 1, ctime)
+def changed(ctime: int = 1) -> PathEntry:
+    return PathEntry("changed", "f", 1, ctime)
 
 
-GONE = Entry("deleted")
+GONE = PathEntry("deleted")
 
 
 def told(before: list[Baseline], after: list[Baseline]) -> dict[str, str]:
@@ -73,14 +73,14 @@ def test_branches_are_compared_over_their_common_ancestor() -> None:
 def test_several_containers_are_one_table() -> None:
     """Made and deleted is nothing; deleted and made is a change; a folder includes its content."""
     line = [
-        baseline(a=new(), b=GONE, d__x=new(), d=Entry("new", "d"), c=new()),
+        baseline(a=new(), b=GONE, d__x=new(), d=PathEntry("new", "d"), c=new()),
         baseline(a=GONE, b=new(2), d=GONE, c=changed(3)),
     ]
     flat = flatten(line)
     assert {path: entry.change for path, entry in flat.table.items()} == {"/b": "changed", "/c": "new"}
     assert told([], line) == {"/b": "changed", "/c": "new"}
     assert told(line, line) == {}
-    assert told([baseline(d=Entry("deleted"))], [baseline(d__x=changed())])["/d"] == "new"
+    assert told([baseline(d=PathEntry("deleted"))], [baseline(d__x=changed())])["/d"] == "new"
 
 
 def test_packages_keep_their_files_and_their_last_version() -> None:

@@ -13,13 +13,12 @@ from typer.testing import CliRunner
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.attachment.mirror_screen import Glass
 from holdfast.runtime.attachment.screen import shown
-from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, Part, View, parts
+from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, OutputPart, ScreenView, parts
 from holdfast.runtime.cli.lease_verbs import duration
 from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import leasing
-from holdfast.runtime.guest_rpc.results import Attached
+from holdfast.runtime.guest_rpc.shell_report import Attached, lease
 from holdfast.runtime.history.recording import recording_place, unpack_recording
-from holdfast.runtime.history.recording.recording import Place
+from holdfast.runtime.history.recording.recording import RecordingPoint
 from holdfast.runtime.terminal.emulator import Emulator
 from holdfast.runtime.terminal.vt_parser import Sequence
 
@@ -34,11 +33,11 @@ class Session:
         self.glass = Glass(self.mine.feed_bytes, self.look)
         self.looked = 0
 
-    def look(self) -> View:
+    def look(self) -> ScreenView:
         self.looked += 1
         terminal = Emulator(*self.size)
         terminal.feed_bytes(self.output)
-        return View(terminal, len(self.output))
+        return ScreenView(terminal, len(self.output))
 
     def grow(self, data: bytes) -> Frame:
         start = len(self.output)
@@ -170,16 +169,19 @@ K = 1 << 10
 
 def test_which_output_makes_a_picture() -> None:
     """The end of it; of a full-screen program what it painted, and what was there before it."""
-    assert parts(0, 10 * K, None, None, 0) == (Part(0, 10 * K), None)
-    assert parts(0, 900 * K, None, None, 0) == (Part(900 * K - TAIL, 900 * K, cut=True), None)
+    assert parts(0, 10 * K, None, None, 0) == (OutputPart(0, 10 * K), None)
+    assert parts(0, 900 * K, None, None, 0) == (OutputPart(900 * K - TAIL, 900 * K, cut=True), None)
     inside = parts(0, 900 * K, 100 * K, None, 0)
-    assert inside == (Part(100 * K - TAIL, 100 * K, cut=True), Part(900 * K - PROGRAM_TAIL, 900 * K))
-    assert parts(0, 200 * K, 100 * K, None, 150 * K)[1] == Part(150 * K, 200 * K)
+    assert inside == (
+        OutputPart(100 * K - TAIL, 100 * K, cut=True),
+        OutputPart(900 * K - PROGRAM_TAIL, 900 * K),
+    )
+    assert parts(0, 200 * K, 100 * K, None, 150 * K)[1] == OutputPart(150 * K, 200 * K)
     behind = parts(0, 900 * K, 100 * K, 890 * K, 0)
-    assert behind == (Part(100 * K - TAIL, 100 * K, cut=True), Part(890 * K, 900 * K))
+    assert behind == (OutputPart(100 * K - TAIL, 100 * K, cut=True), OutputPart(890 * K, 900 * K))
     assert parts(0, 900 * K, 100 * K, 200 * K, 0) == parts(0, 900 * K, None, None, 0)
     dropped = parts(500 * K, 900 * K, 100 * K, None, 0)
-    assert dropped[0] == Part(500 * K, 500 * K)
+    assert dropped[0] == OutputPart(500 * K, 500 * K)
 
 
 def archive(members: list[tuple[str, bytes, bytes]]) -> list[bytes]:
@@ -223,15 +225,15 @@ def test_a_lease_is_checked() -> None:
     """Names are stripped of control characters; malformed fields are refused."""
     told = {"holder": "person:\x1b[2Jeve", "since": 5.0, "active": 6.5, "until": None}
     attached = [{"actor": "person:bob", "rows": 24, "cols": 80, "writes": False}]
-    lease = leasing.lease(Frame({"event": "lease", "lease": told, "attached": attached}))
+    found = lease({"event": "lease", "lease": told, "attached": attached})
 
-    assert "\x1b" not in (lease.holder or "")
-    assert (lease.since, lease.active, lease.until) == (5.0, 6.5, None)
-    assert lease.attached == (Attached("person:bob", 24, 80, writes=False),)
-    assert leasing.lease(Frame({"event": "lease", "lease": None})).holder is None
+    assert "\x1b" not in (found.holder or "")
+    assert (found.since, found.active, found.until) == (5.0, 6.5, None)
+    assert found.attached == (Attached(actor="person:bob", rows=24, cols=80, writes=False),)
+    assert lease({"event": "lease", "lease": None}).holder is None
     for wrong in ("x", {"holder": 5}, {"holder": "a", "since": "now"}):
         with pytest.raises(ProtocolError):
-            leasing.lease(Frame({"event": "lease", "lease": wrong}))
+            lease({"event": "lease", "lease": wrong})
 
 
 def test_times_as_people_write_them() -> None:
@@ -247,9 +249,11 @@ def test_places_in_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.runtime.history.recording.recording_place.time.time", lambda: 1000.0)
     nobody: Any = None
 
-    assert recording_place.place(nobody, nobody, "512", "main") == Place(offset=512)
-    assert recording_place.place(nobody, nobody, "10m", "main") == Place(at=400.0)
-    assert recording_place.place(nobody, nobody, "1970-01-01T00:01:00+00:00", "main") == Place(at=60.0)
+    assert recording_place.place(nobody, nobody, "512", "main") == RecordingPoint(offset=512)
+    assert recording_place.place(nobody, nobody, "10m", "main") == RecordingPoint(at=400.0)
+    assert recording_place.place(nobody, nobody, "1970-01-01T00:01:00+00:00", "main") == RecordingPoint(
+        at=60.0
+    )
 
 
 def test_the_lease_verb_is_particular() -> None:

@@ -1,6 +1,7 @@
 """Every field of every value that a guest describes is refused, by its name, if it is not valid."""
 
 import copy
+import json
 import typing
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,9 +11,18 @@ import pytest
 from tests.runtime.test_pulse import ORIGIN, RAW
 
 from holdfast.errors import ProtocolError
+from holdfast.runtime.api.pulse_calls import Sizes
+from holdfast.runtime.api.task_info import TaskList
+from holdfast.runtime.attachment.screen_state import ScreenReport
+from holdfast.runtime.capture.supervisor_counters import Records, SupervisorCounters
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import event, wait_state
 from holdfast.runtime.guest_rpc.guest_value import GuestValue
-from holdfast.runtime.history.drift import holdings
+from holdfast.runtime.guest_rpc.shell_calls import Following
+from holdfast.runtime.guest_rpc.shell_report import Shells, SyntaxCheck
+from holdfast.runtime.history.drift import holdings, observe_session, session_drift
 from holdfast.runtime.pulse.pulse import Answer, Probe
+from holdfast.runtime.sessions.identity_messages import HookOutcomes
 
 PULSE = {
     **RAW,
@@ -43,7 +53,85 @@ HELD = {
     "kernels": {"main": {"epoch": 1, "names": {"x": ["int", "1"]}, "stale": False}},
 }
 PROBED = {"answer": "accepted", "http_status": 200, "first_line": "HTTP/1.1 200 OK"}
-SAMPLES: dict[type[GuestValue], Any] = {Answer: PULSE, holdings._Told: HELD, Probe: PROBED}
+STATE = {"state": "waiting", "detail": "line", "pid": 7, "command": "cat", "since": 1.0, "prompt": "? "}
+LEASE = {
+    "holder": "agent",
+    "since": 1.0,
+    "active": 2.0,
+    "until": 3.0,
+    "attached": [{"actor": "person:a", "rows": 24, "cols": 80, "writes": True}],
+}
+SHELL = {
+    "name": "main",
+    "pid": 5,
+    "rows": 24,
+    "cols": 80,
+    "offset": 9,
+    "state": "prompt",
+    "exec": "c1",
+    "observed": STATE,
+    "lease": LEASE,
+    "cwd": "/",
+}
+TASK = {
+    "id": "t1",
+    "name": "server",
+    "command": "x",
+    "cwd": "/",
+    "actor": "agent",
+    "pid": 5,
+    "state": "exited",
+    "started_at": 1.0,
+    "duration": 2.0,
+    "start_offset": 0,
+    "end_offset": 4,
+    "exit_code": 143,
+    "signal": 15,
+    "killed_by": "x",
+    "observed": STATE,
+}
+COUNTERS = {"journal_seq": 1, "at": 2.0, "offsets": {"main": 3}, "requests": 4, "supervisor_pid": 5}
+HOOK = {"hook": "/h", "event": "restored", "seconds": 0.5, "trouble": "exit 1", "output": "x"}
+LOOK = {
+    "start": 0,
+    "offset": 90,
+    "rows": 24,
+    "cols": 80,
+    "entered": 3,
+    "left": 40,
+    "erased": 2,
+    "modes": [7, 25],
+    "keypad": False,
+}
+ENDED: dict[str, Any] = {
+    "exit_code": 1,
+    "signal": None,
+    "start_offset": 0,
+    "end_offset": 4,
+    "timed_out": False,
+    "shell_exited": False,
+    "incomplete": False,
+    "duration": 1.0,
+    "recorded": False,
+    "message": "",
+    "news": [],
+    "cwd": "/",
+}
+SAMPLES: dict[type[GuestValue], Any] = {
+    Answer: PULSE,
+    holdings._HoldingsReport: HELD,
+    Probe: PROBED,
+    TaskList: {"tasks": [TASK]},
+    Shells: {"shells": [SHELL]},
+    SyntaxCheck: {"message": "unexpected `)'", "line": 2, "incomplete": False},
+    HookOutcomes: {"outcomes": [HOOK]},
+    ScreenReport: LOOK,
+    SupervisorCounters: COUNTERS,
+    Records: COUNTERS,
+    observe_session.Facts: {"facts": [None, ["f", 1, 2, 3, -1]]},
+    Sizes: {"sizes": [1, None]},
+    observe_session.Versions: {"versions": {"3": {"new": "1.0"}}},
+}
 WRONG = -0.5
 """It is of no agreed type."""
 DROPPED = ("screen", "stale")
@@ -59,6 +147,7 @@ def model(annotation: Any) -> type[GuestValue] | None:
 def fields(kind: type[GuestValue], sample: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The place in the sample of every field of a model and of those in it."""
     for name, field in kind.model_fields.items():
+        name = field.alias or name
         if name not in DROPPED:
             yield (*path, name)
         inner, below = model(field.annotation), sample.get(name)
@@ -96,8 +185,8 @@ def test_all_models_are_tried() -> None:
             if isinstance(step, str) and step in here.model_fields:
                 here = model(here.model_fields[step].annotation) or here
                 tried.add(here)
-    every = {kind for kind in GuestValue.__subclasses__() if kind.__name__ != "_Change"}
-    assert every == tried
+    every = {*GuestValue.__subclasses__(), *Records.__subclasses__()}
+    assert {kind for kind in every if kind.__name__ != "_Change"} == tried
 
 
 @pytest.mark.parametrize(
@@ -133,3 +222,63 @@ def test_bounds_of_what_is_said() -> None:
     assert Answer.of({**PULSE, "news": 1}) == Answer.of(PULSE)
     assert Answer.of(changed(PULSE, ("terminals", 0, "screen"), "\x1b[2J")).terminals[0].screen is None
     assert ORIGIN["id"] in repr(Answer.of(PULSE))
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_wrong_fact_about_a_file_is_refused_by_its_place(place: int) -> None:
+    """Kind, size, times and owner: the fact and the file are named; times before 1970 count as 1970."""
+    facts: list[Any] = ["f", 1, 2, 3, -1]
+    for value in (WRONG, True, None, [None], 10**400):
+        with pytest.raises(ProtocolError, match=rf"'facts\.1\.{place}' of its 'facts'"):
+            observe_session.Facts.of({"facts": [None, [*facts[:place], value, *facts[place + 1 :]]]})
+    with pytest.raises(ProtocolError, match=r"'facts\.0"):
+        observe_session.Facts.of({"facts": [facts[:4]]})
+    assert observe_session.Facts.of({"facts": [["link", -1, -2, 3, -1]]}).facts == [("l", 0, 0, 3, -1)]
+
+
+def test_versions_of_packages_are_read_by_number() -> None:
+    """Numbers are keys of JSON, hence texts; a version is cut."""
+    read = observe_session.Versions.of({"versions": {"3": {"new": "1" * 99}}}).versions
+    assert read == {3: {"new": "1" * 64}}
+    wrong: tuple[Any, ...] = ({"x": {}}, {"100000": {}}, {"-1": {}}, {"3": {"new": None}}, {"3": []})
+    for each in wrong:
+        with pytest.raises(ProtocolError, match=r"'versions\."):
+            observe_session.Versions.of({"versions": each})
+
+
+def entry(told: Any) -> object:
+    return session_drift._entry(Frame({"event": "entry"}, json.dumps(told).encode()))
+
+
+def ended(head: Any) -> object:
+    nothing: Any = None
+    return Following(nothing, nothing, "c1", shell="main")._finish(Frame(head))
+
+
+@pytest.mark.parametrize(
+    ("read", "sample"),
+    [
+        (wait_state.state, {**STATE, "exit_code": None, "signal": None}),
+        (event.parse, {"seq": 1, "at": 2.0, "kind": "oom"}),
+        (ended, ENDED),
+        (entry, {"seq": 1, "at": 2.0}),
+    ],
+    ids=["state", "event", "end of a command", "entry"],
+)
+def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, sample: Any) -> None:
+    """On the path of `exec`, and in journal entries, fields are read one by one, with the same result."""
+    read(sample)
+    for name in sample:
+        for value in (WRONG, 10**400, [None] * 1001, float("nan")):
+            with pytest.raises(ProtocolError, match=f"'{name}' of its") as caught:
+                read({**sample, name: value})
+            assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_task_for_programs_is_what_the_session_says() -> None:
+    """The same fields; its state whole, its beginning as a date."""
+    whole = {**TASK, "observed": {**STATE, "exit_code": None, "signal": None}}
+    told = TaskList.of({"tasks": [whole]}).tasks[0].as_dict()
+    assert told == {**whole, "started_at": "1970-01-01T00:00:01+00:00"}
+    assert list(told)[:6] == ["id", "name", "command", "cwd", "actor", "pid"]

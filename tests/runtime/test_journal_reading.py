@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from tests import peak_memory
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.guest.records.journal import Journal
+from holdfast.runtime.guest_rpc.event import Event
 from holdfast.runtime.journal import entry_text, journal_query, notebook
 from holdfast.runtime.journal import mirror as mirroring
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
-from holdfast.runtime.store.entry import Entry, Told, told
+from holdfast.runtime.store.entry import CheckedLine, Entry, parse_line
 from holdfast.runtime.store.journal_entries import EntryRow
 from holdfast.runtime.store.store import Store
-from holdfast.runtime.store.timelines import Branch, Part, family_of, line_of
+from holdfast.runtime.store.timelines import Branch, TimelinePart, family_of, line_of
 
 
 def entry(seq: int = 1, kind: str = "command_started", **values: Any) -> Entry:
@@ -69,12 +71,12 @@ def shared(home: Home) -> Shared:
 )
 def test_malformed_entries_are_left_out(line: bytes) -> None:
     """A session may write anything where its journal is expected."""
-    assert told(line) is None
+    assert parse_line(line) is None
 
 
 def test_an_invalid_actor_is_unknown() -> None:
     """The rest of the entry counts."""
-    found = told(b'{"seq":1,"at":1,"kind":"x","actor":"a b\\u001b","more":[1]}\n')
+    found = parse_line(b'{"seq":1,"at":1,"kind":"x","actor":"a b\\u001b","more":[1]}\n')
 
     assert found is not None
     assert (found.actor, found.body) == (None, '{"more":[1]}')
@@ -150,12 +152,16 @@ def test_the_past_of_a_session_ends_at_its_snapshot() -> None:
     """Through all it was restored from; later entries there are not part of it."""
     branches = {"c": Branch("b", 20, 200.0), "b": Branch("a", 10, 100.0), "d": Branch("a", 12, 120.0)}
 
-    assert line_of("c", branches) == [Part("a", 10, 100.0), Part("b", 20, 200.0), Part("c")]
-    assert line_of("a", branches) == [Part("a")]
+    assert line_of("c", branches) == [
+        TimelinePart("a", 10, 100.0),
+        TimelinePart("b", 20, 200.0),
+        TimelinePart("c"),
+    ]
+    assert line_of("a", branches) == [TimelinePart("a")]
     assert family_of("d", branches) == {"a", "b", "c", "d"}
-    assert Part("a", 10, 100.0).covers(10, 999.0, host=False)
-    assert not Part("a", 10, 100.0).covers(11, 99.0, host=False)
-    assert not Part("a", 10, 100.0).covers(10, 101.0, host=True)
+    assert TimelinePart("a", 10, 100.0).covers(10, 999.0, host=False)
+    assert not TimelinePart("a", 10, 100.0).covers(11, 99.0, host=False)
+    assert not TimelinePart("a", 10, 100.0).covers(10, 101.0, host=True)
 
 
 def test_a_circle_of_branches_ends() -> None:
@@ -185,7 +191,9 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
         entry(2, "cell_started", actor="agent"),
         entry(3, actor="person:alice", command="ls"),
     ]
-    lines = [Told(each.seq, each.at, each.kind, each.actor, json.dumps(each.details)) for each in entries]
+    lines = [
+        CheckedLine(each.seq, each.at, each.kind, each.actor, json.dumps(each.details)) for each in entries
+    ]
     assert shared.store.entries.take(shared.id, lines) == 3
 
     rows = {row.seq for row in shared.store.entries.stream([shared.id], wanted.rows())}
@@ -195,7 +203,7 @@ def test_entries_are_filtered(shared: Shared, wanted: journal_query.Filter, numb
 
 def test_host_events_come_after_their_entry(shared: Shared) -> None:
     """A reader who has entry 5 may not know of the snapshot taken at it."""
-    shared.store.entries.take(shared.id, [Told(5, 1.0, "command_started", None, "{}")])
+    shared.store.entries.take(shared.id, [CheckedLine(5, 1.0, "command_started", None, "{}")])
     shared.store.entries.note(shared.id, "snapshot", 2.0, actor=None, body={})
 
     rows = shared.store.entries.stream([shared.id], journal_query.Filter(after=5).rows())
@@ -300,6 +308,21 @@ def test_the_newest_entries_are_the_end_of_all(
     assert len(whole) == 5000
     assert some == whole[-7:]
     assert len(rows) == 7
+
+
+def test_an_entry_reads_like_its_event() -> None:
+    """One sentence per kind; only a kind that has none is named before its fields."""
+    for kind, details, text in (
+        ("task_ended", {"id": "t", "command": "make", "exit_code": 2}, "task t ended with 2: make"),
+        ("command_ended", {"exit_code": 1, "duration": 0.5}, "exit 1 after 0.5 s"),
+        ("lease", {"shell": "main", "action": "taken"}, "lease of shell main: taken by nobody"),
+        ("changed", {"cwd": ["/", "/srv"]}, "changed cwd"),
+        ("un_heard_of", {"a": 1}, "a=1"),
+    ):
+        assert Event(1, datetime.now(UTC), kind, details).text == text
+        line = entry_text.line(entry(1, kind, **details), asked="work")
+        named = "un heard of: " if kind == "un_heard_of" else ""
+        assert line.partition(" -  ")[2].lstrip() == named + text
 
 
 @pytest.mark.parametrize(

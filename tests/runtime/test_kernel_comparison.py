@@ -6,11 +6,11 @@ from pathlib import Path
 
 from holdfast.runtime.history.drift.holdings import HeldKernel, Holdings
 from holdfast.runtime.verification import kernel_check
-from holdfast.snapshots.record import Record, Tree
+from holdfast.snapshots.record import RecordedTree, StateRecord
 from holdfast.snapshots.verification import Verification
 
 NAMES = {"data": ("list of 10", ""), "n": ("int", "aa"), "f": ("function", "")}
-BEFORE = kernel_check.told(Holdings(seq=7, kernels={"main": HeldKernel(epoch=1, names=NAMES)}))
+BEFORE = kernel_check.kernel_records(Holdings(seq=7, kernels={"main": HeldKernel(epoch=1, names=NAMES)}))
 
 
 def after(kernel: HeldKernel | None) -> Verification:
@@ -44,7 +44,7 @@ def test_a_busy_kernel_is_not_compared() -> None:
 
 def test_changes_before_the_freeze_do_not_deviate(tmp_path: Path) -> None:
     """The names are those of before; the session need not even be asked."""
-    record = Record(tree=Tree(processes=[]), kernels=BEFORE)
+    record = StateRecord(tree=RecordedTree(processes=[]), kernels=BEFORE)
     found = kernel_check.compare(tmp_path, record, 8, Verification())
     assert found.exact
     assert "between" in found.skipped[0]
@@ -53,7 +53,7 @@ def test_changes_before_the_freeze_do_not_deviate(tmp_path: Path) -> None:
 
 def test_a_session_that_does_not_reply_is_not_waited_for(tmp_path: Path) -> None:
     """Nothing listens there."""
-    record = Record(tree=Tree(processes=[]), kernels=BEFORE)
+    record = StateRecord(tree=RecordedTree(processes=[]), kernels=BEFORE)
     assert kernel_check.compare(tmp_path, record, 7, Verification()).skipped == [
         "kernels: the session did not answer in time"
     ]

@@ -11,7 +11,7 @@ from holdfast.runtime.api import pulse_calls
 from holdfast.runtime.cli import pulse_answers, pulse_text
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
-from holdfast.runtime.history.drift.since import Moment
+from holdfast.runtime.history.drift.since import StartingPoint
 from holdfast.runtime.pulse.limits import Lineage, disk
 from holdfast.runtime.pulse.pulse import Listener, Port, Pulse
 
@@ -320,7 +320,7 @@ def test_changes_since_a_snapshot_come_from_the_drift() -> None:
         FileChange("/a/big", "changed", 4000),
         FileChange("/b", "deleted"),
     )
-    drift = Drift("work", Moment("before", 1.0, 1), 2.0, files)
+    drift = Drift("work", StartingPoint("before", 1.0, 1), 2.0, files)
     found = pulse_calls.with_drift(read(), drift).disk
     assert found is not None
     assert (found.since, found.added, found.changed, found.deleted) == ("before", 1, 1, 1)

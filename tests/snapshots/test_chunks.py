@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.snapshots.chunks import checking, packing, recipe, sweeping
-from holdfast.snapshots.chunks.chunks import Busy, Chunks
+from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.packing import Packed
 from holdfast.snapshots.chunks.pages import PAGE
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeDamaged
@@ -179,7 +179,7 @@ def test_the_index_grows(home: Home, rng: random.Random) -> None:
 
 
 def test_a_recipe_is_bound_to_its_snapshot(home: Home, rng: random.Random) -> None:
-    """Two that were exchanged are found out, and one with a changed bit, too."""
+    """Two that were exchanged are detected, and also one with a changed bit."""
     home.keep("a", rng.randbytes(PAGE))
     home.keep("b", rng.randbytes(PAGE))
     shutil.copy(home.snapshots / "a" / "recipe", home.snapshots / "b" / "recipe")
@@ -260,7 +260,7 @@ def test_each_page_counts_for_the_oldest_that_needs_it(home: Home, rng: random.R
 
 
 def test_one_waits_for_the_other(home: Home, rng: random.Random) -> None:
-    """Several pack at once without losing anything; who will not wait is told."""
+    """Several pack at once without losing anything; a caller that will not wait gets an error."""
     parts = {f"s{number}": rng.randbytes(MIB) for number in range(4)}
     threads = [threading.Thread(target=home.keep, args=item) for item in parts.items()]
     for thread in threads:
@@ -269,7 +269,7 @@ def test_one_waits_for_the_other(home: Home, rng: random.Random) -> None:
         thread.join()
 
     assert {name: home.back(name) for name in parts} == parts
-    with Chunks(home.root) as one, Chunks(home.root) as other, one.changing(), pytest.raises(Busy):
+    with Chunks(home.root) as one, Chunks(home.root) as other, one.changing(), pytest.raises(PacksBusy):
         other.changing(0).__enter__()
 
 

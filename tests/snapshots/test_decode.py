@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 from holdfast.snapshots.checkpointer.record.credentials import MAX_PROGRAMS, programs
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.described import modes
@@ -107,7 +107,7 @@ def test_a_chain_of_filters_that_leads_nowhere_or_round_ends() -> None:
             )
         ]
         circle[0].seccomp_filters[0].prev = previous
-        with pytest.raises(Unreadable, match="before itself"):
+        with pytest.raises(ImagesUnreadable, match="before itself"):
             decode(tree(seccomp=circle))
     assert decode(tree(seccomp=[]))["processes"][0]["threads"][0]["filters"] == 0
 
@@ -137,7 +137,7 @@ def test_a_long_chain_of_filters_is_counted_and_told_in_part() -> None:
 def test_a_tree_with_duplicate_entries_is_refused(pstree: list[tuple[int, list[int]]]) -> None:
     """A list of ten million times the same thread is small in an image, and takes days to describe."""
     told = [Message(pid=pid, ppid=0, pgid=301, sid=301, threads=threads) for pid, threads in pstree]
-    with pytest.raises(Unreadable):
+    with pytest.raises(ImagesUnreadable):
         decode(tree(pstree=told))
 
 
@@ -205,7 +205,7 @@ def test_more_groups_than_can_be_judged_are_refused(monkeypatch: pytest.MonkeyPa
     """A thread may be in 65536, and a session may have thousands of threads."""
     monkeypatch.setattr("holdfast.snapshots.checkpointer.record.decode.MAX_GROUPS", 3)
     pstree = [Message(pid=pid, ppid=0, pgid=301, sid=301, threads=[pid]) for pid in (301, 302)]
-    with pytest.raises(Unreadable, match="groups"):
+    with pytest.raises(ImagesUnreadable, match="groups"):
         decode(tree(pstree=pstree, core_302=[core()]))
 
 

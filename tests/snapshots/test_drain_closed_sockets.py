@@ -1,4 +1,4 @@
-"""Tests of who in a session has not received yet what somebody said before hanging up."""
+"""Tests of finding receivers of data that closed sockets have queued."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import socket
 
 import pytest
 
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots.checkpointer import drain_closed_sockets
-from holdfast.snapshots.checkpointer.drain_closed_sockets import Reader
+from holdfast.snapshots.checkpointer.drain_closed_sockets import ClosedReader
 
 
-def row(state: str, port: int, peer: int, sending: int, waiting: int, inode: int) -> Socket:
-    return Socket("tcp", state, "127.0.0.1", port, "127.0.0.1", peer, sending, waiting, 0, inode)
+def row(state: str, port: int, peer: int, sending: int, waiting: int, inode: int) -> SocketRow:
+    return SocketRow("tcp", state, "127.0.0.1", port, "127.0.0.1", peer, sending, waiting, 0, inode)
 
 
 READER = row("established", 2, 1, 0, 100, 77)
@@ -21,13 +21,17 @@ READER = row("established", 2, 1, 0, 100, 77)
 
 def test_the_reader_of_an_end_without_descriptor_is_found() -> None:
     """With all that waits, here and there."""
-    assert drain_closed_sockets.readers([row("fin_wait1", 1, 2, 900, 0, 0), READER]) == [Reader(77, 1000)]
+    assert drain_closed_sockets.readers([row("fin_wait1", 1, 2, 900, 0, 0), READER]) == [
+        ClosedReader(77, 1000)
+    ]
 
 
 def test_a_reader_of_another_family_is_found() -> None:
     """A client of IPv4 may have sent it to a server of IPv6, which sees its address in a form of its own."""
-    reader = Socket("tcp6", "established", "::ffff:7f00:1", 2, "::ffff:7f00:1", 1, 0, 100, 0, 77)
-    assert drain_closed_sockets.readers([row("fin_wait1", 1, 2, 900, 0, 0), reader]) == [Reader(77, 1000)]
+    reader = SocketRow("tcp6", "established", "::ffff:7f00:1", 2, "::ffff:7f00:1", 1, 0, 100, 0, 77)
+    assert drain_closed_sockets.readers([row("fin_wait1", 1, 2, 900, 0, 0), reader]) == [
+        ClosedReader(77, 1000)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,7 @@ def test_a_reader_of_another_family_is_found() -> None:
     ],
     ids=["open", "still open", "only its end", "of another", "all said"],
 )
-def test_others_are_left_alone(other: Socket) -> None:
+def test_others_are_left_alone(other: SocketRow) -> None:
     """Who has a descriptor is captured itself; the mere end of a stream takes no room."""
     assert drain_closed_sockets.readers([other, READER]) == []
 

@@ -31,7 +31,7 @@ def kept(record: Failure | None) -> Manifest:
 
 def test_what_a_guest_tells_is_cut_and_not_refused() -> None:
     """Long texts lose their ends, the tail its beginning; controls are dropped; nothing is raised."""
-    told = Failure.told(
+    told = Failure.parse(
         {
             "reason": "exception",
             "command": "x" * 100_000,
@@ -53,8 +53,8 @@ def test_what_a_guest_tells_is_cut_and_not_refused() -> None:
 
 def test_an_invalid_failure_record_is_ignored() -> None:
     """A record without a known reason, or with a number where none can be, is not taken."""
-    assert Failure.told({"reason": "magic"}) is None
-    assert Failure.told({"reason": "failed", "exit_code": "many"}) is None
+    assert Failure.parse({"reason": "magic"}) is None
+    assert Failure.parse({"reason": "failed", "exit_code": "many"}) is None
     assert failure.of_row({"failure": "text"}) is None
     assert failure.of_row({}) is None
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.snapshots.fitness import Here, Needs, compare
-from holdfast.snapshots.machine import Machine, Vdso
+from holdfast.snapshots.machine import MachineFeatures, Vdso
 from holdfast.snapshots.manifest import Manifest, Processes
 
 VDSO = Vdso(code=8192, data=16384, symbols={"__vdso_getrandom": 0xF40, "__vdso_time": 0xAC0})
 MOVED = Vdso(code=8192, data=16384, symbols={"__vdso_getrandom": 0xF50, "__vdso_time": 0xAC0})
-MACHINE = Machine(
+MACHINE = MachineFeatures(
     arch="x86_64",
     kernel="6.12.48+deb13-amd64",
     criu="4.3",
@@ -93,7 +93,7 @@ def test_what_is_different_but_harmless_is_noted() -> None:
 
 
 def test_all_reasons_are_said_at_once() -> None:
-    """Nobody has to solve them one by one to see the next."""
+    """They need not be solved one by one to see the next."""
     found = here(kernel="5.10", criu="4.0", cpu=["sse2"]).model_copy(update={"memory_bytes": 1 << 20})
     assert len(compare(NEEDS, found).rung("live").reasons) == 4
 
@@ -129,8 +129,8 @@ def test_a_snapshot_of_files_has_no_live_rung() -> None:
 
 
 def test_what_others_wrote_is_fit_to_be_shown() -> None:
-    """Names are told in reasons."""
-    foreign = Machine.model_validate(
+    """Names are part of the reasons."""
+    foreign = MachineFeatures.model_validate(
         {**MACHINE.model_dump(), "cpu": ["avx\x1b]0;x\x07"], "kernel": "9\u202e"}
     )
     needs = Needs.model_validate({**NEEDS.model_dump(), "machine": foreign, "uses": ["\x1b[2J"]})

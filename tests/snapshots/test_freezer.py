@@ -119,7 +119,7 @@ def test_a_container_frozen_by_another_process_is_left_alone(program: Program, f
 
 
 def test_leftovers_are_thawed_once(program: Program, frozen: Freezer) -> None:
-    """After the death of whoever froze it."""
+    """After the death of the process that froze it."""
     frozen.freeze()
     other = Freezer(0)
     assert [other.thaw_leftover(), other.thaw_leftover()] == [True, False]

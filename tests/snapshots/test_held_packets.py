@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.snapshots.checkpointer import namespaces, rights
-from holdfast.snapshots.checkpointer.held_packets import Held, Holding
+from holdfast.snapshots.checkpointer.held_packets import Holding, PacketKind
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_what_is_held_still_is_reported(refused: list[str]) -> None:
-    """Nobody would notice otherwise that a session's own connections stand still."""
+    """Otherwise it would go unnoticed that a session's own connections are stalled."""
     refused.append("delete table")
-    packets = Holding(os.getpid(), Held.CONNECTIONS)
+    packets = Holding(os.getpid(), PacketKind.CONNECTIONS)
     packets.hold()
     with pytest.raises(OSError, match="cannot be let go"):
         packets.close()
@@ -38,9 +38,9 @@ def test_what_is_held_still_is_reported(refused: list[str]) -> None:
 
 
 def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> None:
-    with Holding(os.getpid(), Held.RESETS):
+    with Holding(os.getpid(), PacketKind.RESETS):
         pass
-    with Holding(os.getpid(), Held.RESETS) as packets:
+    with Holding(os.getpid(), PacketKind.RESETS) as packets:
         packets.hold()
         packets.let_go()
         refused.append("delete table")
@@ -48,7 +48,7 @@ def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> 
 
 def test_what_cannot_be_held_is_reported_at_once(refused: list[str]) -> None:
     refused.append("add rule")
-    packets = Holding(os.getpid(), Held.CONNECTIONS)
+    packets = Holding(os.getpid(), PacketKind.CONNECTIONS)
     with pytest.raises(OSError, match="cannot be held back"):
         packets.hold()
     packets.close()

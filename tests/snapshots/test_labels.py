@@ -67,7 +67,7 @@ def test_every_thread_is_read_where_the_first_process_has_a_label(
     _attributes(tmp_path, 9, 10, apparmor_current="unconfined", current="unconfined")
     monkeypatch.setattr(walk, "PROC", tmp_path)
 
-    reader = labels.Reader(5)
+    reader = labels.LabelReader(5)
 
     assert reader.first == confined
     assert reader.of(9, 9) == confined
@@ -79,7 +79,7 @@ def test_every_thread_is_read_where_the_first_process_has_a_label(
 
 def test_the_kernel_answers_alike_for_every_thread_of_one_process() -> None:
     """Whatever module this machine has: this process has its own label."""
-    reader = labels.Reader(os.getpid())
+    reader = labels.LabelReader(os.getpid())
 
     assert {reader.of(os.getpid(), tid) for tid in walk.threads(os.getpid())} == {reader.first}
 

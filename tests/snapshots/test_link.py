@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.snapshots.link import SOCKET, Link, LinkLost
+from holdfast.snapshots.link import SOCKET, CheckpointerLink, LinkLost
 
 
 @pytest.fixture
-def ends(tmp_path: Path) -> tuple[Link, socket.socket]:
+def ends(tmp_path: Path) -> tuple[CheckpointerLink, socket.socket]:
     """A link, and the other end of it."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / SOCKET))
         listener.listen()
-        link = Link(tmp_path, "dump")
+        link = CheckpointerLink(tmp_path, "dump")
         return link, listener.accept()[0]
 
 
@@ -28,7 +28,7 @@ def ends(tmp_path: Path) -> tuple[Link, socket.socket]:
     ids=["events", "until", "decide"],
 )
 def test_an_end_with_something_unread_is_a_lost_link(
-    ends: tuple[Link, socket.socket], call: Callable[[Link], object]
+    ends: tuple[CheckpointerLink, socket.socket], call: Callable[[CheckpointerLink], object]
 ) -> None:
     """The kernel answers with ECONNRESET or EPIPE then, not with the end of the stream (unix(7))."""
     link, other = ends
@@ -37,7 +37,7 @@ def test_an_end_with_something_unread_is_a_lost_link(
         call(link)
 
 
-def test_abandoning_waits_until_all_is_undone(ends: tuple[Link, socket.socket]) -> None:
+def test_abandoning_waits_until_all_is_undone(ends: tuple[CheckpointerLink, socket.socket]) -> None:
     """The checkpointer hears of it at once, and has hung up when the call returns."""
     link, other = ends
     with ThreadPoolExecutor(1) as pool, link:

@@ -11,16 +11,16 @@ import pytest
 
 from holdfast.runtime.gateway import gateway_paths as places
 from holdfast.snapshots.checkpointer import netrules
-from holdfast.snapshots.checkpointer.netrules import Opening, Rules
+from holdfast.snapshots.checkpointer.netrules import NetworkRules, Opening
 
-RULES = Rules(
+RULES = NetworkRules(
     refused=(ip_network("10.0.0.0/8"), ip_network("10.1.0.0/16"), ip_network("fc00::/7")),
     opened=(Opening(ip_network("10.0.0.53/32"), 53), Opening(ip_network("fd00::1/128"))),
     callers=(ip_address("172.18.0.1"),),
 )
 
 
-def listed(rules: Rules) -> dict[str, Any]:
+def listed(rules: NetworkRules) -> dict[str, Any]:
     """What nft lists once these rules are set, as far as it is looked at."""
 
     def rule(chain: str, comment: str, verdict: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_the_order_is_that_of_the_verdicts() -> None:
 
 def test_an_empty_set_has_no_elements() -> None:
     """nft refuses an empty list."""
-    assert "elements" not in netrules.text(Rules())
+    assert "elements" not in netrules.text(NetworkRules())
 
 
 def test_rules_survive_the_socket() -> None:
@@ -244,7 +244,7 @@ def with_gateway() -> dict[str, Any]:
 
 
 def test_a_session_is_led_to_its_gateway_by_a_constant_address() -> None:
-    """It is that which programs are told of; where it leads is open, for TCP to that port alone."""
+    """Programs are given that one; where it leads is open, for TCP to that port alone."""
     said = netrules.text(GATEWAY)
 
     assert (str(netrules.GATEWAY[0]), netrules.GATEWAY[1]) == (places.ADDRESS, places.PORT)

@@ -123,7 +123,7 @@ def test_a_namespace_that_is_open_is_the_sessions_own() -> None:
 
 @pytest.mark.parametrize("kind", [0, 10, 15, 16, 19, 99])
 def test_files_of_kinds_that_no_session_has_are_reported(kind: int) -> None:
-    """Tunnels, packets, what is external, what nobody knows."""
+    """Tunnels, packets, what is external, and unknown kinds."""
     assert outside.strange(Images(files=[Message(type=kind)]))
 
 
@@ -225,7 +225,7 @@ def test_a_watch_by_number_is_of_this_machines_disks_only() -> None:
 
 
 def test_files_without_a_name_are_no_devices() -> None:
-    """CRIU makes them anew: a session has no CAP_MKNOD, and its links lead nowhere but inside."""
+    """CRIU makes them again: a session has no CAP_MKNOD, and its links lead only inside."""
     for mode in (0o100755, 0o040700, 0o010600, 0o140777):
         assert outside.strange(Images(ghost_file_1=[Message(mode=mode)])) == []
     assert outside.strange(Images(ghost_file_1=[Message(mode=0o120777, symlnk_target="/srv/x")])) == []

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.images import seccomp
 from holdfast.snapshots.checkpointer import personalities
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 QUERY = 0xFFFFFFFF
 
@@ -35,14 +35,14 @@ def test_those_that_programs_may_take_come_back() -> None:
 )
 def test_a_note_of_what_no_session_has_is_refused(found: Any) -> None:
     """It may come from elsewhere."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(ImagesUnreadable):
         personalities.noted(found)
 
 
 def test_what_is_noted_is_reported() -> None:
-    """In a form that the guard searches; a snapshot without a note has nobody."""
+    """In a form that the guard searches; a snapshot without a note lists no process."""
     assert personalities.noted(None) == {}
-    with personalities.told(personalities.noted({"7": 8, "12": 0x20008})) as descriptor:
+    with personalities.guard_input(personalities.noted({"7": 8, "12": 0x20008})) as descriptor:
         assert os.pread(descriptor, 100, 0) == b" 7:8 12:20008 "
 
 

@@ -10,16 +10,24 @@ import pytest
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots import record
 from holdfast.snapshots.checkpointer.record import judged_limits
-from holdfast.snapshots.record import Descriptor, OpenFile, Process, Record, Tree
+from holdfast.snapshots.record import (
+    RecordedDescriptor,
+    RecordedFile,
+    RecordedProcess,
+    RecordedTree,
+    StateRecord,
+)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     """Nothing is lost on the way, defaults included."""
-    process = Process(
-        pid=3, ppid=0, pgid=3, sid=3, state="alive", descriptors=[Descriptor(fd=1, kind="pipe")]
+    process = RecordedProcess(
+        pid=3, ppid=0, pgid=3, sid=3, state="alive", descriptors=[RecordedDescriptor(fd=1, kind="pipe")]
     )
-    kept = Record(
-        tree=Tree(processes=[process]), files=[OpenFile(path="/a", digest="x")], kernels={"main": {}}
+    kept = StateRecord(
+        tree=RecordedTree(processes=[process]),
+        files=[RecordedFile(path="/a", digest="x")],
+        kernels={"main": {}},
     )
     record.write(tmp_path, kept)
     assert record.read(tmp_path) == kept
@@ -41,10 +49,12 @@ def test_damage_is_reported(tmp_path: Path, data: bytes) -> None:
 def test_nothing_is_written_that_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot with a record that is cut short could not be restored: the capture fails instead."""
     monkeypatch.setattr(record, "MAX_BYTES", 100)
-    with pytest.raises(record.TooLarge):
-        record.write(tmp_path, Record(tree=Tree(processes=[]), files=[OpenFile(path="/" + "x" * 100)]))
+    with pytest.raises(record.RecordTooLarge):
+        record.write(
+            tmp_path, StateRecord(tree=RecordedTree(processes=[]), files=[RecordedFile(path="/" + "x" * 100)])
+        )
     assert not list(tmp_path.iterdir())
-    record.write(tmp_path, Record(tree=Tree(processes=[])))
+    record.write(tmp_path, StateRecord(tree=RecordedTree(processes=[])))
     assert record.read(tmp_path) is not None
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.snapshots.checkpointer import file_numbers, remembered
 from holdfast.snapshots.checkpointer.file_numbers import Numbers
-from holdfast.snapshots.checkpointer.record import Unreadable
-from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, Memory
-from holdfast.snapshots.checkpointer.remembered import Places
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
+from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, ImageMemory
+from holdfast.snapshots.checkpointer.remembered import NumberPlaces
 
 PAIR = struct.pack("=QQ", 191, 7922051)
 MODE, LINKS = 0o100644, 2
@@ -35,15 +35,15 @@ class Captured:
         self._pages = folder / "pages-3.img"
         self._pages.write_bytes(memory)
 
-    def all_memory(self, pid: int) -> Memory | None:
+    def all_memory(self, pid: int) -> ImageMemory | None:
         maps = [
             SimpleNamespace(vaddr=at, nr_pages=0, compat_nr_pages=count, flags=flags)
             for at, count, flags in PAGES
         ]
-        return Memory(maps, self._pages) if pid == 7 else None
+        return ImageMemory(maps, self._pages) if pid == 7 else None
 
 
-def searched(folder: Path, memory: bytes, *files: Numbers) -> list[Places]:
+def searched(folder: Path, memory: bytes, *files: Numbers) -> list[NumberPlaces]:
     return remembered.places(Captured(folder, memory.ljust(3 * PAGE, b"\0")), files or (FILE,))
 
 
@@ -53,7 +53,7 @@ def test_places_are_found_where_memory_has_both_numbers(tmp_path: Path) -> None:
     for at in (16, 1003, PAGE - 8, PAGE - 24, PAGE + 128):
         memory[at : at + len(STAT)] = STAT
     memory[200 : 200 + len(STAT) - 8] = STAT[8:]
-    assert searched(tmp_path, bytes(memory)) == [Places(7, 5, PAIR, (0x10010, 0x50080))]
+    assert searched(tmp_path, bytes(memory)) == [NumberPlaces(7, 5, PAIR, (0x10010, 0x50080))]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_places_of_several_files_are_reported_apart(tmp_path: Path) -> None:
     memory = STAT.ljust(32, b"\0") + other + struct.pack("=I", 0o100600)
     files = (FILE, Numbers(7, 6, 191, 12, 0o100600, 1), Numbers(8, 5, 191, 7922051, MODE, LINKS))
     assert searched(tmp_path, memory, *files) == [
-        Places(7, 5, PAIR, (0x10000,)),
-        Places(7, 6, other, (0x10020,)),
+        NumberPlaces(7, 5, PAIR, (0x10000,)),
+        NumberPlaces(7, 6, other, (0x10020,)),
     ]
 
 
@@ -101,9 +101,9 @@ def test_a_process_that_nearly_has_it_everywhere_is_looked_at_in_some_places_onl
 ) -> None:
     """The device alone costs a look: memory full of it would keep a restore busy for hours."""
     memory = struct.pack("=QQ", 191, 1) * 10 + STAT
-    assert searched(tmp_path, memory) == [Places(7, 5, PAIR, (0x100A0,))]
+    assert searched(tmp_path, memory) == [NumberPlaces(7, 5, PAIR, (0x100A0,))]
     monkeypatch.setattr(remembered, "MOST_LOOKS", 11)
-    assert searched(tmp_path, memory) == [Places(7, 5, PAIR, (0x100A0,))]
+    assert searched(tmp_path, memory) == [NumberPlaces(7, 5, PAIR, (0x100A0,))]
     monkeypatch.setattr(remembered, "MOST_LOOKS", 10)
     assert searched(tmp_path, memory) == []
 
@@ -116,7 +116,7 @@ def test_only_what_memory_still_says_is_renewed(tmp_path: Path) -> None:
     memory = ctypes.create_string_buffer(PAIR + b"another number..", 32)
     at = ctypes.addressof(memory)
     try:
-        remembered.renew([os.getpid()], [Places(_inner(), descriptor, PAIR, (at, at + 16, 8))])
+        remembered.renew([os.getpid()], [NumberPlaces(_inner(), descriptor, PAIR, (at, at + 16, 8))])
         told = os.fstat(descriptor)
     finally:
         os.close(descriptor)
@@ -130,7 +130,7 @@ def test_nothing_is_renewed_for_who_is_gone_or_has_something_else_open() -> None
     reader, writer = os.pipe()
     try:
         for pid, fd in ((1 << 22, 0), (_inner(), reader), (_inner(), 999_999)):
-            remembered.renew([os.getpid()], [Places(pid, fd, PAIR, (at,))])
+            remembered.renew([os.getpid()], [NumberPlaces(pid, fd, PAIR, (at,))])
     finally:
         os.close(reader)
         os.close(writer)
@@ -161,7 +161,7 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
 def test_a_note_of_another_form_is_refused(tmp_path: Path, noted: str) -> None:
     """It may come from elsewhere."""
     (tmp_path / file_numbers.FILE).write_text(noted)
-    with pytest.raises(Unreadable, match=file_numbers.FILE):
+    with pytest.raises(ImagesUnreadable, match=file_numbers.FILE):
         file_numbers.read(tmp_path)
 
 

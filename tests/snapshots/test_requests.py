@@ -11,15 +11,15 @@ from holdfast.snapshots.checkpointer import requests
 from holdfast.snapshots.checkpointer.requests import (
     Attempts,
     BadRequest,
-    Check,
+    CaptureTarget,
+    CheckRequest,
     Confine,
     Describe,
     Dump,
-    End,
+    EndRequest,
     Hello,
     Restore,
     Substitute,
-    Target,
 )
 
 CONTAINER = "0123456789abcdef" * 4
@@ -39,7 +39,7 @@ def parse(raw: dict[str, Any]) -> requests.Request:
 
 def test_a_dump_names_its_target() -> None:
     """A capture is of one container, its first process and its supervisor."""
-    assert parse(DUMP) == Dump(Target(CONTAINER, 4000, 301), "00112233aabb", leave_running=True)
+    assert parse(DUMP) == Dump(CaptureTarget(CONTAINER, 4000, 301), "00112233aabb", leave_running=True)
 
 
 def test_a_dump_says_how_long_it_may_take() -> None:
@@ -90,7 +90,7 @@ def test_a_restore_carries_addresses() -> None:
     }
 
     assert parse(raw) == Restore(
-        Target(CONTAINER, 4000, 301),
+        CaptureTarget(CONTAINER, 4000, 301),
         "00112233aabb",
         "ffffffffffff",
         False,
@@ -107,11 +107,11 @@ def test_the_others_are_short() -> None:
 
 def test_a_check_and_an_end_name_their_target() -> None:
     """What is looked at, and who is ended, is below one supervisor."""
-    target = Target(CONTAINER, 4000, 301)
+    target = CaptureTarget(CONTAINER, 4000, 301)
 
     asked = parse(DUMP | {"op": "check", "everything": True, "mounts": ["/mnt/data"]})
-    assert asked == Check(target, everything=True, mounts=("/mnt/data",))
-    assert parse(DUMP | {"op": "end", "pids": [310, 320]}) == End(target, (310, 320))
+    assert asked == CheckRequest(target, everything=True, mounts=("/mnt/data",))
+    assert parse(DUMP | {"op": "end", "pids": [310, 320]}) == EndRequest(target, (310, 320))
 
 
 @pytest.mark.parametrize("pids", [None, 310, ["310"], [1], [0], [True], [310] * 257])
@@ -183,10 +183,10 @@ def test_a_container_is_confined_by_rules_and_let_go_only_if_that_is_said() -> N
 
 
 def test_a_description_is_of_a_stranger_unless_said() -> None:
-    """What a restore would refuse is asked of captures of our own; of names, while it stands still."""
+    """What a restore would refuse is asked of captures of our own; of names, while it is frozen."""
     described = {"v": 1, "op": "describe", "folder": "00112233aabb"}
     assert parse(described) == Describe("00112233aabb", ours=False, target=None)
     still = described | {"ours": True, "container": CONTAINER, "init_pid": 4000, "root_pid": 301}
-    assert parse(still) == Describe("00112233aabb", ours=True, target=Target(CONTAINER, 4000, 301))
+    assert parse(still) == Describe("00112233aabb", ours=True, target=CaptureTarget(CONTAINER, 4000, 301))
     with pytest.raises(BadRequest):
         parse(still | {"init_pid": 1})

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from holdfast.engine.image_store import Store
+from holdfast.engine.image_store import ImageStore
 from holdfast.errors import EngineError
 from holdfast.snapshots.bundle import image_layers
 
@@ -29,7 +29,7 @@ class Saving:
     def __init__(self, blob: bytes) -> None:
         self._blob = blob
         self.images = self
-        self.layers = SimpleNamespace(store=lambda: Store.CONTAINERD)
+        self.layers = SimpleNamespace(store=lambda: ImageStore.CONTAINERD)
 
     def described(self, _ref: str) -> dict[str, Any]:
         return {"Architecture": "amd64", "Os": "linux", "Config": {}, "RootFS": {"Layers": [DIFF_ID]}}

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from holdfast.snapshots import seccomp_filters
-from holdfast.snapshots.seccomp_filters import X86_64, Unreadable, lets_through
+from holdfast.snapshots.seccomp_filters import X86_64, FilterUnreadable, lets_through
 
 ALLOW, REFUSE = 0x7FFF0000, 0x00050001
 LOAD, JUMP_EQUAL, JUMP_GREATER, JUMP_SET, RETURN, AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
@@ -37,7 +37,7 @@ def test_a_filter_that_refuses_what_reaches_around_a_container_is_strong_enough(
 
 @pytest.mark.parametrize("action", [ALLOW, 0x7FFC0000, 0x7FF00000, 0x7FC00000, 0x7FFF1234])
 def test_a_filter_without_conditions_is_reported(action: int) -> None:
-    """Allowed, logged, traced, or left to somebody else: all let through."""
+    """Allowed, logged, traced, or left to another process: all let through."""
     found = lets_through(program((RETURN, 0, 0, action)), "x86_64")
 
     assert {"mount", "bpf", "unshare", "clone of namespaces", "sockets of other families"} <= set(found)
@@ -102,7 +102,7 @@ def test_clone_is_fine_as_long_as_it_makes_no_namespaces() -> None:
 )
 def test_invalid_filters_are_not_accepted(bad: bytes) -> None:
     """The kernel would refuse it; here it is not followed."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(FilterUnreadable):
         lets_through(bad, "x86_64")
     assert list(seccomp_filters.weak({"a": bad}, ["a"], "x86_64"))
 
@@ -113,12 +113,12 @@ def test_a_filter_that_branches_without_end_is_given_up() -> None:
     for index in range(2000):
         steps += [(LOAD, 0, 0, FIRST + index % 40), (JUMP_GREATER, 0, 1, index)]
         steps += [(0x02, 0, 0, index % 16)]
-    with pytest.raises(Unreadable):
+    with pytest.raises(FilterUnreadable):
         lets_through(program(*steps[:4000], (RETURN, 0, 0, REFUSE)), "x86_64")
 
 
 def test_a_filter_that_is_missing_or_for_another_machine_is_weak() -> None:
-    """What cannot be told counts as too little."""
+    """What is not known counts as too little."""
     assert [text for _, text in seccomp_filters.weak({}, ["a", "a"], "x86_64")] == [
         "is under a seccomp filter that is missing"
     ]

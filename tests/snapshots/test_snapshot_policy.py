@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.record import Process, Thread, Tree
-from holdfast.snapshots.snapshot_policy import CAPABILITIES, Policy, judge, judge_running
+from holdfast.snapshots.record import RecordedProcess, RecordedThread, RecordedTree
+from holdfast.snapshots.snapshot_policy import CAPABILITIES, ProcessPolicy, judge, judge_running
 
 CHOWN, SYS_ADMIN = 1, 1 << CAPABILITIES.index("SYS_ADMIN")
-POLICY = Policy.of(["CHOWN", "KILL"])
+POLICY = ProcessPolicy.of(["CHOWN", "KILL"])
 
 
-def thread(**changed: Any) -> Thread:
+def thread(**changed: Any) -> RecordedThread:
     sets = dict.fromkeys(("bounding", "permitted", "effective"), CHOWN)
     ids = {"uids": (0, 0, 0, 0), "gids": (0, 0, 0, 0)}
-    return Thread(
+    return RecordedThread(
         **{
             "tid": 301,
             **ids,
@@ -31,12 +31,12 @@ def thread(**changed: Any) -> Thread:
     )
 
 
-def tree(*threads: Thread, init: Thread | None = None, **changed: Any) -> Tree:
+def tree(*threads: RecordedThread, init: RecordedThread | None = None, **changed: Any) -> RecordedTree:
     process = {"pid": 301, "ppid": 0, "pgid": 301, "sid": 301, "state": "alive", "name": "sh", **changed}
-    return Tree(processes=[Process(**process, threads=list(threads))], init=init)
+    return RecordedTree(processes=[RecordedProcess(**process, threads=list(threads))], init=init)
 
 
-def said(of: Tree, policy: Policy = POLICY) -> str:
+def said(of: RecordedTree, policy: ProcessPolicy = POLICY) -> str:
     return "; ".join(map(str, judge(of, policy)))
 
 
@@ -72,10 +72,10 @@ def test_one_thread_is_enough_and_is_reported_once() -> None:
 
 
 def test_a_process_without_rights_is_not_one_with_few() -> None:
-    """What its image leaves out, it would get from who restores it. A zombie has none and needs none."""
+    """It would get what its image leaves out from the process that restores it. A zombie needs none."""
     assert "does not say" in said(tree())
     assert said(tree(state="zombie")) == ""
-    assert "there is none" in said(Tree(processes=[]))
+    assert "there is none" in said(RecordedTree(processes=[]))
 
 
 def test_what_cannot_be_judged_is_not_allowed() -> None:

@@ -122,7 +122,7 @@ def test_what_a_closed_peer_outside_has_left_is_not() -> None:
 
 
 def test_a_program_that_is_still_connecting_reconnects() -> None:
-    """Its call goes on after the restore, with a socket that was never connected and can be."""
+    """Its call continues after the restore, with a socket that was never connected and can be."""
     asking = connection("172.17.0.2", 5000, "93.184.216.34", 443)
     isk(asking).state = SYN_SENT
 

@@ -9,29 +9,29 @@ from typing import Any
 import pytest
 
 from holdfast.procfs import descriptor_info, descriptor_links, memory_maps, process_status
-from holdfast.procfs.mount_table import Mount
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.mount_table import MountedPart
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots.checkpointer.record import judged_limits
 from holdfast.snapshots.checkpointer.survey import judge
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
 from holdfast.snapshots.checkpointer.survey.finding import Finding
 from holdfast.snapshots.checkpointer.survey.seen import (
-    Descriptor,
-    File,
+    FileState,
     Mapped,
     Network,
-    Places,
-    Process,
+    SeenDescriptor,
+    SeenProcess,
+    SessionMounts,
     World,
 )
 
 SPACES = {"mnt": 1, "pid": 2, "net": 3, "user": 4, "time": 5, "time_for_children": 5}
-ROOT = Mount(10, 1, 0, 50, "/", "/", "overlay", writable=True)
-SHARED = Mount(11, 10, 8, 1, "/data", "/mnt/data", "ext4", writable=True)
-INSIDE = Mount(12, 10, 8, 1, "/x", "/mnt/inner", "ext4", writable=True)
-MEMORY = Mount(13, 10, 0, 60, "/", "/mnt/memory", "tmpfs", writable=True)
-FUSE = Mount(14, 10, 0, 61, "/", "/mnt/remote", "fuse.sshfs", writable=True)
-PLACES = Places(
+ROOT = MountedPart(10, 1, 0, 50, "/", "/", "overlay", writable=True)
+SHARED = MountedPart(11, 10, 8, 1, "/data", "/mnt/data", "ext4", writable=True)
+INSIDE = MountedPart(12, 10, 8, 1, "/x", "/mnt/inner", "ext4", writable=True)
+MEMORY = MountedPart(13, 10, 0, 60, "/", "/mnt/memory", "tmpfs", writable=True)
+FUSE = MountedPart(14, 10, 0, 61, "/", "/mnt/remote", "fuse.sshfs", writable=True)
+PLACES = SessionMounts(
     mounts={mount.id: mount for mount in (ROOT, SHARED, INSIDE, MEMORY, FUSE)},
     inner=frozenset({12, 13, 14}),
     host=frozenset({11}),
@@ -42,7 +42,7 @@ PLACES = Places(
 LARGE = 300 << 20
 
 
-def told(text: str = "") -> process_status.Status:
+def told(text: str = "") -> process_status.ProcessStatus:
     """Return a status with the lines of `text` in place of the ordinary ones."""
     given = dict(line.split(":", 1) for line in text.splitlines())
     lines = {
@@ -54,15 +54,15 @@ def told(text: str = "") -> process_status.Status:
     return found
 
 
-def process(text: str = "", **more: Any) -> Process:
+def process(text: str = "", **more: Any) -> SeenProcess:
     given: dict[str, Any] = {"pid": 4100, "inner": 41, "command": "program", "namespaces": SPACES}
     given.update(more)
-    return Process(status=told(text), **given)
+    return SeenProcess(status=told(text), **given)
 
 
-def world(*processes: Process, network: Network | None = None) -> World:
+def world(*processes: SeenProcess, network: Network | None = None) -> World:
     """A session: its supervisor, and these."""
-    top = Process(4000, 40, told("Pid:4000\nNSpid:4000 40"), "supervisor", SPACES)
+    top = SeenProcess(4000, 40, told("Pid:4000\nNSpid:4000 40"), "supervisor", SPACES)
     everyone = (top, *processes)
     return World(
         everyone,
@@ -73,20 +73,24 @@ def world(*processes: Process, network: Network | None = None) -> World:
     )
 
 
-def verdicts(*processes: Process, network: Network | None = None) -> list[Finding]:
+def verdicts(*processes: SeenProcess, network: Network | None = None) -> list[Finding]:
     """Of the programs, without the supervisor."""
     return [one for one in judge.findings(world(*processes, network=network)) if one.pid != 40]
 
 
-def of(descriptor: Descriptor, network: Network | None = None) -> str:
+def of(descriptor: SeenDescriptor, network: Network | None = None) -> str:
     """Return the kind one descriptor is judged to be."""
     (found,) = (one for one in verdicts(process(descriptors=(descriptor,)), network=network) if one.fd >= 0)
     assert found.what
     return found.kind
 
 
-def opened(target: str, info: str = "mnt_id:\t10\n", file: File | None = None, **more: Any) -> Descriptor:
-    return Descriptor(3, descriptor_links.parse(target), descriptor_info.parse(info.encode()), file, **more)
+def opened(
+    target: str, info: str = "mnt_id:\t10\n", file: FileState | None = None, **more: Any
+) -> SeenDescriptor:
+    return SeenDescriptor(
+        3, descriptor_links.parse(target), descriptor_info.parse(info.encode()), file, **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,8 +122,8 @@ def test_a_watch_of_a_file_that_was_deleted_ends_in_copies() -> None:
     watcher = opened(
         "anon_inode:inotify", f"inotify wd:1 ino:5 sdev:{os.major(7) << 20 | os.minor(7):x} mask:2\n"
     )
-    deleted = dataclasses.replace(opened("/srv/a (deleted)", file=File("file", 7, 5, 0, 0)), number=4)
-    elsewhere = dataclasses.replace(deleted, file=File("file", 8, 5, 0, 0))
+    deleted = dataclasses.replace(opened("/srv/a (deleted)", file=FileState("file", 7, 5, 0, 0)), number=4)
+    elsewhere = dataclasses.replace(deleted, file=FileState("file", 8, 5, 0, 0))
 
     assert {one.kind for one in verdicts(process(descriptors=(watcher, deleted)))} >= {"watch_deleted"}
     assert {one.kind for one in verdicts(process(descriptors=(watcher, elsewhere)))} >= {"watch"}
@@ -187,42 +191,45 @@ def test_a_process_of_docker_exec_is_reported() -> None:
     assert (found.kind, found.pid, found.verdict) == ("outside", 43, "blocks")
 
 
-REGULAR = File("file", 50, 5, 4096, 1)
+REGULAR = FileState("file", 50, 5, 4096, 1)
 
 
 @pytest.mark.parametrize(
     ("descriptor", "kind"),
     [
         (opened("/srv/a", file=REGULAR), "file"),
-        (opened("/srv/a", file=File("folder", 50, 5, 0, 2)), "file"),
-        (opened("/srv/a (deleted)", file=File("file", 50, 5, 4096, 0)), "deleted_file"),
-        (opened("/srv/a (deleted)", file=File("file", 50, 5, LARGE, 0)), "deleted_file_large"),
-        (opened("/srv/a (deleted)", file=File("file", 50, 5, LARGE, 1)), "file"),
+        (opened("/srv/a", file=FileState("folder", 50, 5, 0, 2)), "file"),
+        (opened("/srv/a (deleted)", file=FileState("file", 50, 5, 4096, 0)), "deleted_file"),
+        (opened("/srv/a (deleted)", file=FileState("file", 50, 5, LARGE, 0)), "deleted_file_large"),
+        (opened("/srv/a (deleted)", file=FileState("file", 50, 5, LARGE, 1)), "file"),
         (opened("/mnt/data/a", "mnt_id:\t11\n", REGULAR), "mounted_file"),
         (opened("/mnt/inner/a", "mnt_id:\t12\n", REGULAR), "inner_mount"),
         (opened("/mnt/memory/a", "mnt_id:\t13\n", REGULAR), "file"),
         (opened("/mnt/remote/a", "mnt_id:\t14\n"), "fuse_file"),
         (opened("/q", "mnt_id:\t99\n", REGULAR), "nowhere"),
-        (opened("/etc/hosts", file=File("file", 2049, 77, 4096, 1)), "engine_file"),
-        (opened("/srv/fifo", file=File("fifo", 50, 5, 0, 1)), "fifo"),
-        (opened("/srv/s", "flags:\t010000000\nmnt_id:\t10\n", File("socket file", 50, 5, 0, 1)), "path_only"),
-        (opened("/dev/null", file=File("device", 5, 5, 0, 1, (1, 3))), "device"),
-        (opened("/dev/pts/0", file=File("device", 5, 5, 0, 1, (136, 0))), "terminal"),
-        (opened("/dev/tty", file=File("device", 5, 5, 0, 1, (5, 0))), "terminal"),
+        (opened("/etc/hosts", file=FileState("file", 2049, 77, 4096, 1)), "engine_file"),
+        (opened("/srv/fifo", file=FileState("fifo", 50, 5, 0, 1)), "fifo"),
         (
-            opened("/dev/ptmx", "flags:\t010000000\n", File("device", 5, 5, 0, 1, (5, 2))),
+            opened("/srv/s", "flags:\t010000000\nmnt_id:\t10\n", FileState("socket file", 50, 5, 0, 1)),
             "path_only",
         ),
-        (opened("/dev/nvidia0", file=File("device", 5, 5, 0, 1, (195, 0))), "device_hardware"),
-        (opened("/dev/fuse", file=File("device", 5, 5, 0, 1, (10, 229))), "device_hardware"),
+        (opened("/dev/null", file=FileState("device", 5, 5, 0, 1, (1, 3))), "device"),
+        (opened("/dev/pts/0", file=FileState("device", 5, 5, 0, 1, (136, 0))), "terminal"),
+        (opened("/dev/tty", file=FileState("device", 5, 5, 0, 1, (5, 0))), "terminal"),
+        (
+            opened("/dev/ptmx", "flags:\t010000000\n", FileState("device", 5, 5, 0, 1, (5, 2))),
+            "path_only",
+        ),
+        (opened("/dev/nvidia0", file=FileState("device", 5, 5, 0, 1, (195, 0))), "device_hardware"),
+        (opened("/dev/fuse", file=FileState("device", 5, 5, 0, 1, (10, 229))), "device_hardware"),
         (opened("/proc/41/status"), "proc_file"),
         (opened("/proc/41/task/41/status"), "proc_file"),
         (opened("/proc/41/task/44/status"), "proc_file_gone"),
         (opened("/proc/41/fd"), "proc_file"),
         (opened("/proc/41/mem"), "proc_file_inside"),
         (opened("/proc/41/comm", "flags:\t0100001\nmnt_id:\t10\n"), "proc_file_inside"),
-        (opened("/memfd:x (deleted)", file=File("file", 7, 5, 0, 0)), "memory_file"),
-        (opened("/memfd:x (deleted)", file=File("file", 8, 5, 0, 0)), "nowhere"),
+        (opened("/memfd:x (deleted)", file=FileState("file", 7, 5, 0, 0)), "memory_file"),
+        (opened("/memfd:x (deleted)", file=FileState("file", 8, 5, 0, 0)), "nowhere"),
         (opened("pipe:[5]"), "pipe"),
         (opened("net:[3]"), "namespace"),
         (opened("anon_inode:[eventfd]"), "waiting"),
@@ -245,7 +252,7 @@ REGULAR = File("file", 50, 5, 4096, 1)
         ),
     ],
 )
-def test_descriptors(descriptor: Descriptor, kind: str) -> None:
+def test_descriptors(descriptor: SeenDescriptor, kind: str) -> None:
     """Each kind of what can be open."""
     assert of(descriptor) == kind
 
@@ -253,11 +260,11 @@ def test_descriptors(descriptor: Descriptor, kind: str) -> None:
 End = tuple[str, int]
 
 
-def connected(local: End, remote: End, inode: int, state: str = "established") -> Socket:
-    return Socket("tcp", state, *local, *remote, inode=inode)
+def connected(local: End, remote: End, inode: int, state: str = "established") -> SocketRow:
+    return SocketRow("tcp", state, *local, *remote, inode=inode)
 
 
-def network(*sockets: Socket, **more: Any) -> Network:
+def network(*sockets: SocketRow, **more: Any) -> Network:
     """A network of these; `held` are all of them unless given."""
     given: dict[str, Any] = {
         "sockets": {one.inode: one for one in sockets if one.inode},
@@ -272,61 +279,65 @@ def network(*sockets: Socket, **more: Any) -> Network:
 
 
 A, B = ("127.0.0.1", 80), ("127.0.0.1", 4000)
-STREAM = Socket("unix stream", "established", "", inode=5, peer=6)
-OTHER = Socket("unix stream", "established", inode=6)
+STREAM = SocketRow("unix stream", "established", "", inode=5, peer=6)
+OTHER = SocketRow("unix stream", "established", inode=6)
 ONE = frozenset({5})
 
 
 @pytest.mark.parametrize(
     ("family", "seen", "kind"),
     [
-        ("TCP", network(Socket("tcp", "listening", *A, inode=5)), "listener"),
+        ("TCP", network(SocketRow("tcp", "listening", *A, inode=5)), "listener"),
         ("TCP", network(connected(A, B, 5), connected(B, A, 6)), "loopback"),
         ("TCP", network(connected(A, B, 5), connected(B, A, 0)), "connection_waiting"),
         ("TCP", network(connected(("10.0.0.2", 4000), ("10.9.9.9", 80), 5)), "connection_outside"),
         ("TCP", network(), "connectionless"),
-        ("UDP", network(Socket("udp", "bound", *A, inode=5)), "connectionless"),
-        ("MPTCP", network(Socket("tcp", "listening", *A, inode=5)), "socket_foreign"),
+        ("UDP", network(SocketRow("udp", "bound", *A, inode=5)), "connectionless"),
+        ("MPTCP", network(SocketRow("tcp", "listening", *A, inode=5)), "socket_foreign"),
         ("AF_VSOCK", network(), "socket_foreign"),
         ("", network(), "connectionless"),
         ("NETLINK", network(), "netlink"),
         ("NETLINK", network(unread=frozenset({5})), "netlink_unread"),
-        ("UNIX", network(STREAM, Socket("unix stream", "established", inode=6, peer=5)), "unix"),
+        ("UNIX", network(STREAM, SocketRow("unix stream", "established", inode=6, peer=5)), "unix"),
         ("UNIX", network(STREAM), "unix_outside"),
         (
             "UNIX",
-            network(STREAM, Socket("unix stream", "established", inode=6), held=frozenset({5})),
+            network(STREAM, SocketRow("unix stream", "established", inode=6), held=frozenset({5})),
             "unix_outside",
         ),
         (
             "UNIX",
             network(
-                STREAM, Socket("unix stream", "established", inode=6), held=frozenset({5}), in_flight=True
+                STREAM, SocketRow("unix stream", "established", inode=6), held=frozenset({5}), in_flight=True
             ),
             "unix",
         ),
-        ("UNIX", network(Socket("unix stream", "listening", "/s", inode=5, waiting=(8,))), "listener"),
-        ("UNIX", network(Socket("unix stream", "listening", "/s", inode=5, waiting=(0,))), "unix_waiting"),
+        ("UNIX", network(SocketRow("unix stream", "listening", "/s", inode=5, waiting=(8,))), "listener"),
+        ("UNIX", network(SocketRow("unix stream", "listening", "/s", inode=5, waiting=(0,))), "unix_waiting"),
         (
             "UNIX",
             network(
-                Socket("unix stream", "established", inode=5),
-                Socket("unix stream", "listening", "/s", inode=6, waiting=(5,)),
+                SocketRow("unix stream", "established", inode=5),
+                SocketRow("unix stream", "listening", "/s", inode=6, waiting=(5,)),
             ),
             "unix",
         ),
         (
             "UNIX",
             network(
-                Socket("unix stream", "established", inode=5, send_queue=3),
-                Socket("unix stream", "listening", "/s", inode=6, waiting=(5,)),
+                SocketRow("unix stream", "established", inode=5, send_queue=3),
+                SocketRow("unix stream", "listening", "/s", inode=6, waiting=(5,)),
             ),
             "unix_waiting",
         ),
-        ("UNIX", network(Socket("unix stream", "established", inode=5)), "unix_outside"),
-        ("UNIX", network(Socket("unix stream", "established", inode=5, closed=True)), "unix"),
-        ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5)), "unix"),
-        ("UNIX", network(Socket("unix datagram", "closed", "/d", inode=5, receive_queue=768)), "unix_unread"),
+        ("UNIX", network(SocketRow("unix stream", "established", inode=5)), "unix_outside"),
+        ("UNIX", network(SocketRow("unix stream", "established", inode=5, closed=True)), "unix"),
+        ("UNIX", network(SocketRow("unix datagram", "closed", "/d", inode=5)), "unix"),
+        (
+            "UNIX",
+            network(SocketRow("unix datagram", "closed", "/d", inode=5, receive_queue=768)),
+            "unix_unread",
+        ),
     ],
 )
 def test_sockets(family: str, seen: Network, kind: str) -> None:
@@ -354,18 +365,18 @@ def test_memory(line: bytes, size: int, kinds: set[str]) -> None:
     assert {one.kind for one in found} - {"process"} == kinds
 
 
-def polled(*numbers: int) -> Descriptor:
+def polled(*numbers: int) -> SeenDescriptor:
     lines = "".join(
         f"tfd:        {number} events:       19 data: 5  pos:0 ino:{number:x} sdev:8\n" for number in numbers
     )
-    return Descriptor(
+    return SeenDescriptor(
         9, descriptor_links.parse("anon_inode:[eventpoll]"), descriptor_info.parse(lines.encode())
     )
 
 
 def test_polling_a_closed_descriptor_is_found_in_the_first_process() -> None:
     """CRIU looks for a descriptor with the first process that has the instance, and only there."""
-    kept = Descriptor(4, descriptor_links.parse("pipe:[4]"))
+    kept = SeenDescriptor(4, descriptor_links.parse("pipe:[4]"))
     first = process(descriptors=(polled(4),))
     second = process("Pid:4200", pid=4200, inner=42, descriptors=(kept, polled(4)))
 
@@ -375,7 +386,7 @@ def test_polling_a_closed_descriptor_is_found_in_the_first_process() -> None:
 
 def test_the_supervisors_connections_are_marked_and_never_block() -> None:
     """It closes them before a capture."""
-    own = Process(
+    own = SeenProcess(
         4000,
         40,
         told("Pid:4000\nNSpid:4000 40"),
@@ -392,11 +403,11 @@ def test_the_supervisors_connections_are_marked_and_never_block() -> None:
 
 def test_sizes_count_deleted_files_once() -> None:
     """Two descriptors of one file are one file."""
-    deleted = opened("/srv/a (deleted)", file=File("file", 50, 5, 1000, 0))
+    deleted = opened("/srv/a (deleted)", file=FileState("file", 50, 5, 1000, 0))
     memory = "RssAnon:100 kB\nRssShmem:28 kB"
     seen = world(process(memory, descriptors=(deleted, dataclasses.replace(deleted, number=4))))
 
-    assert judge.size(seen) == judge.Size(memory=128 << 10, deleted=1000)
+    assert judge.size(seen) == judge.CaptureSize(memory=128 << 10, deleted=1000)
 
 
 def test_every_kind_has_its_texts() -> None:

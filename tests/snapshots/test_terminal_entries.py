@@ -66,7 +66,7 @@ def test_a_living_group_stays_in_the_foreground() -> None:
 
 
 def test_a_terminal_of_no_session_is_left_alone() -> None:
-    """A PTY that is nobody's controlling terminal has no foreground."""
+    """A PTY that controls no session has no foreground."""
     terminal = Terminal(sid=0, pgrp=0)
 
     assert adapt([terminal], []) == 0

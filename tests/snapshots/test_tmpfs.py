@@ -82,7 +82,7 @@ def test_what_tar_complains_of_is_not_kept(
 def test_an_archive_that_takes_too_long_is_given_up(
     memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line that says what it was; tar does not go on."""
+    """In one line that says what it was; tar does not continue."""
     monkeypatch.setattr(rights, "keep_only", lambda *_: None)
     with pytest.raises(Passed, match="to keep its shared memory took longer than 1e-06 s"):
         tmpfs._archive(memory, tmp_path / "kept.tar", Deadline(1e-6))

@@ -41,7 +41,7 @@ def test_two_equal_scans_are_needed(proc: Proc) -> None:
 
 
 def test_one_running_task_is_enough_to_wait(proc: Proc) -> None:
-    """A scan with a running task starts the count anew."""
+    """A scan with a running task starts the count again."""
     proc.add(10, "t", "11 ")
     proc.add(11, "R")
     watch = tree.FreezeWatch(10)
@@ -63,7 +63,7 @@ def test_a_new_child_restarts_the_count(proc: Proc) -> None:
 
 
 def test_zombies_cannot_run(proc: Proc) -> None:
-    """A dead task that nobody waited for does not hold up a capture."""
+    """A dead task that was not reaped does not hold up a capture."""
     proc.add(10, "t", "11 ")
     proc.add(11, "Z")
     watch = tree.FreezeWatch(10)

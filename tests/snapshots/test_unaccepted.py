@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots.checkpointer import standstill, unaccepted, unborn
 
-LISTENER = Socket("tcp", "listening", "127.0.0.1", 80, inode=1)
-CLIENT = Socket("tcp", "established", "127.0.0.1", 4000, "127.0.0.1", 80, inode=2)
-WAITS = Socket("tcp", "established", "127.0.0.1", 80, "127.0.0.1", 4000, receive_queue=5)
-ENDED = Socket("tcp", "close_wait", "127.0.0.1", 80, "127.0.0.1", 4000)
-CLOSED = Socket("tcp", "fin_wait2", "127.0.0.1", 80, "127.0.0.1", 4000)  # by its server
+LISTENER = SocketRow("tcp", "listening", "127.0.0.1", 80, inode=1)
+CLIENT = SocketRow("tcp", "established", "127.0.0.1", 4000, "127.0.0.1", 80, inode=2)
+WAITS = SocketRow("tcp", "established", "127.0.0.1", 80, "127.0.0.1", 4000, receive_queue=5)
+ENDED = SocketRow("tcp", "close_wait", "127.0.0.1", 80, "127.0.0.1", 4000)
+CLOSED = SocketRow("tcp", "fin_wait2", "127.0.0.1", 80, "127.0.0.1", 4000)  # by its server
 
 
 class Group:
@@ -38,11 +38,14 @@ class Group:
         ([LISTENER, CLIENT, WAITS], [WAITS]),
         ([LISTENER, CLIENT, ENDED], [ENDED]),  # its client has shut down what it writes
         ([LISTENER, WAITS], []),  # from outside: a copy does not have it in any case
-        ([CLIENT, Socket("tcp", "established", "127.0.0.1", 80, "127.0.0.1", 4000, inode=3)], []),  # accepted
+        (
+            [CLIENT, SocketRow("tcp", "established", "127.0.0.1", 80, "127.0.0.1", 4000, inode=3)],
+            [],
+        ),  # accepted
         ([CLIENT, CLOSED], []),
     ],
 )
-def test_connections_not_yet_accepted_are_found(sockets: list[Socket], found: list[Socket]) -> None:
+def test_connections_not_yet_accepted_are_found(sockets: list[SocketRow], found: list[SocketRow]) -> None:
     """Neither those that a program has, nor those of a peer outside, nor those that were closed."""
     assert unaccepted.among(sockets) == found
 
@@ -67,7 +70,7 @@ def test_a_server_that_accepts_nothing_is_not_in_the_way(monkeypatch: pytest.Mon
 
 
 def test_a_session_is_frozen_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told of how long it stood still begins before."""
+    """The reported time of the freeze begins before."""
     monkeypatch.setattr(unborn, "waiting", lambda _: [])
     asked: list[float] = []
 

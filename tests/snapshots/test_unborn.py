@@ -47,7 +47,7 @@ int main(int count, char **words) {
     ],
 )
 def test_what_a_task_waits_for_is_reported_by_its_call(told: str, waits: bool) -> None:
-    """By number and flags; what is not such a line is none."""
+    """By number and flags; any other line is ignored."""
     assert unborn.is_waiting(told, CALLS) is waits
 
 
@@ -62,7 +62,7 @@ def parent(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_that_waits_for_its_child_is_found(parent: subprocess.Popen[bytes]) -> None:
-    """As long as the child has neither ended nor started a program; one that is gone is none."""
+    """As long as the child has neither ended nor started a program; one that is gone does not count."""
     assert parent.stdout is not None
     assert parent.stdin is not None
     assert parent.stdout.readline() == b"begun\n"

@@ -8,17 +8,17 @@ import pytest
 
 from holdfast.snapshots import verification
 from holdfast.snapshots.record import (
-    Descriptor,
-    OpenFile,
-    Process,
-    Record,
-    Socket,
-    Terminal,
-    Thread,
-    Tree,
+    RecordedDescriptor,
+    RecordedFile,
+    RecordedProcess,
+    RecordedSocket,
+    RecordedTerminal,
+    RecordedThread,
+    RecordedTree,
+    StateRecord,
 )
 
-THREAD = Thread(
+THREAD = RecordedThread(
     tid=301,
     uids=(0, 0, 0, 0),
     gids=(0, 0, 0, 0),
@@ -31,24 +31,24 @@ THREAD = Thread(
     seccomp=2,
     filters=1,
 )
-FILE = Descriptor(fd=3, kind="file", what="/srv/a", offset=10, flags=1)
-PROCESS = Process(
+FILE = RecordedDescriptor(fd=3, kind="file", what="/srv/a", offset=10, flags=1)
+PROCESS = RecordedProcess(
     pid=301, ppid=0, pgid=301, sid=301, state="alive", name="sh", threads=[THREAD], descriptors=[FILE]
 )
-SOCKET = Socket(id="301/4", kind="tcp", state="listening", local="127.0.0.1", local_port=80)
-TERMINAL = Terminal(index=0, session=301, foreground=301, modes="1 2", rows=24, columns=80)
-TREE = Tree(processes=[PROCESS], sockets=[SOCKET], terminals=[TERMINAL])
+SOCKET = RecordedSocket(id="301/4", kind="tcp", state="listening", local="127.0.0.1", local_port=80)
+TERMINAL = RecordedTerminal(index=0, session=301, foreground=301, modes="1 2", rows=24, columns=80)
+TREE = RecordedTree(processes=[PROCESS], sockets=[SOCKET], terminals=[TERMINAL])
 
 
-def with_process(**changed: Any) -> Tree:
+def with_process(**changed: Any) -> RecordedTree:
     return TREE.model_copy(update={"processes": [PROCESS.model_copy(update=changed)]})
 
 
-def with_file(**changed: Any) -> Tree:
+def with_file(**changed: Any) -> RecordedTree:
     return with_process(descriptors=[FILE.model_copy(update=changed)])
 
 
-def texts(found: Tree, given: Tree = TREE) -> list[str]:
+def texts(found: RecordedTree, given: RecordedTree = TREE) -> list[str]:
     return [str(one) for one in verification.restored(given, found).deviations]
 
 
@@ -62,7 +62,7 @@ def test_the_same_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (Tree(processes=[], sockets=[SOCKET]), "process: process 301: sh is missing"),
+        (RecordedTree(processes=[], sockets=[SOCKET]), "process: process 301: sh is missing"),
         (with_process(ppid=1), "process: process 301: ppid was 0, is 1"),
         (with_process(threads=[]), "process: process 301: thread 301 is missing"),
         (with_process(state="zombie"), "process: process 301: was alive, is zombie"),
@@ -84,7 +84,7 @@ def test_the_same_is_the_same() -> None:
         ),
     ],
 )
-def test_what_differs_is_said(found: Tree, said: str) -> None:
+def test_what_differs_is_said(found: RecordedTree, said: str) -> None:
     """Of which process, what it was, and what it is."""
     assert said in texts(found)
 
@@ -95,7 +95,7 @@ def test_changes_made_by_every_restore_are_not_deviations() -> None:
     assert texts(with_file(deleted=True, what="/srv/a.cr.1.ghost"), gone) == []
     closed = TREE.model_copy(update={"sockets": [SOCKET.model_copy(update={"state": "closed"})]})
     assert texts(TREE.model_copy(update={"sockets": []}), closed) == []
-    accepted = Socket(id="301/5", kind="unix stream", state="", local="/run/x")
+    accepted = RecordedSocket(id="301/5", kind="unix stream", state="", local="/run/x")
     given = TREE.model_copy(update={"sockets": [accepted]})
     found = TREE.model_copy(update={"sockets": [accepted.model_copy(update={"local": ""})]})
     assert texts(found, given) == []
@@ -105,18 +105,18 @@ def test_filters_of_other_content_are_others() -> None:
     """As many of them are not enough; the kernel does not show their content, images do."""
     one = with_process(threads=[THREAD.model_copy(update={"filter_digests": ["a"]})])
     other = with_process(threads=[THREAD.model_copy(update={"filter_digests": ["b"]})])
-    assert [d.about for d in verification.images(Record(tree=one), other)] == ["credentials"]
+    assert [d.about for d in verification.images(StateRecord(tree=one), other)] == ["credentials"]
     assert texts(TREE, one) == []
 
 
 def test_contents_are_compared_where_they_are_known() -> None:
-    """What was skipped at the freeze is said to be."""
-    record = Record(
+    """What was skipped at the freeze is reported as skipped."""
+    record = StateRecord(
         tree=TREE,
         files=[
-            OpenFile(path="/a", size=1, digest="x"),
-            OpenFile(path="/b", size=1, digest="y"),
-            OpenFile(path="/c", skipped="it is too large"),
+            RecordedFile(path="/a", size=1, digest="x"),
+            RecordedFile(path="/b", size=1, digest="y"),
+            RecordedFile(path="/c", skipped="it is too large"),
         ],
     )
     found = verification.contents(record, {"/a": [1, "x"], "/b": [1, "z"]})

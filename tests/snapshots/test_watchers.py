@@ -56,7 +56,7 @@ def ours(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watchers]:
 
 
 def test_a_queue_that_was_empty_is_empty_again(queue: Queue, ours: Watchers, tmp_path: Path) -> None:
-    """What came meanwhile is taken out, once: what comes later is somebody's."""
+    """What came meanwhile is taken out, once: what comes later belongs to a program."""
     ours.note()
     (tmp_path / "meanwhile").touch()
     ours.forget()
@@ -132,7 +132,7 @@ def test_a_watch_that_ended_is_reported(queue: Queue) -> None:
 
 
 def test_who_is_not_there_cannot_be_told(queue: Queue) -> None:
-    """A tree that would go on without knowing is none."""
+    """A tree that would continue without knowing does not count."""
     with pytest.raises(OSError, match="cannot be notified"):
         overflow.begin((os.getpid(),), [Holder(1 << 22, queue.fd, lost=True, watches=1)])
 

@@ -16,7 +16,7 @@ Level = Literal["ok", "limit", "better", "weak"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PostureFinding:
     """One finding: what there is, why it matters, and how to improve it (empty: nothing to do)."""
 
     name: str
@@ -26,17 +26,17 @@ class Finding:
     improve: str = ""
 
 
-def judge(facts: MachineFacts) -> list[Finding]:
+def judge(facts: MachineFacts) -> list[PostureFinding]:
     """Return all findings, from what confines a session most directly to what surrounds it."""
     return [found for rule in _RULES for found in rule(facts)]
 
 
-def _users(facts: MachineFacts) -> Iterator[Finding]:
+def _users(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "in a user namespace, root of a session would be an unprivileged user on the host"
     used = facts.engine.options & {"userns", "rootless"}
     if used:
         what = "rootless Docker" if "rootless" in used else "userns-remap"
-        yield Finding(
+        yield PostureFinding(
             "user namespace",
             "weak",
             f"{what}: sessions cannot run on this engine",
@@ -44,16 +44,18 @@ def _users(facts: MachineFacts) -> Iterator[Finding]:
             "use an engine without it: CRIU cannot restore there (docs/decisions/0016)",
         )
     else:
-        yield Finding("user namespace", "limit", "none: CRIU cannot restore into one", why)
+        yield PostureFinding("user namespace", "limit", "none: CRIU cannot restore into one", why)
 
 
-def _labels(facts: MachineFacts) -> Iterator[Finding]:
+def _labels(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "denies mounts and writes to /proc and /sys even if a capability or filter is lost"
     options = facts.engine.options
     if "apparmor" in options:
-        yield Finding("access control", "ok", "AppArmor, the engine's profile, also after a restore", why)
+        yield PostureFinding(
+            "access control", "ok", "AppArmor, the engine's profile, also after a restore", why
+        )
     elif "selinux" in options:
-        yield Finding(
+        yield PostureFinding(
             "access control",
             "better",
             "SELinux: a restored session that would lose its label is refused",
@@ -61,7 +63,7 @@ def _labels(facts: MachineFacts) -> Iterator[Finding]:
             "CRIU as Debian builds it cannot give labels back; live snapshots want AppArmor",
         )
     elif facts.apparmor:
-        yield Finding(
+        yield PostureFinding(
             "access control",
             "better",
             "the kernel has AppArmor, the engine does not use it",
@@ -69,7 +71,7 @@ def _labels(facts: MachineFacts) -> Iterator[Finding]:
             "install apparmor (for apparmor_parser) and restart Docker",
         )
     else:
-        yield Finding(
+        yield PostureFinding(
             "access control",
             "better",
             "neither AppArmor nor SELinux",
@@ -78,12 +80,12 @@ def _labels(facts: MachineFacts) -> Iterator[Finding]:
         )
 
 
-def _seccomp(facts: MachineFacts) -> Iterator[Finding]:
+def _seccomp(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "keeps system calls that sessions do not need out of reach"
     if "seccomp" in facts.engine.options:
-        yield Finding("seccomp", "ok", "our own profile, an allowlist", why)
+        yield PostureFinding("seccomp", "ok", "our own profile, an allowlist", why)
     else:
-        yield Finding(
+        yield PostureFinding(
             "seccomp",
             "weak",
             "the engine has none: every system call is open",
@@ -92,20 +94,20 @@ def _seccomp(facts: MachineFacts) -> Iterator[Finding]:
         )
 
 
-def _privileges(facts: MachineFacts) -> Iterator[Finding]:
+def _privileges(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "stops setuid programs from gaining rights, within the capabilities of a session at most"
     if "no-new-privileges" in facts.engine.options:
-        yield Finding("no_new_privs", "ok", "set by the engine; sudo does not work in sessions", why)
+        yield PostureFinding("no_new_privs", "ok", "set by the engine; sudo does not work in sessions", why)
     else:
-        yield Finding("no_new_privs", "limit", "not set, so that sudo works in sessions", why)
+        yield PostureFinding("no_new_privs", "limit", "not set, so that sudo works in sessions", why)
 
 
-def _limits(facts: MachineFacts) -> Iterator[Finding]:
+def _limits(facts: MachineFacts) -> Iterator[PostureFinding]:
     engine = facts.engine
     why = "bounds what a session takes of memory, processors and process ids"
     if engine.missing_limits:
         missing = ", ".join(engine.missing_limits)
-        yield Finding(
+        yield PostureFinding(
             "cgroups",
             "weak",
             f"v{engine.cgroup_version}; no limits of {missing}",
@@ -113,9 +115,9 @@ def _limits(facts: MachineFacts) -> Iterator[Finding]:
             "enable these cgroup controllers (kernel command line: cgroup_enable=memory)",
         )
     elif engine.cgroup_version == "2":
-        yield Finding("cgroups", "ok", "v2, with limits", why)
+        yield PostureFinding("cgroups", "ok", "v2, with limits", why)
     else:
-        yield Finding(
+        yield PostureFinding(
             "cgroups",
             "better",
             "v1, with limits",
@@ -124,12 +126,14 @@ def _limits(facts: MachineFacts) -> Iterator[Finding]:
         )
 
 
-def _storage(facts: MachineFacts) -> Iterator[Finding]:
+def _storage(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "without one, a session can fill the disk that all containers share"
     if facts.quota and facts.engine.backing == "xfs":
-        yield Finding("storage quota", "ok", f"{facts.engine.data_root} is XFS with project quotas", why)
+        yield PostureFinding(
+            "storage quota", "ok", f"{facts.engine.data_root} is XFS with project quotas", why
+        )
     else:
-        yield Finding(
+        yield PostureFinding(
             "storage quota",
             "better",
             f"none: {facts.engine.driver or '?'} on {facts.engine.backing or '?'}",
@@ -156,42 +160,44 @@ _SWITCHES = (
 )
 
 
-def _kernel(facts: MachineFacts) -> Iterator[Finding]:
+def _kernel(facts: MachineFacts) -> Iterator[PostureFinding]:
     for switch in _SWITCHES:
         text = facts.sysctls.get(switch.name, "")
         if not text:
-            yield Finding(
+            yield PostureFinding(
                 switch.name, "better", "this kernel does not have it", switch.why, "boot a kernel with it"
             )
         elif text.lstrip("-").isdigit() and int(text) >= switch.least:
-            yield Finding(switch.name, "ok", text, switch.why)
+            yield PostureFinding(switch.name, "ok", text, switch.why)
         else:
-            yield Finding(switch.name, "better", text, switch.why, f"sysctl -w {switch.name}={switch.least}")
+            yield PostureFinding(
+                switch.name, "better", text, switch.why, f"sysctl -w {switch.name}={switch.least}"
+            )
 
 
-def _processor(facts: MachineFacts) -> Iterator[Finding]:
+def _processor(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "containers share the processor: without mitigations one can read what others hold in memory"
     if facts.weaknesses is None:
-        yield Finding("processor", "better", "the kernel does not report its vulnerabilities", why, "")
+        yield PostureFinding("processor", "better", "the kernel does not report its vulnerabilities", why, "")
     elif facts.weaknesses:
         listed = ", ".join(facts.weaknesses)
-        yield Finding(
+        yield PostureFinding(
             "processor", "better", f"vulnerable: {listed}", why, "update microcode, firmware and kernel"
         )
     else:
-        yield Finding("processor", "ok", "every known vulnerability is mitigated", why)
+        yield PostureFinding("processor", "ok", "every known vulnerability is mitigated", why)
 
 
 _OTHER_KERNELS = ("runsc", "kata")
 """Parts of the usual names of runtimes that give containers a kernel of their own."""
 
 
-def _runtimes(facts: MachineFacts) -> Iterator[Finding]:
+def _runtimes(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "every session shares the host's kernel: an exploit of it is not stopped"
     listed = ", ".join(facts.engine.runtimes) or "?"
     default = facts.engine.default_runtime
     if any(word in default for word in _OTHER_KERNELS):
-        yield Finding(
+        yield PostureFinding(
             "runtime",
             "weak",
             f"{default} by default: snapshots there have no files of a session, and no processes",
@@ -199,47 +205,51 @@ def _runtimes(facts: MachineFacts) -> Iterator[Finding]:
             '"default-runtime": "runc" in /etc/docker/daemon.json (docs/decisions/0023)',
         )
         return
-    yield Finding("runtime", "limit", f"{listed}: containers on Linux {facts.kernel}".rstrip(), why)
+    yield PostureFinding("runtime", "limit", f"{listed}: containers on Linux {facts.kernel}".rstrip(), why)
 
 
-def _home(facts: MachineFacts) -> Iterator[Finding]:
+def _home(facts: MachineFacts) -> Iterator[PostureFinding]:
     home = facts.home
     why = "a user who can write to it controls sessions; one who can read it has the memory in snapshots"
     mode = f"{home.path} is {home.mode:04o}"
     if not home.own:
-        yield Finding("home", "weak", f"{home.path} belongs to another user", why, "use a home of your own")
+        yield PostureFinding(
+            "home", "weak", f"{home.path} belongs to another user", why, "use a home of your own"
+        )
     elif home.mode & 0o022:
-        yield Finding("home", "weak", f"{mode}: others can write", why, f"chmod 700 {home.path}")
+        yield PostureFinding("home", "weak", f"{mode}: others can write", why, f"chmod 700 {home.path}")
     elif home.mode & 0o077:
-        yield Finding("home", "better", f"{mode}: others can look inside", why, f"chmod 700 {home.path}")
+        yield PostureFinding(
+            "home", "better", f"{mode}: others can look inside", why, f"chmod 700 {home.path}"
+        )
     else:
-        yield Finding("home", "ok", mode, why)
+        yield PostureFinding("home", "ok", mode, why)
 
 
-def _socket(facts: MachineFacts) -> Iterator[Finding]:
+def _socket(facts: MachineFacts) -> Iterator[PostureFinding]:
     socket = facts.socket
     why = "a user who can write to the engine's socket is root on this machine"
     if not socket.path:
         return
     mode = f"{socket.path} is {socket.mode:04o}"
     if socket.mode & 0o002:
-        yield Finding("engine's socket", "weak", f"{mode}: everybody", why, f"chmod 660 {socket.path}")
+        yield PostureFinding("engine's socket", "weak", f"{mode}: everybody", why, f"chmod 660 {socket.path}")
     elif socket.mode & 0o020 and socket.members:
         listed = ", ".join(socket.members[:5])
-        yield Finding(
+        yield PostureFinding(
             "engine's socket",
             "limit",
             f"{mode}: group {socket.group}, that is {listed}",
             why,
         )
     else:
-        yield Finding("engine's socket", "ok", f"{mode}: root only", why)
+        yield PostureFinding("engine's socket", "ok", f"{mode}: root only", why)
 
 
-def _exposed(facts: MachineFacts) -> Iterator[Finding]:
+def _exposed(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "a client that reaches such a port is root on this machine"
     if facts.engine.exposed:
-        yield Finding(
+        yield PostureFinding(
             "engine on TCP",
             "weak",
             "its API is open without TLS",
@@ -247,46 +257,48 @@ def _exposed(facts: MachineFacts) -> Iterator[Finding]:
             "remove tcp:// from the daemon's hosts, or use --tlsverify",
         )
     else:
-        yield Finding("engine on TCP", "ok", "not without TLS", why)
+        yield PostureFinding("engine on TCP", "ok", "not without TLS", why)
 
 
-def _live_restore(facts: MachineFacts) -> Iterator[Finding]:
+def _live_restore(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "sessions outlive a restart of the engine, so that security updates need not wait"
     if facts.engine.live_restore:
-        yield Finding("live-restore", "ok", "on", why)
+        yield PostureFinding("live-restore", "ok", "on", why)
     else:
-        yield Finding("live-restore", "better", "off", why, '"live-restore": true in /etc/docker/daemon.json')
+        yield PostureFinding(
+            "live-restore", "better", "off", why, '"live-restore": true in /etc/docker/daemon.json'
+        )
 
 
-def _network(facts: MachineFacts) -> Iterator[Finding]:
+def _network(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "keeps sessions from each other and from what is not theirs to reach"
     if facts.network is None:
-        yield Finding("sessions' network", "weak", "not known", why, "`holdfast doctor`")
+        yield PostureFinding("sessions' network", "weak", "not known", why, "`holdfast doctor`")
     else:
         holds, state = facts.network
         improve = "" if holds else "`holdfast doctor` says what to do"
-        yield Finding("sessions' network", "ok" if holds else "weak", state, why, improve)
+        yield PostureFinding("sessions' network", "ok" if holds else "weak", state, why, improve)
 
 
-def _images(facts: MachineFacts) -> Iterator[Finding]:
+def _images(facts: MachineFacts) -> Iterator[PostureFinding]:
     why = "what runs as init in sessions, and what captures and restores them"
     missing = [tag for tag, ready in facts.images.items() if not ready]
     criu = f"; CRIU {facts.criu}" if facts.criu else ""
     if missing:
         listed = ", ".join(missing)
-        yield Finding("images", "better", f"not built: {listed}", why, "`holdfast image build`")
+        yield PostureFinding("images", "better", f"not built: {listed}", why, "`holdfast image build`")
     else:
-        yield Finding("images", "ok", ", ".join(facts.images) + criu, why)
+        yield PostureFinding("images", "ok", ", ".join(facts.images) + criu, why)
 
 
-def _capabilities(_facts: MachineFacts) -> Iterator[Finding]:
+def _capabilities(_facts: MachineFacts) -> Iterator[PostureFinding]:
     from holdfast.runtime.sessions.session_options import CAPABILITIES
 
     why = "root of a session is the host's root without the rest of its rights"
-    yield Finding("capabilities", "ok", f"{len(CAPABILITIES)}: {', '.join(CAPABILITIES).lower()}", why)
+    yield PostureFinding("capabilities", "ok", f"{len(CAPABILITIES)}: {', '.join(CAPABILITIES).lower()}", why)
 
 
-_RULES: tuple[Callable[[MachineFacts], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[MachineFacts], Iterator[PostureFinding]], ...] = (
     _users,
     _capabilities,
     _seccomp,
@@ -306,7 +318,7 @@ _RULES: tuple[Callable[[MachineFacts], Iterator[Finding]], ...] = (
 )
 
 
-def plain_row(found: Finding) -> Mapping[str, str]:
+def plain_row(found: PostureFinding) -> Mapping[str, str]:
     """Return a finding as JSON values."""
     return {
         "name": found.name,

@@ -31,7 +31,7 @@ MOST_LEFT = 1000
 _NAME = re.compile(rb"[1-9][0-9]{0,9}-[0-9a-f]{8}")
 
 
-class Asking:
+class RequestFifo:
     """The FIFO of requests. `asked` is called with each well-formed one."""
 
     def __init__(self, paths: IdentityPaths, asked: Callable[[Request], None]) -> None:
@@ -109,15 +109,15 @@ class Asking:
 def parse(asker: str, data: bytes) -> Request | None:
     """Return the request in a program's file, or None if it is not valid. Pure."""
     try:
-        told: Any = json.loads(data) if len(data) <= LONGEST else None
+        fields: Any = json.loads(data) if len(data) <= LONGEST else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         return None
-    generation = told.pop("generation", 0)
+    generation = fields.pop("generation", 0)
     if not isinstance(generation, int) or isinstance(generation, bool):
         return None
-    return Request(asker, generation, told)
+    return Request(asker, generation, fields)
 
 
 def line(answer: Answer) -> bytes:

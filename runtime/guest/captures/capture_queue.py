@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from holdfast.runtime.guest.captures.capture_fifo import Asking
-from holdfast.runtime.guest.captures.captures import Answer, Captures, Request
+from holdfast.runtime.guest.captures.capture_fifo import RequestFifo
+from holdfast.runtime.guest.captures.captures import Answer, CaptureRequests, Request
 from holdfast.runtime.guest.layout import IdentityPaths
 
 GRACE = 30.0
@@ -22,8 +22,8 @@ class CaptureDesk:
 
     def __init__(self, paths: IdentityPaths, generation: Callable[[], int]) -> None:
         self._generation = generation
-        self._asking = Asking(paths, self._asked)
-        self._captures = Captures(self._asking.give)
+        self._asking = RequestFifo(paths, self._asked)
+        self._captures = CaptureRequests(self._asking.give)
         self._captures.heard = self._hear
         self._server: object | None = None
         self._came: asyncio.Event | None = None

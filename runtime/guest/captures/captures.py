@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MOST = 256
 """Limit of waiting requests."""
@@ -30,7 +30,7 @@ class Request:
     program: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Captures:
+class CaptureRequests:
     """All requests of a session. `give` hands a program its answer; `heard` is called when one may go out."""
 
     def __init__(self, give: Callable[[str, Answer], None]) -> None:
@@ -67,7 +67,7 @@ class Captures:
             Refusal: another process serves.
         """
         if self._served:
-            raise Refusal("busy", "cannot serve captures: another process already serves this session")
+            raise RequestRefused("busy", "cannot serve captures: another process already serves this session")
         self._served, self._expected = True, False
         if self._out is not None and holding != self._number:
             self._waiting.appendleft(self._out)  # the server that had it is gone

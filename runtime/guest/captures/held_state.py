@@ -11,13 +11,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.kernels.guest.kernel import Kernel
+from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.listening import Listening
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.records import masking
 from holdfast.runtime.guest.shells.shell import Shell
-from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
+from holdfast.runtime.guest.shells.shell_state import ShellState, ShellVariable
 
 PATIENCE = 5.0
 """Seconds an idle kernel may take to report its names, on a busy machine."""
@@ -32,7 +32,7 @@ Named = dict[str, list[Any]]
 
 
 def processes(
-    shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins
+    shells: Mapping[str, Shell], kernels: Mapping[str, RunningKernel], lineage: Origins
 ) -> list[dict[str, Any]]:
     """Return the processes of the session, with the role of the supervisor's own."""
     roles = {1: "supervisor", os.getpid(): "supervisor"}
@@ -82,7 +82,7 @@ def shell_of(held: ShellState) -> dict[str, Any]:
     }
 
 
-def named(table: Mapping[str, Variable], *, values: bool = True) -> Named:
+def named(table: Mapping[str, ShellVariable], *, values: bool = True) -> Named:
     """Return variables as they go over the wire."""
     found: Named = {}
     for one in list(table.values())[:MAX_NAMES]:
@@ -91,7 +91,7 @@ def named(table: Mapping[str, Variable], *, values: bool = True) -> Named:
     return found
 
 
-async def kernel_of(kernel: Kernel) -> dict[str, Any]:
+async def kernel_of(kernel: RunningKernel) -> dict[str, Any]:
     """Return the names of a kernel described for people, as of its last answer; None if it never gave one."""
     found = await kernel.variables(PATIENCE)
     names = None

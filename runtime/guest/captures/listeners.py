@@ -42,7 +42,7 @@ class Listeners:
         self._paths = paths
         self._number = 0
 
-    async def tell(self, facts: Mapping[str, Any], patience: float) -> list[Heard]:
+    async def notify(self, facts: Mapping[str, Any], patience: float) -> list[Heard]:
         """Notify all programs, and return their answers after at most `patience` seconds."""
         if not self._names():
             return []
@@ -93,7 +93,7 @@ class Listeners:
         except OSError:
             return []
 
-    def _write(self, name: str, told: Mapping[str, Any]) -> bool:
+    def _write(self, name: str, message: Mapping[str, Any]) -> bool:
         """Write a line to a program's FIFO; one without a reader is left over from an ended program."""
         path = self._paths.listeners / name
         try:
@@ -106,7 +106,7 @@ class Listeners:
             if not stat.S_ISFIFO(os.fstat(fd).st_mode):
                 _remove(path)
                 return False
-            os.write(fd, json.dumps(told).encode() + b"\n")
+            os.write(fd, json.dumps(message).encode() + b"\n")
         except OSError:  # it is full: it has not been read for long
             return True
         finally:
@@ -124,12 +124,12 @@ class Listeners:
 def answer(line: bytes, expected: Iterable[str]) -> tuple[str, int, str] | None:
     """Return number, calls and trouble of an answer, or None if it answers no open question. Pure."""
     try:
-        told = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         return None
-    number, called, wrong = told.get("number"), told.get("called"), told.get("wrong")
+    number, called, wrong = fields.get("number"), fields.get("called"), fields.get("wrong")
     if not isinstance(number, str) or number not in expected:
         return None
     count = called if isinstance(called, int) and 0 <= called < 10_000 else 0

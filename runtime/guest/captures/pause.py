@@ -22,8 +22,8 @@ from typing import Any
 from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.identity.identity import read_object
-from holdfast.runtime.guest.wire.call import Call
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.call import ClientCall
+from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.supervisor_server import Server
 
 TICK = 0.002
@@ -49,7 +49,7 @@ class Pause:
         self._began = 0.0
         self._waking: asyncio.Task[None] | None = None
 
-    async def prepare(self, call: Call) -> None:
+    async def prepare(self, call: ClientCall) -> None:
         """Answer once only this connection is left; it is closed right after."""
         guest, layout = self._guest, self._guest.layout
         _check_room(layout.run)
@@ -129,7 +129,7 @@ class Pause:
             return True
         return False
 
-    def _end(self, told: dict[str, Any]) -> None:
+    def _end(self, fields: dict[str, Any]) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self._loop.watchful = False
         guest = self._guest
@@ -139,14 +139,14 @@ class Pause:
         self._hold(hold=False)
         guest.layout.wake.unlink(missing_ok=True)
         guest.journal.resume()
-        event = told.get("event")
+        event = fields.get("event")
         for desk in guest.desks.values():
             desk.woken(copy=event == "restored")
         # The controller asks first, once the last process of the copy runs.
         guest.arriving = event == "restored"
-        guest.become(told, event if event in ("resumed", "restored") else "aborted")
+        guest.become(fields, event if event in ("resumed", "restored") else "aborted")
         guest.watch.resume()
-        logger.info("%s as %s", told.get("event", "woke"), guest.identity)
+        logger.info("%s as %s", fields.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen_again())
 
 
@@ -155,7 +155,9 @@ def _check_room(folder: Path) -> None:
     room = os.statvfs(folder)
     few = room.f_files and room.f_favail < ROOM_FILES
     if few or room.f_bavail * room.f_frsize < ROOM_BYTES:
-        raise Refusal("no_room", f"cannot pause: {folder} is full; remove files of the session from it")
+        raise RequestRefused(
+            "no_room", f"cannot pause: {folder} is full; remove files of the session from it"
+        )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class UserAccount:
     """A user of the container."""
 
     name: str
@@ -24,7 +24,7 @@ class Account:
     shell: str
 
     @classmethod
-    def of(cls, user: str | None) -> Account:
+    def of(cls, user: str | None) -> UserAccount:
         """Return the user of that name or number, or the supervisor's own.
 
         Raises:
@@ -38,7 +38,7 @@ class Account:
             raise LookupError(f"cannot run as {user}: no such user") from None
 
     @classmethod
-    def _from(cls, entry: pwd.struct_passwd) -> Account:
+    def _from(cls, entry: pwd.struct_passwd) -> UserAccount:
         return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, entry.pw_shell)
 
     @property
@@ -74,7 +74,7 @@ class Account:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
-def working_directory(wanted: Path, account: Account) -> str:
+def working_directory(wanted: Path, account: UserAccount) -> str:
     """Return the directory to start in: the wanted one, else the user's home, else the root."""
     for path in (wanted, Path(account.home)):
         if path.is_dir():

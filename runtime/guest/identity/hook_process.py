@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.runtime.guest.identity.account import OOM_SCORE, Account, working_directory
+from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount, working_directory
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 KEPT_OUTPUT = 2000
@@ -20,7 +20,9 @@ READ_SIZE = 64 << 10
 class HookProcess:
     """Starts the program in its own process group, reads its output as it comes and keeps the end of it."""
 
-    def __init__(self, path: Path, environment: Mapping[str, str], account: Account, reaper: Reaper) -> None:
+    def __init__(
+        self, path: Path, environment: Mapping[str, str], account: UserAccount, reaper: Reaper
+    ) -> None:
         """Start the program.
 
         Raises:

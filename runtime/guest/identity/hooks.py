@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.runtime.guest.captures.listeners import Listeners
-from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hook_process import HookProcess
 from holdfast.runtime.guest.identity.identity import Identity
 from holdfast.runtime.guest.identity.identity_files import Awakening
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HookRun:
     """The result of one hook. `trouble` is empty if it succeeded; `output` is the end of its output."""
 
     hook: str
@@ -51,7 +51,7 @@ class Hooks:
     """All hooks of the session, and the results of their last run."""
 
     def __init__(
-        self, layout: Layout, account: Account, reaper: Reaper, append: Callable[..., object]
+        self, layout: Layout, account: UserAccount, reaper: Reaper, append: Callable[..., object]
     ) -> None:
         self._layout = layout
         self._account = account
@@ -59,14 +59,14 @@ class Hooks:
         self._append = append
         self._listeners = Listeners(layout.identity)
         self._running: asyncio.Task[None] | None = None
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[HookRun] = []
 
     def begin(self, awakening: Awakening, identity: Identity) -> None:
         """Run all hooks in the background."""
         self.outcomes = []
         self._running = asyncio.get_running_loop().create_task(self._run(awakening, identity))
 
-    async def settled(self) -> list[Outcome]:
+    async def settled(self) -> list[HookRun]:
         """Wait until all hooks are over, at most ALL seconds, and return their results."""
         if self._running:
             await asyncio.shield(self._running)
@@ -82,9 +82,9 @@ class Hooks:
             logger.exception("hooks failed")
 
     async def _listening(self, event: str, facts: Mapping[str, Any]) -> None:
-        for heard in await self._listeners.tell(facts, EACH):
+        for heard in await self._listeners.notify(facts, EACH):
             if heard.called or heard.wrong:
-                self._over(Outcome(heard.program, event, heard.seconds, heard.wrong))
+                self._over(HookRun(heard.program, event, heard.seconds, heard.wrong))
 
     async def _programs(self, event: str, facts: Mapping[str, Any]) -> None:
         loop = asyncio.get_running_loop()
@@ -92,23 +92,23 @@ class Hooks:
         for path in self._found():
             left = min(EACH, end - loop.time())
             if left <= 0:
-                self._over(Outcome(str(path), event, trouble=f"not run: earlier hooks took {ALL:.0f} s"))
+                self._over(HookRun(str(path), event, trouble=f"not run: earlier hooks took {ALL:.0f} s"))
                 continue
             began = loop.time()
             try:
                 process = HookProcess(path, environment(os.environ, facts), self._account, self._reaper)
             except OSError as error:
-                self._over(Outcome(str(path), event, trouble=f"cannot run: {error.strerror or error}"))
+                self._over(HookRun(str(path), event, trouble=f"cannot run: {error.strerror or error}"))
                 continue
             trouble = await process.ended(left)
             seconds = loop.time() - began
-            self._over(Outcome(str(path), event, seconds, trouble, process.exit_code, process.output()))
+            self._over(HookRun(str(path), event, seconds, trouble, process.exit_code, process.output()))
 
     def _found(self) -> list[Path]:
         folders = (self._layout.hooks, Path(self._account.environment(os.environ)["HOME"]) / HOME_HOOKS)
         return [path for folder in folders for path in _programs_in(folder)]
 
-    def _over(self, outcome: Outcome) -> None:
+    def _over(self, outcome: HookRun) -> None:
         self.outcomes.append(outcome)
         values = {key: value for key, value in asdict(outcome).items() if value not in ("", None)}
         kind = "hook_failed" if outcome.trouble else "hook"
@@ -150,6 +150,6 @@ def _programs_in(folder: Path) -> list[Path]:
     return found
 
 
-def words(outcomes: list[Outcome]) -> bytes:
+def words(outcomes: list[HookRun]) -> bytes:
     """Return outcomes for the wire. Pure."""
     return json.dumps({"outcomes": [asdict(one) for one in outcomes[:1000]]}).encode()

@@ -22,25 +22,25 @@ class Identity:
     generation: int = 0
     container: str = ""
 
-    def updated(self, told: dict[str, Any]) -> Identity:
+    def updated(self, fields: dict[str, Any]) -> Identity:
         """Return this identity with the host's facts; values of the wrong type are ignored."""
         changes: dict[str, Any] = {
-            key: told[key]
+            key: fields[key]
             for key in ("session", "name", "container")
-            if isinstance(told.get(key), str) and told[key]
+            if isinstance(fields.get(key), str) and fields[key]
         }
-        if isinstance(told.get("generation"), int):
-            changes["generation"] = told["generation"]
+        if isinstance(fields.get("generation"), int):
+            changes["generation"] = fields["generation"]
         for key in ("user", "workdir"):
-            if isinstance(told.get(key), str) and told[key]:
-                changes[key] = told[key]
+            if isinstance(fields.get(key), str) and fields[key]:
+                changes[key] = fields[key]
         return replace(self, **changes)
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in a file, or None: the file may be missing, or half written."""
     try:
-        told = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
-    return told if isinstance(told, dict) else None
+    return value if isinstance(value, dict) else None

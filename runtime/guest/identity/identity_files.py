@@ -53,7 +53,7 @@ def variables(identity: Identity, paths: IdentityPaths) -> dict[str, str]:
     return dict(zip(NAMES, values, strict=True))
 
 
-def told(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+def with_identity(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Return an environment as a shell reports it, plus the identity variables, which the shell leaves out,
     as they are in `own`. Pure.
     """

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from signal import SIGKILL
 from typing import Any, Protocol
 
-from holdfast.runtime.guest.pulse.process_lineage import Origin, Seen
+from holdfast.runtime.guest.pulse.process_lineage import Origin, ScannedProcess
 
 MAX_WATCHED = 256
 OOM_MEMORY = 5.0
@@ -28,33 +28,33 @@ _LEAVING = ("command", "cell", "task")
 class Notice(Protocol):
     """The recorder of what became of processes that the supervisor started itself."""
 
-    def __call__(self, kind: str, end: End | None = None, /, **fields: Any) -> None:
+    def __call__(self, kind: str, end: ProcessEnd | None = None, /, **fields: Any) -> None:
         """Record the kind of an entry, how the process ended if it did, and the entry's fields."""
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ProcessEnd:
     """The end of a process: an exit code, a signal, or neither if it is not known."""
 
     exit_code: int | None = None
     signal: int | None = None
 
     @classmethod
-    def of_status(cls, status: int) -> End:
+    def of_status(cls, status: int) -> ProcessEnd:
         """Read a wait status, see wait(2)."""
         if os.WIFSIGNALED(status):
             return cls(signal=os.WTERMSIG(status))
         return cls(exit_code=os.WEXITSTATUS(status)) if os.WIFEXITED(status) else cls()
 
     @classmethod
-    def of_child(cls, code: int, status: int) -> End:
+    def of_child(cls, code: int, status: int) -> ProcessEnd:
         """Read what waitid(2) reports in si_code and si_status."""
         if code == os.CLD_EXITED:
             return cls(exit_code=status)
         return cls(signal=status) if code in (os.CLD_KILLED, os.CLD_DUMPED) else cls()
 
     @classmethod
-    def of_returncode(cls, code: int) -> End:
+    def of_returncode(cls, code: int) -> ProcessEnd:
         """Read a return code in Python's form: negative for a signal."""
         return cls(exit_code=code) if code >= 0 else cls(signal=-code)
 
@@ -74,7 +74,7 @@ class MemoryKills:
         self._unexplained.extend([now] * min(count - before, 64))
         return count - before
 
-    def cause(self, end: End, now: float) -> str:
+    def cause(self, end: ProcessEnd, now: float) -> str:
         """Return why a process ended: exited, signal, oom or unknown."""
         if end.signal == SIGKILL:
             while self._unexplained and now - self._unexplained[0] > OOM_MEMORY:
@@ -88,7 +88,7 @@ class MemoryKills:
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedProcess:
     """A process whose end will be reported."""
 
     pid: int
@@ -102,15 +102,15 @@ class Roster:
     """The processes that are being watched."""
 
     def __init__(self) -> None:
-        self.watched: dict[int, Watched] = {}
+        self.watched: dict[int, WatchedProcess] = {}
 
     def update(
         self,
-        table: Iterable[Seen],
+        table: Iterable[ScannedProcess],
         origin_of: Callable[[int], Origin | None],
         running: Callable[[Origin], bool],
         listening: Mapping[int, tuple[int, ...]],
-    ) -> tuple[list[Watched], list[Watched]]:
+    ) -> tuple[list[WatchedProcess], list[WatchedProcess]]:
         """Apply a scan of all processes; return those watched from now on, and those that are gone.
 
         The latter stay in the roster until they are removed: how they ended may not be known yet.
@@ -129,18 +129,20 @@ class Roster:
             elif (process.pid in listening or origin_of(process.parent) != origin) and is_left(
                 origin, running
             ):
-                each = Watched(process.pid, process.start, origin, ports=listening.get(process.pid, ()))
+                each = WatchedProcess(
+                    process.pid, process.start, origin, ports=listening.get(process.pid, ())
+                )
                 self.watched[process.pid] = each
                 new.append(each)
         return new, gone
 
-    def moved(self, table: Iterable[Seen]) -> None:
+    def moved(self, table: Iterable[ScannedProcess]) -> None:
         """Note that all processes were restored, with the same pids and new start times."""
         for process in table:
             if process.pid in self.watched:
                 self.watched[process.pid].start = process.start
 
-    def remove(self, pid: int) -> Watched | None:
+    def remove(self, pid: int) -> WatchedProcess | None:
         """Stop watching a process, and return its entry."""
         return self.watched.pop(pid, None)
 
@@ -150,5 +152,5 @@ def is_left(origin: Origin | None, running: Callable[[Origin], bool]) -> bool:
     return origin is not None and origin.kind in _LEAVING and not running(origin)
 
 
-def _is(watched: Watched, process: Seen | None) -> bool:
+def _is(watched: WatchedProcess, process: ScannedProcess | None) -> bool:
     return process is not None and process.start == watched.start

@@ -27,7 +27,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ScanBounds:
     """The bounds of a scan, `links` descriptors of which `files` files (or none), and its subject."""
 
     links: int
@@ -38,7 +38,7 @@ class Wanted:
     path: str | None = None
 
 
-def look(pid: int, uid: int, gid: int, wanted: Wanted) -> Iterator[Table]:
+def look(pid: int, uid: int, gid: int, wanted: ScanBounds) -> Iterator[Table]:
     """Yield the table as it grows; the last one is complete. Nothing but this may run between two steps."""
     table = Table()
     with access.reading_as(uid, gid):
@@ -59,7 +59,7 @@ def look(pid: int, uid: int, gid: int, wanted: Wanted) -> Iterator[Table]:
     yield table
 
 
-def _one(pid: int, name: str, wanted: Wanted, table: Table) -> None:
+def _one(pid: int, name: str, wanted: ScanBounds, table: Table) -> None:
     path = f"/proc/{pid}/fd/{name}"
     target = access.link(path)
     if target is None or not name.isdecimal():
@@ -84,7 +84,7 @@ def _one(pid: int, name: str, wanted: Wanted, table: Table) -> None:
     table.files.append(open_files.row(pid, int(name), target, status, info))
 
 
-def _is_it(target: str, status: os.stat_result | None, wanted: Wanted) -> bool:
+def _is_it(target: str, status: os.stat_result | None, wanted: ScanBounds) -> bool:
     if wanted.path in (target, target.removesuffix(descriptor_links.DELETED)):
         return True
     return status is not None and (status.st_dev, status.st_ino) == wanted.same

@@ -12,7 +12,7 @@ import struct
 
 from holdfast.procfs import process_stat
 from holdfast.runtime.guest.pulse import access
-from holdfast.runtime.guest.pulse.deaths import End
+from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 
 # From linux/pidfd.h: the first 64 bytes of struct pidfd_info, with the mask at the start and the wait status
 # at the end, and the request that fills it.
@@ -34,7 +34,7 @@ def descriptor(pid: int) -> int | None:
         return None
 
 
-def end_of(pid: int, fd: int | None) -> End | None:
+def end_of(pid: int, fd: int | None) -> ProcessEnd | None:
     """Return how the process ended, or None if that is not known, or not yet."""
     if fd is not None:
         info = bytearray(_INFO_SIZE)
@@ -45,7 +45,7 @@ def end_of(pid: int, fd: int | None) -> End | None:
             pass
         else:
             if struct.unpack_from("=Q", info)[0] & _EXIT:
-                return End.of_status(struct.unpack_from("=i", info, _STATUS_AT)[0])
+                return ProcessEnd.of_status(struct.unpack_from("=i", info, _STATUS_AT)[0])
     return _end_of_zombie(pid)
 
 
@@ -59,7 +59,7 @@ def memory_kills() -> int | None:
     return None
 
 
-def _end_of_zombie(pid: int) -> End | None:
+def _end_of_zombie(pid: int) -> ProcessEnd | None:
     """Read the wait status of a process that has not been reaped, see proc_pid_stat(5)."""
     if (user := access.owner(pid)) is None:
         return None
@@ -69,4 +69,4 @@ def _end_of_zombie(pid: int) -> End | None:
     if len(fields) < 50 or fields[0] != b"Z":
         return None
     status = int(fields[49])
-    return End.of_status(status)
+    return ProcessEnd.of_status(status)

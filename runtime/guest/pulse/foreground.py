@@ -18,10 +18,17 @@ from dataclasses import dataclass, field
 from holdfast.procfs import descriptor_links, process_status, socket_tables
 from holdfast.procfs.process_stat import Stat
 from holdfast.runtime.guest.pulse import access, system_calls
-from holdfast.runtime.guest.pulse.input_kind import Modes
+from holdfast.runtime.guest.pulse.input_kind import InputModes
 from holdfast.runtime.guest.pulse.prompts import Prompt
-from holdfast.runtime.guest.pulse.system_calls import Call, Doing
-from holdfast.runtime.guest.pulse.terminal_state import Thing, Thread, Verdict, View, decide, thing
+from holdfast.runtime.guest.pulse.system_calls import Doing, SystemCall
+from holdfast.runtime.guest.pulse.terminal_state import (
+    ForegroundSample,
+    ForegroundThread,
+    Thing,
+    Verdict,
+    decide,
+    thing,
+)
 
 REFRESH = 0.1
 """Minimum seconds between two scans of the processes and of how much they compute."""
@@ -38,14 +45,14 @@ _SLAVES = 136
 
 
 @dataclass(slots=True)
-class Process:
+class ForegroundProcess:
     """A member of a foreground process group."""
 
     stat: Stat
     owner: tuple[int, int]
     tids: list[int]
     share: float | None = None
-    blocked: dict[int, Thread] = field(default_factory=dict)
+    blocked: dict[int, ForegroundThread] = field(default_factory=dict)
     """The call that each thread was last blocked on; its line is in `lines`."""
     lines: dict[int, bytes] = field(default_factory=dict)
     runs: bool = False
@@ -61,20 +68,20 @@ class Sight:
     prompt: Prompt = field(default_factory=Prompt)
 
 
-class Foreground:
+class ForegroundGroup:
     """The foreground process group of one terminal, and of the terminals its programs keep for others."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._group = 0
         self._table: dict[int, Stat] = {}
-        self._members: dict[int, Process] = {}
+        self._members: dict[int, ForegroundProcess] = {}
         self._refreshed = -1.0
         self._refresh_after = 0.0
         self._output = -1
         self.spare = 0.0
         """Seconds of the last scan already paid for by a longer wait until the next."""
-        self._inner: Foreground | None = None
+        self._inner: ForegroundGroup | None = None
 
     def forget(self) -> None:
         """Scan the processes again at the next sample."""
@@ -108,7 +115,7 @@ class Foreground:
         names = (b"voluntary_ctxt_switches", b"nonvoluntary_ctxt_switches")
         return sum(int(process_status.field(data, name) or 0) for name in names)
 
-    def _judge(self, modes: Modes, index: int, prompt: Callable[[], Prompt]) -> Sight:
+    def _judge(self, modes: InputModes, index: int, prompt: Callable[[], Prompt]) -> Sight:
         names = (f"/dev/pts/{index}", "/dev/tty")
         threads = [thread for process in self._members.values() for thread in self._threads(process, names)]
         if not modes.canonical and (relay := _relay(threads)):
@@ -117,7 +124,7 @@ class Foreground:
                 return inner
         asked = prompt() if any(thread.on_terminal for thread in threads) else Prompt()
         verdict = decide(
-            View(
+            ForegroundSample(
                 threads,
                 modes,
                 asked,
@@ -150,7 +157,7 @@ class Foreground:
             tids = access.numbers(f"/proc/{stat.pid}/task") if stat.threads > 1 else [stat.pid]
             count += len(tids)
             known = old.get(stat.pid)
-            process = self._members[stat.pid] = Process(stat, owner, tids)
+            process = self._members[stat.pid] = ForegroundProcess(stat, owner, tids)
             if known and known.stat.start == stat.start:
                 # Do not keep lines: in the same call, a descriptor may refer to another file by now.
                 process.blocked = known.blocked
@@ -159,11 +166,11 @@ class Foreground:
                 if elapsed > 0:
                     process.share = (stat.cpu - known.stat.cpu) / elapsed
 
-    def _threads(self, process: Process, names: tuple[str, str]) -> list[Thread]:
+    def _threads(self, process: ForegroundProcess, names: tuple[str, str]) -> list[ForegroundThread]:
         pid = process.stat.pid
         process.ran, process.runs = process.runs, False
         if process.stat.state == "T":
-            return [Thread(pid, pid, Call(Doing.STOPPED))]
+            return [ForegroundThread(pid, pid, SystemCall(Doing.STOPPED))]
         found = []
         with access.reading_as(*process.owner):
             for tid in process.tids:
@@ -173,13 +180,15 @@ class Foreground:
                     if stat is None or stat.state in "ZX":
                         self._refreshed = -1.0
                     elif tid == pid:
-                        call = Call(Doing.RUNS if stat.state == "R" else Doing.CLOSED)
-                        found.append(Thread(pid, tid, call))
+                        call = SystemCall(Doing.RUNS if stat.state == "R" else Doing.CLOSED)
+                        found.append(ForegroundThread(pid, tid, call))
                 else:
                     found.append(self._thread(process, tid, line, names))
         return found
 
-    def _thread(self, process: Process, tid: int, line: bytes, names: tuple[str, str]) -> Thread:
+    def _thread(
+        self, process: ForegroundProcess, tid: int, line: bytes, names: tuple[str, str]
+    ) -> ForegroundThread:
         known = process.blocked.get(tid)
         if known and process.lines.get(tid) == line and known.call.doing is not Doing.EPOLLS:
             return known
@@ -188,11 +197,11 @@ class Foreground:
             process.runs = True
             # A thread that computes little is between two calls of the same kind as before.
             if known and not process.ran and process.share is not None and process.share < HOT:
-                return Thread(process.stat.pid, tid, known.call, known.things - {Thing.TERMINAL})
-            return Thread(process.stat.pid, tid, call)
+                return ForegroundThread(process.stat.pid, tid, known.call, known.things - {Thing.TERMINAL})
+            return ForegroundThread(process.stat.pid, tid, call)
         if system_calls.restarted(line):
             call = _guessed(process.stat.pid, call)
-        found = Thread(process.stat.pid, tid, call, _things(process.stat.pid, call, names))
+        found = ForegroundThread(process.stat.pid, tid, call, _things(process.stat.pid, call, names))
         process.blocked[tid], process.lines[tid] = found, line
         return found
 
@@ -212,14 +221,14 @@ class Foreground:
         if modes is None:
             return None
         if self._inner is None:
-            self._inner = Foreground(self._clock)
+            self._inner = ForegroundGroup(self._clock)
         inside = self._inner
         if inside._table is not self._table or inside._group != last.foreground:
             inside._refresh(self._table, last.foreground, self._refreshed)
         return inside._judge(modes, number, prompt)
 
 
-def thread_of(pid: int) -> Thread | None:
+def thread_of(pid: int) -> ForegroundThread | None:
     """Return what the main thread of a process without a terminal does, or None if it is gone."""
     owner = access.owner(pid)
     if owner is None:
@@ -229,7 +238,7 @@ def thread_of(pid: int) -> Thread | None:
         if line is None:
             return None
         call = system_calls.parse(line)
-        return Thread(pid, pid, call, _things(pid, call, ("", "")))
+        return ForegroundThread(pid, pid, call, _things(pid, call, ("", "")))
 
 
 def _table(root: int, group: int) -> dict[int, Stat]:
@@ -255,7 +264,7 @@ def _children(pid: int, threads: int) -> list[int]:
     return [int(word) for word in data.split()]
 
 
-def _relay(threads: list[Thread]) -> int | None:
+def _relay(threads: list[ForegroundThread]) -> int | None:
     """Return the process that relays what is typed into the terminal to another process, if there is one."""
     for thread in threads:
         if {Thing.MASTER, Thing.TERMINAL} <= thread.things or thread.call.doing is Doing.CLOSED:
@@ -274,7 +283,7 @@ def _below(pid: int, ancestor: int, table: dict[int, Stat]) -> bool:
     return False
 
 
-def _things(pid: int, call: Call, names: tuple[str, str]) -> frozenset[Thing]:
+def _things(pid: int, call: SystemCall, names: tuple[str, str]) -> frozenset[Thing]:
     return frozenset(_thing(pid, fd, names) for fd in _descriptors(pid, call))
 
 
@@ -296,7 +305,7 @@ def _named(pid: int, target: str) -> bool:
     return any(one.inode == inode and one.local for one in table)
 
 
-def _descriptors(pid: int, call: Call) -> list[int]:
+def _descriptors(pid: int, call: SystemCall) -> list[int]:
     """Return the descriptors that a call is blocked on."""
     args = call.args
     if call.doing is Doing.READS:
@@ -314,21 +323,21 @@ def _descriptors(pid: int, call: Call) -> list[int]:
     return []
 
 
-def _guessed(pid: int, call: Call) -> Call:
+def _guessed(pid: int, call: SystemCall) -> SystemCall:
     """Return a poll that continues after a restore, if the call is one: its arguments are still there."""
     address, count = call.args[:2]
     if address > 1 << 16 and 0 < count <= _MAX_GUESSED:
         data = access.read_at(f"/proc/{pid}/mem", address, count * 8) or b""
         entries = list(struct.iter_unpack("<iHH", data))
         if entries and all(-1 <= fd < 1 << 16 and 0 < events < 1 << 14 for fd, events, _ in entries):
-            return Call(Doing.POLLS, call.args)
+            return SystemCall(Doing.POLLS, call.args)
     return call
 
 
-def _modes(fd: int) -> Modes:
+def _modes(fd: int) -> InputModes:
     attributes = termios.tcgetattr(fd)
     local = attributes[3]
-    return Modes(
+    return InputModes(
         canonical=bool(local & termios.ICANON),
         echo=bool(local & termios.ECHO),
         signals=bool(local & termios.ISIG),
@@ -336,7 +345,7 @@ def _modes(fd: int) -> Modes:
     )
 
 
-def _modes_of(path: str) -> Modes | None:
+def _modes_of(path: str) -> InputModes | None:
     """Return the modes of a terminal that a program keeps; the terminal is opened only briefly."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)

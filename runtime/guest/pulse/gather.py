@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.procfs import socket_tables
 from holdfast.procfs.process_stat import Stat
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.runtime.guest.pulse import (
     access,
     cgroup_limits,
@@ -25,10 +25,10 @@ from holdfast.runtime.guest.pulse import (
     sockets,
     terminals,
 )
-from holdfast.runtime.guest.pulse.descriptors import Table, Wanted
+from holdfast.runtime.guest.pulse.descriptors import ScanBounds, Table
 
 if TYPE_CHECKING:
-    from holdfast.kernels.guest.kernel import Kernel
+    from holdfast.kernels.guest.kernel import RunningKernel
     from holdfast.runtime.guest.guest import Guest
 
 PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "variables")
@@ -37,8 +37,8 @@ TURN = 0.002
 MAX_PROCESSES = 4096
 """Number of processes a session may have by default."""
 MAX_SOCKETS = 2000
-BRIEF = Wanted(links=1024, files=64)
-WHOLE = Wanted(links=16384, files=2000, others=True)
+BRIEF = ScanBounds(links=1024, files=64)
+WHOLE = ScanBounds(links=16384, files=2000, others=True)
 MAX_FILES = 8000
 KERNEL_PATIENCE = 0.25
 """Seconds an idle kernel has to list its names. It takes 5 ms."""
@@ -53,7 +53,7 @@ class Gatherer:
         self._users: dict[int, str] = {}
         self._turn = 0.0
 
-    async def gather(self, parts: frozenset[str], wanted: Wanted = BRIEF) -> dict[str, Any]:
+    async def gather(self, parts: frozenset[str], wanted: ScanBounds = BRIEF) -> dict[str, Any]:
         """Return the requested parts."""
         guest = self._guest
         began = self._turn = time.perf_counter()
@@ -86,7 +86,7 @@ class Gatherer:
             found["kernels"] = await kernels
         return found
 
-    async def _processes(self, parts: frozenset[str], wanted: Wanted) -> dict[str, Any]:
+    async def _processes(self, parts: frozenset[str], wanted: ScanBounds) -> dict[str, Any]:
         self._guest.lineage.look()
         at = _boot_time()
         rows: list[dict[str, Any]] = []
@@ -171,7 +171,7 @@ class Gatherer:
             self._turn = time.perf_counter()
 
 
-async def _kernel(kernel: Kernel, *, variables: bool) -> dict[str, Any]:
+async def _kernel(kernel: RunningKernel, *, variables: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": kernel.name,
         "spec": kernel.spec,
@@ -186,7 +186,7 @@ async def _kernel(kernel: Kernel, *, variables: bool) -> dict[str, Any]:
     return found
 
 
-def read_table(name: str) -> Iterator[Socket]:
+def read_table(name: str) -> Iterator[SocketRow]:
     """Yield the sockets of one of the tables of /proc/net."""
     return socket_tables.internet(access.whole(f"/proc/net/{name}") or b"", name)
 

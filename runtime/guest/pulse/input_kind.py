@@ -85,7 +85,7 @@ _PROMPT_OF_SHELL = re.compile(r"[$#%>❯➜] ?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Modes:
+class InputModes:
     """The terminal settings that matter here, see termios(3)."""
 
     canonical: bool = True
@@ -100,7 +100,7 @@ class Modes:
         return self.canonical and not self.echo
 
 
-def kind(modes: Modes, prompt: Prompt, name: str) -> Detail:
+def kind(modes: InputModes, prompt: Prompt, name: str) -> Detail:
     """Return what kind of answer a program of that name wants when it is blocked on the terminal."""
     text = prompt.text
     if modes.hidden:

@@ -7,8 +7,8 @@ import stat
 from typing import Any
 
 from holdfast.procfs import descriptor_links
-from holdfast.procfs.descriptor_info import FdInfo, Lock
-from holdfast.procfs.descriptor_links import DELETED, Link
+from holdfast.procfs.descriptor_info import FdInfo, FileLock
+from holdfast.procfs.descriptor_links import DELETED, DescriptorTarget
 
 _FLAGS = {
     os.O_APPEND: "append",
@@ -27,7 +27,7 @@ _MODES = (
 )
 
 
-def kind_of_link(link: Link) -> str:
+def kind_of_link(link: DescriptorTarget) -> str:
     """Return the kind of a descriptor by its target; `path` if only stat(2) can tell."""
     if link.kind == "path":
         name = link.name
@@ -55,7 +55,7 @@ def described(info: FdInfo) -> dict[str, Any]:
     }
 
 
-def _lock(one: Lock) -> dict[str, Any]:
+def _lock(one: FileLock) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "mode": one.mode,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from holdfast.runtime.guest.pulse import access
-from holdfast.runtime.guest.pulse.process_lineage import SUPERVISOR, Lineage, Origin, Seen
+from holdfast.runtime.guest.pulse.process_lineage import SUPERVISOR, Origin, ProcessLineage, ScannedProcess
 
 SOON = 0.05
 """Seconds from the end of a command to the scan. Commands that follow each other closely share one."""
@@ -29,10 +29,10 @@ _ENDED = "ZX"
 class Observer(Protocol):
     """The receiver of each scan."""
 
-    def looked(self, table: list[Seen]) -> None:
+    def looked(self, table: list[ScannedProcess]) -> None:
         """Process the table of the processes that are there now."""
 
-    def moved(self, table: list[Seen]) -> None:
+    def moved(self, table: list[ScannedProcess]) -> None:
         """Note, before the next `looked`, that all processes were restored and have new start times."""
 
 
@@ -40,7 +40,7 @@ class Origins:
     """The origin of every process of the session, by pid."""
 
     def __init__(self) -> None:
-        self._lineage = Lineage()
+        self._lineage = ProcessLineage()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._looked = 0.0
@@ -101,7 +101,7 @@ class Origins:
         """Scan once whatever is ending has ended."""
         self._look_in(SOON)
 
-    def look(self) -> list[Seen]:
+    def look(self) -> list[ScannedProcess]:
         """Scan now and return the processes that are there."""
         own, table = os.getpid(), processes()
         start = next((process.start for process in table if process.pid == own), 0.0)
@@ -131,11 +131,11 @@ class Origins:
         self.look()
 
 
-def processes() -> list[Seen]:
+def processes() -> list[ScannedProcess]:
     """Return all visible processes, without those that have ended."""
     found = (access.stat(pid) for pid in access.numbers("/proc"))
     return [
-        Seen(each.pid, each.parent, each.group, each.session, each.start)
+        ScannedProcess(each.pid, each.parent, each.group, each.session, each.start)
         for each in found
         if each and each.state not in _ENDED
     ]

@@ -49,16 +49,16 @@ async def _spoken(
 ) -> dict[str, Any]:
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(GREETING):
-            return told(await reader.read(_MAX_ANSWER))
+            return parse_reply(await reader.read(_MAX_ANSWER))
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(patience):
             writer.write(_REQUEST)
             await writer.drain()
-            return told(await reader.read(_MAX_ANSWER))
+            return parse_reply(await reader.read(_MAX_ANSWER))
     return {}
 
 
-def told(data: bytes) -> dict[str, Any]:
+def parse_reply(data: bytes) -> dict[str, Any]:
     """Return what the first bytes of a reply say: an HTTP status, or else the first line, shortened."""
     if found := _STATUS.match(data):
         return {"http_status": int(found[1]), "first_line": _line(found[0])}

@@ -25,7 +25,7 @@ MARKERS = {"HOLDFAST_TASK": "task", "HOLDFAST_KERNEL": "kernel", "HOLDFAST_SHELL
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScannedProcess:
     """A process at the time of a scan. `start` is in seconds of the boot clock."""
 
     pid: int
@@ -81,7 +81,7 @@ def short(text: str) -> str:
     return line if len(line) <= SHORT and line == text.strip() else line[: SHORT - 1] + "…"
 
 
-class Lineage:
+class ProcessLineage:
     """Origins of the processes that were there at the last scan."""
 
     def __init__(self) -> None:
@@ -142,7 +142,9 @@ class Lineage:
         start = self._starts.get(pid)
         return None if start is None else self._origins.get((pid, start))
 
-    def take(self, table: Iterable[Seen], environment: Callable[[int], Mapping[str, str]]) -> list[Seen]:
+    def take(
+        self, table: Iterable[ScannedProcess], environment: Callable[[int], Mapping[str, str]]
+    ) -> list[ScannedProcess]:
         """Judge the processes that are new, forget those that are gone, and return the new ones."""
         seen = {process.pid: process for process in table}
         new = [process for process in seen.values() if (process.pid, process.start) not in self._origins]
@@ -156,7 +158,7 @@ class Lineage:
         self._sessions = _still(self._sessions, {process.session for process in seen.values()})
         return new
 
-    def moved(self, table: Iterable[Seen]) -> None:
+    def moved(self, table: Iterable[ScannedProcess]) -> None:
         """Note that all processes were restored: the same pids with new start times, on another clock."""
         origins = {}
         for process in table:
@@ -172,8 +174,8 @@ class Lineage:
 
     def _judge(
         self,
-        process: Seen,
-        seen: Mapping[int, Seen],
+        process: ScannedProcess,
+        seen: Mapping[int, ScannedProcess],
         environment: Callable[[int], Mapping[str, str]],
         under_way: set[int],
     ) -> Origin:
@@ -194,14 +196,14 @@ class Lineage:
                 table[leader] = origin
         return origin
 
-    def _started_by(self, parent: Origin, process: Seen) -> Origin:
+    def _started_by(self, parent: Origin, process: ScannedProcess) -> Origin:
         """Return the origin of a child: of a shell or kernel, what that runs; else its parent's origin."""
         if parent.kind not in ("shell", "kernel"):
             return parent
         windows = self._windows.get((parent.kind, parent.id), ())
         return _chosen(windows, process) or parent
 
-    def _orphan(self, process: Seen, environment: Callable[[int], Mapping[str, str]]) -> Origin:
+    def _orphan(self, process: ScannedProcess, environment: Callable[[int], Mapping[str, str]]) -> Origin:
         if self._owners.get(process.parent) is not SUPERVISOR:
             return SUPERVISOR  # placed here from outside, or a child of another supervisor: it proves nothing
         for table, leader in ((self._groups, process.group), (self._sessions, process.session)):
@@ -219,7 +221,7 @@ class Lineage:
         return fitting[0] if len(fitting) == 1 else SUPERVISOR
 
 
-def _chosen(windows: Iterable[Window], process: Seen) -> Origin | None:
+def _chosen(windows: Iterable[Window], process: ScannedProcess) -> Origin | None:
     """Return the origin whose window fits a process.
 
     Commands may follow each other within one tick: then the pid distinguishes them.

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from holdfast.runtime.guest.pulse import access
-from holdfast.runtime.guest.pulse.foreground import Foreground, Sight
+from holdfast.runtime.guest.pulse.foreground import ForegroundGroup, Sight
 from holdfast.runtime.guest.pulse.prompts import Prompt, at_cursor
 from holdfast.runtime.guest.pulse.state import State
 
@@ -68,7 +68,7 @@ class Sampler:
         self._subject = subject
         self._least = least
         self._loop = asyncio.get_running_loop()
-        self._foreground = Foreground(self._loop.time)
+        self._foreground = ForegroundGroup(self._loop.time)
         self._timer: asyncio.TimerHandle | None = None
         self._watching = False
         self._candidate: tuple[object, float, float] | None = None
@@ -77,7 +77,7 @@ class Sampler:
         self._before: State | None = None
         """The last state in which it waited, unless something was typed since."""
         self._prompt: tuple[int, Prompt] = (-1, Prompt())
-        self._told_at = -1
+        self._reported_at = -1
         self.state = State("idle")
         self.episode = 0
 
@@ -171,7 +171,7 @@ class Sampler:
         if not self.state.waits:
             self._settle(key)
             return SETTLED if self.state.waits else CONFIRM
-        if self._subject.end() != self._told_at:
+        if self._subject.end() != self._reported_at:
             self._look_at_prompt(sight)
         return SETTLED
 
@@ -192,19 +192,19 @@ class Sampler:
             State("waiting", verdict.detail, verdict.pid, command, since, prompt),
             self._subject.end(),
         )
-        if self._before is not None and self._told_at == end:
+        if self._before is not None and self._reported_at == end:
             # After an interruption, by a capture, say, the same call continued: do not report it again.
             same = replace(self._before, since=since) == state
             state = self._before if same else state
             self.episode += not same
         else:
             self.episode += 1
-        self._told_at, self._before = end, state
+        self._reported_at, self._before = end, state
         self._publish(state)
 
     def _look_at_prompt(self, sight: Sight) -> None:
         """Check whether it asks something else now, in the same call: the time for an answer had run out."""
-        self._told_at = self._subject.end()
+        self._reported_at = self._subject.end()
         if self._asked().text != self.state.prompt and self._asked().asks and not self._asked().alternate:
             self._candidate = None
             self._publish(State("running", "io", self.state.pid, self.state.command, time.time()))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.procfs import sock_diag, socket_tables
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 
 _PATIENCE = 0.5
 
 
-def tcp(states: int = sock_diag.ALL) -> list[Socket] | None:
+def tcp(states: int = sock_diag.ALL) -> list[SocketRow] | None:
     """Return the TCP sockets in some states, given as bits.
 
     None if the kernel is without sock_diag(7), or a profile refuses it: /proc/net has them as well.
@@ -22,7 +22,7 @@ def tcp(states: int = sock_diag.ALL) -> list[Socket] | None:
         return None
 
 
-def row(one: Socket) -> dict[str, Any]:
+def row(one: SocketRow) -> dict[str, Any]:
     """Return the report of a socket. Pure."""
     protocol, _, kind = one.protocol.partition(" ")
     if kind:

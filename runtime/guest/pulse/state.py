@@ -51,7 +51,7 @@ class State:
         """Return the state for the wire."""
         return asdict(self)
 
-    def told(self, now: float) -> str:
+    def phrase(self, now: float) -> str:
         """Return the state as the rest of a sentence, as in "su (pid 42) waits for a password …"."""
         who = f"{self.command or 'a program'} (pid {self.pid})" if self.pid else self.command or "it"
         since = f", {max(0.0, now - self.since):.0f} s so far" if self.since else ""

@@ -54,7 +54,7 @@ _RESTART = {"x86_64": 219, "aarch64": 128}.get(platform.machine())
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SystemCall:
     """The activity of a thread, and the arguments of the call it is in."""
 
     doing: Doing
@@ -70,16 +70,16 @@ def table(machine: str) -> dict[int, Doing]:
 _TABLE = table(platform.machine())
 
 
-def parse(line: bytes, numbers: dict[int, Doing] = _TABLE) -> Call:
+def parse(line: bytes, numbers: dict[int, Doing] = _TABLE) -> SystemCall:
     """Return the call in a line. A thread that is in no call, or in one that has finished, runs."""
     words = line.split()
     if len(words) < 9:  # "running", or "-1 SP PC" for one that was stopped outside of a call
-        return Call(Doing.RUNS)
+        return SystemCall(Doing.RUNS)
     try:
         number, args = int(words[0]), tuple(int(word, 16) for word in words[1:7])
     except ValueError:
-        return Call(Doing.RUNS)
-    return Call(numbers.get(number, Doing.TRANSFERS), args)
+        return SystemCall(Doing.RUNS)
+    return SystemCall(numbers.get(number, Doing.TRANSFERS), args)
 
 
 def restarted(line: bytes) -> bool:

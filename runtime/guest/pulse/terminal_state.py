@@ -15,10 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.runtime.guest.pulse.input_kind import Modes, kind
+from holdfast.runtime.guest.pulse.input_kind import InputModes, kind
 from holdfast.runtime.guest.pulse.prompts import Prompt
 from holdfast.runtime.guest.pulse.state import Detail, Name
-from holdfast.runtime.guest.pulse.system_calls import Call, Doing
+from holdfast.runtime.guest.pulse.system_calls import Doing, SystemCall
 
 
 class Thing(StrEnum):
@@ -49,12 +49,12 @@ def thing(target: str, names: Collection[str]) -> Thing:
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class ForegroundThread:
     """One thread of the foreground, and the kinds of the descriptors that it reads or waits for."""
 
     pid: int
     tid: int
-    call: Call
+    call: SystemCall
     things: frozenset[Thing] = frozenset()
 
     @property
@@ -64,15 +64,15 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ForegroundSample:
     """One sample of the foreground.
 
     `names` are the programs of its processes, `parents` their parent processes; `hot` are those that recently
     used a good part of a processor, `busy` those of them that run right now.
     """
 
-    threads: Sequence[Thread]
-    modes: Modes
+    threads: Sequence[ForegroundThread]
+    modes: InputModes
     prompt: Prompt
     names: Mapping[int, str]
     parents: Mapping[int, int]
@@ -90,7 +90,7 @@ class Verdict:
     tid: int | None = None
 
 
-def decide(view: View) -> Verdict:
+def decide(view: ForegroundSample) -> Verdict:
     """Return the verdict on a sample of the foreground."""
     waiting = [thread for thread in view.threads if thread.on_terminal]
     # A plain read is surer than a set of many; of several readers, the last started is the one people see.
@@ -115,12 +115,12 @@ def decide(view: View) -> Verdict:
     return running(view)
 
 
-def running(view: View) -> Verdict:
+def running(view: ForegroundSample) -> Verdict:
     """Return how it continues on its own, or that it is stopped."""
     at_work = [thread for thread in view.threads if thread.call.doing is not Doing.WAITS_FOR_CHILD]
     if at_work and all(thread.call.doing is Doing.STOPPED for thread in at_work):
         return Verdict("stopped", None, at_work[-1].pid)
-    ranks: tuple[tuple[Detail, list[Thread]], ...] = (
+    ranks: tuple[tuple[Detail, list[ForegroundThread]], ...] = (
         ("cpu", [each for each in at_work if each.call.doing is Doing.RUNS or each.pid in view.hot]),
         ("io", [each for each in at_work if _transfers(each) and not _takes_over(each)]),
         ("sleep", [each for each in at_work if each.call.doing in (Doing.SLEEPS, *_SETS)]),
@@ -136,7 +136,7 @@ def running(view: View) -> Verdict:
 _SETS = (Doing.POLLS, Doing.SELECTS, Doing.EPOLLS)
 
 
-def _waits(thread: Thread, view: View) -> bool:
+def _waits(thread: ForegroundThread, view: ForegroundSample) -> bool:
     """Check whether a thread that is blocked on the terminal means that the program waits for its user."""
     served = any(
         other.things & {Thing.SOCKET, Thing.MASTER}
@@ -159,12 +159,12 @@ def _descends(pid: int, ancestor: int, parents: Mapping[int, int]) -> bool:
     return False
 
 
-def _takes_over(thread: Thread) -> bool:
+def _takes_over(thread: ForegroundThread) -> bool:
     """Check whether it waits for output of another process in its pipeline: that process explains it."""
     return thread.call.doing is Doing.READS and thread.things == {Thing.PIPE}
 
 
-def _transfers(thread: Thread) -> bool:
+def _transfers(thread: ForegroundThread) -> bool:
     doing = thread.call.doing
     if doing in (Doing.READS, Doing.TRANSFERS):
         return True

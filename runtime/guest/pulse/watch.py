@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable
 
 from holdfast.runtime.guest.pulse import access, exits
-from holdfast.runtime.guest.pulse.deaths import End, MemoryKills, Roster, is_left
+from holdfast.runtime.guest.pulse.deaths import MemoryKills, ProcessEnd, Roster, is_left
 from holdfast.runtime.guest.pulse.listening import Listening
 from holdfast.runtime.guest.pulse.origins import Origins
-from holdfast.runtime.guest.pulse.process_lineage import SHORT, Seen
+from holdfast.runtime.guest.pulse.process_lineage import SHORT, ScannedProcess
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 _ASK_AGAIN = 0.01
@@ -27,7 +27,7 @@ _MAX_DURING = 4
 Report = Callable[..., object]
 
 
-class Watch:
+class DeathWatch:
     """Reports `process_exited` and `oom`, and determines for others why their processes ended."""
 
     def __init__(self, origins: Origins, reaper: Reaper, report: Report) -> None:
@@ -44,7 +44,7 @@ class Watch:
         origins.observer = self
         reaper.orphaned = self._collected
 
-    def cause(self, end: End) -> str:
+    def cause(self, end: ProcessEnd) -> str:
         """Return why a process ended that ended just now."""
         self.count_kills()
         return self._kills.cause(end, self._loop.time())
@@ -68,11 +68,11 @@ class Watch:
             self._open(pid)
         self._origins.look()
 
-    def moved(self, table: list[Seen]) -> None:
+    def moved(self, table: list[ScannedProcess]) -> None:
         """Note that all processes were restored."""
         self._roster.moved(table)
 
-    def looked(self, table: list[Seen]) -> None:
+    def looked(self, table: list[ScannedProcess]) -> None:
         """Process a scan of all processes."""
         known, running = self._origins.known, self._origins.running
         left = frozenset(each.pid for each in table if is_left(known(each.pid), running))
@@ -117,13 +117,13 @@ class Watch:
             self._loop.call_later(_ASK_AGAIN * 2 ** (_ASKS - asks), self._ask, pid, asks - 1)
             return
         self._asking.discard(pid)
-        self._tell(pid, end or End())
+        self._report_exit(pid, end or ProcessEnd())
 
     def _collected(self, pid: int, code: int, status: int) -> None:
         if pid in self._roster.watched:
-            self._tell(pid, End.of_child(code, status))
+            self._report_exit(pid, ProcessEnd.of_child(code, status))
 
-    def _tell(self, pid: int, end: End) -> None:
+    def _report_exit(self, pid: int, end: ProcessEnd) -> None:
         each = self._roster.remove(pid)
         self._close(pid)
         if each is None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.kernels.guest.kernel import Kernel
+from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest.captures.held_state import kernel_of, shell_of
 from holdfast.runtime.guest.pulse.listening import Listening, listening_sockets
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -32,7 +32,11 @@ class Changes:
     """The state at the last look, and the looks to come."""
 
     def __init__(
-        self, shells: Mapping[str, Shell], kernels: Mapping[str, Kernel], lineage: Origins, journal: Journal
+        self,
+        shells: Mapping[str, Shell],
+        kernels: Mapping[str, RunningKernel],
+        lineage: Origins,
+        journal: Journal,
     ) -> None:
         self._live_shells = shells
         self._live_kernels = kernels
@@ -75,17 +79,17 @@ class Changes:
             return
         before, self._kernels[name] = self._kernels.get(name), now
         ids = self._cells.pop(name, [])
-        told: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         pairs = difference(before["names"] if before else {}, now["names"])
         if pairs:
-            told["names"] = dict(list(pairs.items())[:MOST])
+            changes["names"] = dict(list(pairs.items())[:MOST])
         if before and before["epoch"] != now["epoch"]:
-            told["epoch"] = [before["epoch"], now["epoch"]]
-        if told:
+            changes["epoch"] = [before["epoch"], now["epoch"]]
+        if changes:
             more = max(0, len(pairs) - MOST) or None
             several = ids[-MOST_IDS:] if len(ids) > 1 else None
             last = ids[-1] if ids else None
-            self._journal.append("changed", kernel=name, id=last, ids=several, more=more, **told)
+            self._journal.append("changed", kernel=name, id=last, ids=several, more=more, **changes)
 
     def _look_at_shell(self, name: str, id_: str) -> None:
         shell = self._live_shells.get(name)
@@ -106,15 +110,15 @@ class Changes:
         hide(now["variables"], before["variables"], secrets, typed=shell.chronicle.hidden)
         shell.chronicle.hidden = False
         more = 0
-        told: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         for table in _TABLES:
             pairs = difference(before[table], now[table])
             more += max(0, len(pairs) - MOST)
             if pairs:
-                told[table] = dict(list(pairs.items())[:MOST])
-        told |= {key: [before[key], now[key]] for key in ("cwd", "umask") if before[key] != now[key]}
-        if told:
-            self._journal.append("changed", shell=name, id=id_ or None, more=more or None, **told)
+                changes[table] = dict(list(pairs.items())[:MOST])
+        changes |= {key: [before[key], now[key]] for key in ("cwd", "umask") if before[key] != now[key]}
+        if changes:
+            self._journal.append("changed", shell=name, id=id_ or None, more=more or None, **changes)
 
     def _look_soon(self) -> None:
         if self._timer is None:

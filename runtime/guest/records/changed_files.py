@@ -27,7 +27,7 @@ _KINDS = {stat.S_IFREG: "f", stat.S_IFDIR: "d", stat.S_IFLNK: "l"}
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PackageRecord:
     """A package: its manager, its name, and the file that lists its contents, if there is one."""
 
     manager: str
@@ -47,7 +47,7 @@ def facts(path: str) -> list[Any] | None:
 class Owners:
     """The owners of files, among some packages."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[PackageRecord]) -> None:
         self._owners: dict[str, tuple[int, int]] = {}
         self._trees: list[tuple[str, int]] = []
         for number, one in enumerate(records):
@@ -67,7 +67,7 @@ class Owners:
         return next((number for tree, number in self._trees if path.startswith(tree)), -1)
 
 
-def versions(records: Iterable[Record], since: float) -> dict[int, dict[str, str]]:
+def versions(records: Iterable[PackageRecord], since: float) -> dict[int, dict[str, str]]:
     """Return versions that names do not contain, by number: `new` as of now, `old` where a log has it."""
     found: dict[int, dict[str, str]] = {}
     numbered = list(enumerate(records))
@@ -85,7 +85,7 @@ def versions(records: Iterable[Record], since: float) -> dict[int, dict[str, str
     return found
 
 
-def _listed(one: Record) -> Iterable[str]:
+def _listed(one: PackageRecord) -> Iterable[str]:
     if one.manager == "pip":
         return _pip_files(one.record)
     if one.manager == "apt":
@@ -136,10 +136,10 @@ def _dpkg_replaced(wanted: Mapping[str, int], since: float) -> dict[str, str]:
 
 def _npm_version(path: str) -> str:
     try:
-        told = json.loads(_text(path) or "null")
+        fields = json.loads(_text(path) or "null")
     except (ValueError, RecursionError):
         return ""
-    version = told.get("version") if isinstance(told, dict) else None
+    version = fields.get("version") if isinstance(fields, dict) else None
     return version[:64] if isinstance(version, str) else ""
 
 

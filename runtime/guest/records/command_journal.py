@@ -17,7 +17,7 @@ from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.keyed import Keyed
-from holdfast.runtime.guest.shells.marks import Kind, Mark
+from holdfast.runtime.guest.shells.marks import Mark, MarkKind
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase
 
 MAX_TEXT = 64 << 10
@@ -30,7 +30,7 @@ class _Given:
     command: Exec
     text: bytes
     who: Who
-    told: bool = False
+    reported: bool = False
     accepted: float | None = None
     """When the shell accepted it, in Unix seconds."""
 
@@ -74,8 +74,8 @@ class Chronicle:
         if given is None:
             return
         command, who = given.command, given.who
-        if command.phase in (Phase.RUNNING, Phase.FINISHED) and not given.told:
-            given.told = True
+        if command.phase in (Phase.RUNNING, Phase.FINISHED) and not given.reported:
+            given.reported = True
             self._journal.append(
                 "command_started",
                 id=command.id,
@@ -93,14 +93,14 @@ class Chronicle:
 
     def mark(self, mark: Mark, now: float, read: Callable[[int], bytes | None]) -> None:
         """Process a mark. `read` returns the line that was typed, by the number of its mark."""
-        if mark.kind is Kind.ACCEPTED and mark.serial:
+        if mark.kind is MarkKind.ACCEPTED and mark.serial:
             if self._given and self._given.command.serial == mark.serial:
                 self._given.accepted = mark.at
-        elif mark.kind is Kind.ACCEPTED:
+        elif mark.kind is MarkKind.ACCEPTED:
             self._typed = self._begun(mark, now, read(mark.number))
-        elif mark.kind is Kind.MORE and self._typed:
+        elif mark.kind is MarkKind.MORE and self._typed:
             self._typed.more = True
-        elif mark.kind is Kind.DONE and self._typed:
+        elif mark.kind is MarkKind.DONE and self._typed:
             self._over(mark.start, now, exit_code=mark.status)
 
     def shell_ended(self, offset: int, now: float, *, exit_code: int | None, signal: int | None) -> None:

@@ -20,7 +20,7 @@ SUFFIX = ".jsonl"
 
 
 @dataclass(slots=True)
-class Segment:
+class LogSegment:
     """One file: the number of its first line, its line count, its size, and where every 64th line begins."""
 
     first: int
@@ -57,7 +57,7 @@ class EntryLog:
         self._capacity = capacity
         self._segment_size = segment_size
         self._fd = -1
-        self._segments: list[Segment] = []
+        self._segments: list[LogSegment] = []
         self.torn = 0
         """Bytes that were cut off at the end when the log was opened."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -83,7 +83,7 @@ class EntryLog:
         newest = self._segments[-1] if self._segments else None
         if newest is None or newest.size >= self._segment_size or seq != self.last + 1:
             self.close()
-            newest = Segment(seq)
+            newest = LogSegment(seq)
         try:
             if self._fd < 0:
                 path = self._folder / newest.name
@@ -101,7 +101,7 @@ class EntryLog:
         newest.grow(len(line))
         return True
 
-    def trim(self) -> list[Segment]:
+    def trim(self) -> list[LogSegment]:
         """Drop the oldest segments until the rest fits, and return them."""
         dropped = []
         total = sum(segment.size for segment in self._segments)
@@ -138,7 +138,7 @@ class EntryLog:
             os.close(self._fd)
             self._fd = -1
 
-    def _lines(self, segment: Segment, skip: int, limit: int) -> list[bytes]:
+    def _lines(self, segment: LogSegment, skip: int, limit: int) -> list[bytes]:
         try:
             with (self._folder / segment.name).open("rb") as file:
                 file.seek(segment.places[skip // STRIDE])
@@ -153,9 +153,9 @@ class EntryLog:
         stems = [path.stem for path in self._folder.glob(f"*{SUFFIX}")]
         for first in sorted(int(stem) for stem in stems if stem.isdecimal()):
             if first > self.last:
-                self._load_segment(Segment(first))
+                self._load_segment(LogSegment(first))
 
-    def _load_segment(self, segment: Segment) -> None:
+    def _load_segment(self, segment: LogSegment) -> None:
         """Read the whole lines of a file, and cut the file at the first that is not whole."""
         path = self._folder / segment.name
         try:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KeyedRequest:
     """The request that a key stands for, and its outcome if it has ended."""
 
     began: dict[str, Any]
@@ -32,18 +32,18 @@ class Keyed:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def find(self, id_: str) -> Known | None:
+    def find(self, id_: str) -> KeyedRequest | None:
         """Return what is known under an id."""
         try:
             lines = self._path(id_).read_bytes().splitlines(keepends=True)
         except OSError:
             return None
-        told = [_object(line) for line in lines]
-        if not told or told[0] is None:  # a crash cut the first line: nothing was started after it
+        entries = [_object(line) for line in lines]
+        if not entries or entries[0] is None:  # a crash cut the first line: nothing was started after it
             return None
-        return Known(told[0], next((each for each in told[1:] if each is not None), None))
+        return KeyedRequest(entries[0], next((each for each in entries[1:] if each is not None), None))
 
-    def check(self, id_: str, op: str, target: str, text: bytes) -> Known | None:
+    def check(self, id_: str, op: str, target: str, text: bytes) -> KeyedRequest | None:
         """Return what is known under an id.
 
         Raises:
@@ -52,7 +52,7 @@ class Keyed:
         known = self.find(id_)
         if known and known.began.get("what") != _what(op, target, text):
             other = f"{known.began.get('op')} in {known.began.get('target')}"
-            raise Refusal(
+            raise RequestRefused(
                 "key_conflict",
                 f"cannot {op} under this key: it stands for something else ({other}, or another text)",
             )
@@ -73,10 +73,14 @@ class Keyed:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise Refusal("no_space", f"cannot {op} under a key: it cannot be recorded ({error})") from None
+            raise RequestRefused(
+                "no_space", f"cannot {op} under a key: it cannot be recorded ({error})"
+            ) from None
         if not whole:
             self.forget(id_)
-            raise Refusal("no_space", f"cannot {op} under a key: it cannot be recorded (the disk is full)")
+            raise RequestRefused(
+                "no_space", f"cannot {op} under a key: it cannot be recorded (the disk is full)"
+            )
 
     def end(self, id_: str, **result: Any) -> None:
         """Record the outcome. If the disk is full, it is known only as long as this process lives."""

@@ -19,7 +19,7 @@ class News:
 
     def __init__(self) -> None:
         self._items: deque[tuple[int, dict[str, Any]]] = deque(maxlen=KEPT)
-        self._told: dict[str, int] = {}
+        self._delivered: dict[str, int] = {}
         self._heard: deque[tuple[str, str]] = deque(maxlen=KEPT)
 
     def add(self, seq: int, at: float, kind: str, fields: Mapping[str, Any]) -> None:
@@ -33,12 +33,12 @@ class News:
 
     def since(self, actor: str) -> list[dict[str, Any]]:
         """Return the latest news this actor has not got yet, oldest first."""
-        if not self._items or self._items[-1][0] <= self._told.get(actor, 0):
+        if not self._items or self._items[-1][0] <= self._delivered.get(actor, 0):
             return []
-        before = self._told.pop(actor, 0)
-        self._told[actor] = self._items[-1][0]
-        while len(self._told) > MAX_ACTORS:
-            del self._told[next(iter(self._told))]
+        before = self._delivered.pop(actor, 0)
+        self._delivered[actor] = self._items[-1][0]
+        while len(self._delivered) > MAX_ACTORS:
+            del self._delivered[next(iter(self._delivered))]
         new = [item for seq, item in self._items if seq > before and not self._knows(actor, item)]
         if any(item.get("cause") == "oom" for item in new):
             # The deaths of named processes say more than a bare "something was killed".

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SegmentSpan:
     """Bytes that are contiguous in one segment."""
 
     segment: int
@@ -31,7 +31,7 @@ class SegmentIndex:
         self.start = 0
         self.end = 0
 
-    def append(self, length: int) -> list[Span]:
+    def append(self, length: int) -> list[SegmentSpan]:
         """Take `length` bytes at the end and return where to write them."""
         spans = list(self._spans(self.end, length))
         self.end += length
@@ -60,7 +60,7 @@ class SegmentIndex:
             offset += self.end
         return min(max(offset, self.start), self.end)
 
-    def locate(self, offset: int, length: int) -> Span | None:
+    def locate(self, offset: int, length: int) -> SegmentSpan | None:
         """Return where the bytes from `offset` on are, up to the end of their segment, or None at the end."""
         if offset < self.start:
             raise ValueError(f"cannot read at {offset}: the stream is kept from {self.start} on")
@@ -69,10 +69,10 @@ class SegmentIndex:
             return None
         return next(self._spans(offset, length))
 
-    def _spans(self, offset: int, length: int) -> Iterator[Span]:
+    def _spans(self, offset: int, length: int) -> Iterator[SegmentSpan]:
         while length > 0:
             position = offset % self.segment_size
             size = min(length, self.segment_size - position)
-            yield Span(offset - position, position, size)
+            yield SegmentSpan(offset - position, position, size)
             offset += size
             length -= size

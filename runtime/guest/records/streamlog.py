@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from holdfast.runtime.guest.records.segments import SegmentIndex, Span
+from holdfast.runtime.guest.records.segments import SegmentIndex, SegmentSpan
 
 SEGMENT_SIZE = 4 << 20
 
@@ -94,7 +94,7 @@ class StreamLog:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _write(self, span: Span, data: bytes) -> bool:
+    def _write(self, span: SegmentSpan, data: bytes) -> bool:
         try:
             return os.pwrite(self._segment(span.segment), data, span.position) == len(data)
         except OSError:

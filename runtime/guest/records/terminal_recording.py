@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.runtime.guest.records.timeline import Encoder, Kind, Moment, Start
-from holdfast.runtime.guest.shells.terminal import Size
+from holdfast.runtime.guest.records.timeline import Encoder, Moment, MomentKind, Start
+from holdfast.runtime.guest.shells.terminal import TerminalSize
 from holdfast.runtime.guest.shells.typed import Typed
 
 SEGMENT_SIZE = 256 << 10
@@ -26,13 +26,13 @@ FLUSH_SIZE = 4 << 10
 FLUSH_SECONDS = 0.5
 
 
-class Recording:
+class ShellRecording:
     """Writes the index of one shell."""
 
     def __init__(
         self,
         folder: Path,
-        size: Size,
+        size: TerminalSize,
         clock: Callable[[], float] = time.time,
         *,
         segment_size: int = SEGMENT_SIZE,
@@ -51,7 +51,7 @@ class Recording:
         self._buffer = bytearray()
         self._open: tuple[float, int] | None = None
         self._offset = 0
-        self._told = 0
+        self._covered = 0
         self._timer: asyncio.TimerHandle | None = None
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, mode=0o700)
@@ -66,19 +66,19 @@ class Recording:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush_late)
 
-    def resize(self, size: Size) -> None:
+    def resize(self, size: TerminalSize) -> None:
         """Note a new size of the terminal."""
         if size != self._size:
-            self._add(Moment(Kind.RESIZE, self._clock(), self._offset, size.rows, size.columns))
+            self._add(Moment(MomentKind.RESIZE, self._clock(), self._offset, size.rows, size.columns))
             self._size = size
 
     def input(self, part: Typed) -> None:
         """Note what was typed."""
         now = self._clock()
         if part.text is None:
-            self._add(Moment(Kind.HIDDEN, now, self._offset, size=part.size))
+            self._add(Moment(MomentKind.HIDDEN, now, self._offset, size=part.size))
         else:
-            self._add(Moment(Kind.INPUT, now, self._offset, text=part.text))
+            self._add(Moment(MomentKind.INPUT, now, self._offset, text=part.text))
 
     def trim(self, start: int) -> None:
         """Drop segments that only cover output before this offset, which is no longer kept."""
@@ -114,7 +114,7 @@ class Recording:
     def _close(self) -> None:
         if self._open:
             (at, end), self._open = self._open, None
-            self._encode(Moment(Kind.OUTPUT, at, end))
+            self._encode(Moment(MomentKind.OUTPUT, at, end))
 
     def _add(self, moment: Moment) -> None:
         self._close()
@@ -125,7 +125,7 @@ class Recording:
             self._begin(moment)
         assert self._encoder
         self._buffer += self._encoder.encode(moment)
-        self._told = moment.offset
+        self._covered = moment.offset
         if len(self._buffer) >= FLUSH_SIZE:
             self._write()
 
@@ -134,7 +134,7 @@ class Recording:
         self._number += 1
         self._written = 0
         # This moment covers output from where the last one ended.
-        start = Start(moment.at, self._told, self._size.rows, self._size.columns)
+        start = Start(moment.at, self._covered, self._size.rows, self._size.columns)
         self._segments.append((self._number, start.offset))
         self._encoder = Encoder(start)
         self._buffer += self._encoder.head

@@ -30,7 +30,7 @@ MAX_TEXT = 1 << 16
 _MAX_NUMBER = 2**63
 
 
-class Kind(IntEnum):
+class MomentKind(IntEnum):
     """The kind of a moment."""
 
     OUTPUT = 0
@@ -43,7 +43,7 @@ class Kind(IntEnum):
 class Moment:
     """Something that happened at a time (unix seconds), at an offset of the output."""
 
-    kind: Kind
+    kind: MomentKind
     at: float
     offset: int
     rows: int = 0
@@ -80,11 +80,11 @@ class Encoder:
         head = _number((at - self._at) << 2 | moment.kind) + _number(moment.offset - self._offset)
         self._at, self._offset = at, moment.offset
         match moment.kind:
-            case Kind.OUTPUT:
+            case MomentKind.OUTPUT:
                 return head
-            case Kind.RESIZE:
+            case MomentKind.RESIZE:
                 return head + _number(moment.rows) + _number(moment.columns)
-            case Kind.INPUT:
+            case MomentKind.INPUT:
                 text = moment.text[:MAX_TEXT]
                 return head + _number(len(text)) + text
             case _:
@@ -113,7 +113,7 @@ def decode(segment: bytes) -> Iterator[Moment]:
         try:
             first, position = _read(segment, position)
             step, position = _read(segment, position)
-            kind = Kind(first & 3)
+            kind = MomentKind(first & 3)
             at, offset = at + (first >> 2), offset + step
             moment, position = _rest(kind, at / 1000, offset, segment, position)
         except IndexError:
@@ -121,13 +121,13 @@ def decode(segment: bytes) -> Iterator[Moment]:
         yield moment
 
 
-def _rest(kind: Kind, at: float, offset: int, data: bytes, position: int) -> tuple[Moment, int]:
-    if kind is Kind.OUTPUT:
+def _rest(kind: MomentKind, at: float, offset: int, data: bytes, position: int) -> tuple[Moment, int]:
+    if kind is MomentKind.OUTPUT:
         return Moment(kind, at, offset), position
     first, position = _read(data, position)
-    if kind is Kind.HIDDEN:
+    if kind is MomentKind.HIDDEN:
         return Moment(kind, at, offset, size=first), position
-    if kind is Kind.INPUT:
+    if kind is MomentKind.INPUT:
         text = data[position : position + first]
         if len(text) < first:
             raise IndexError

@@ -12,10 +12,10 @@ import shlex
 import stat
 from pathlib import Path
 
-from holdfast.runtime.guest.identity.account import OOM_SCORE, Account, working_directory
+from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount, working_directory
 from holdfast.runtime.guest.layout import Layout, ShellPaths
 from holdfast.runtime.guest.shells.shell_state import StateFile, read
-from holdfast.runtime.guest.shells.terminal import Size, Terminal
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
 TAKE_COMMAND = b"\x1b[9517~"
 """The key that makes the shell take the command from its file."""
@@ -28,7 +28,7 @@ TERM = "xterm-256color"
 class Bash:
     """One shell's files, and the means to start it repeatedly with the same nonce."""
 
-    def __init__(self, paths: ShellPaths, layout: Layout, account: Account) -> None:
+    def __init__(self, paths: ShellPaths, layout: Layout, account: UserAccount) -> None:
         self.nonce = secrets.token_hex(8)
         self._paths = paths
         self._layout = layout
@@ -51,7 +51,7 @@ class Bash:
         self._laid_out += 1
         self._account.own(paths.control, paths.nonce, paths.pid, paths.epoch)
 
-    def start(self, size: Size) -> Terminal:
+    def start(self, size: TerminalSize) -> ProcessTerminal:
         """Start a shell.
 
         Raises:
@@ -70,7 +70,7 @@ class Bash:
         env["TERM"] = TERM
         env["HOLDFAST_SHELL"] = self._paths.folder.name
         self.state.begin(env)
-        return Terminal(
+        return ProcessTerminal(
             ["/bin/bash", "--rcfile", str(self._paths.rcfile)],
             cwd=working_directory(self._layout.workspace, account),
             env=env,

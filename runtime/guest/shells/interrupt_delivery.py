@@ -28,7 +28,7 @@ PATIENCE = 10
 """Looks that must find a copy of the shell before it is taken for a program with a handler."""
 
 
-class Foreground(Protocol):
+class Interruptible(Protocol):
     """The parts of a terminal that an interruption uses."""
 
     pid: int
@@ -53,7 +53,7 @@ class Pursuit:
     def __init__(
         self,
         loop: Clock,
-        terminal: Foreground,
+        terminal: Interruptible,
         runs: Callable[[], bool],
         begun: Callable[[], bool],
         state: Callable[[int, int], Group] = group_state,

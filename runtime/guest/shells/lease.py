@@ -14,7 +14,7 @@ GRACE = 15.0
 """Seconds in which a holder cut off by a capture may come back before others may take the lease."""
 
 
-class Action(StrEnum):
+class LeaseChange(StrEnum):
     """The kind of a change of the lease."""
 
     TAKE = "take"
@@ -29,12 +29,12 @@ class Action(StrEnum):
 class Change:
     """One step in the lease's life; `holder` is the holder after it, `before` the one before."""
 
-    action: Action
+    action: LeaseChange
     holder: str | None
     before: str | None
 
 
-class Held(Exception):
+class LeaseHeld(Exception):
     """Another actor holds the lease."""
 
     def __init__(self, holder: str, since: float) -> None:
@@ -54,7 +54,7 @@ class _Hold:
     grace: float | None = None
 
 
-class Lease:
+class ShellLease:
     """The lease of one shell. Times are seconds of one clock of the caller's choice."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Lease:
             Held: another actor does.
         """
         if self._hold and self._hold.actor != actor:
-            raise Held(self._hold.actor, self._hold.since)
+            raise LeaseHeld(self._hold.actor, self._hold.since)
 
     def used(self, actor: str, now: float) -> None:
         """Note that the actor typed or ran something."""
@@ -127,7 +127,7 @@ class Lease:
             hold.until = until if hold.until is None else max(hold.until, until)
         if before == actor:
             return []
-        return [Change(Action.TAKE if before is None else Action.FORCE, actor, before)]
+        return [Change(LeaseChange.TAKE if before is None else LeaseChange.FORCE, actor, before)]
 
     def give(self, actor: str, to: str, now: float, *, until: float, tokens: set[str]) -> list[Change]:
         """Hand it over: kept by the connections `to` has (`tokens`), or until a time if it has none."""
@@ -136,7 +136,7 @@ class Lease:
         if before == to:
             return []
         self._hold = _Hold(to, now, now, None if tokens else until, set(tokens))
-        return [Change(Action.GIVE, to, before)]
+        return [Change(LeaseChange.GIVE, to, before)]
 
     def give_back(self, actor: str) -> list[Change]:
         """Return it.
@@ -145,7 +145,7 @@ class Lease:
             Held: another actor holds it.
         """
         self.require(actor)
-        return self._free(Action.RETURN)
+        return self._free(LeaseChange.RETURN)
 
     def left(self, token: str, *, lost: bool) -> list[Change]:
         """Note that a connection ended, whether its client closed it or it was lost."""
@@ -153,7 +153,7 @@ class Lease:
         if hold is None or token not in hold.tokens:
             return []
         hold.tokens.discard(token)
-        return [] if self._kept() else self._free(Action.LOST if lost else Action.RETURN)
+        return [] if self._kept() else self._free(LeaseChange.LOST if lost else LeaseChange.RETURN)
 
     def cut(self) -> None:
         """Cut every connection for a capture: a holder who has the lease by one may come back."""
@@ -167,7 +167,7 @@ class Lease:
         if hold is None:
             return []
         if copy:
-            return self._free(Action.LOST)
+            return self._free(LeaseChange.LOST)
         if hold.cut:
             hold.grace = now + GRACE
         return []
@@ -184,10 +184,10 @@ class Lease:
         hold = self._hold
         if hold is None:
             return []
-        action = Action.EXPIRE
+        action = LeaseChange.EXPIRE
         if hold.grace is not None and now >= hold.grace:
             if hold.cut:
-                action = Action.LOST
+                action = LeaseChange.LOST
             hold.grace = None
             hold.cut.clear()
         if hold.until is not None and now >= hold.until:
@@ -198,6 +198,6 @@ class Lease:
         hold = self._hold
         return hold is not None and bool(hold.tokens or hold.cut or hold.until is not None)
 
-    def _free(self, action: Action) -> list[Change]:
+    def _free(self, action: LeaseChange) -> list[Change]:
         before, self._hold = self.holder, None
         return [Change(action, None, before)] if before else []

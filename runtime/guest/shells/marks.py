@@ -18,7 +18,7 @@ MAX_MARK = 200
 _START = b"\x1b]133;"
 
 
-class Kind(StrEnum):
+class MarkKind(StrEnum):
     """The meaning of a mark."""
 
     PROMPT = "A"
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 class Mark:
     """One mark and where it stands in the stream. `at` is its time in Unix seconds, if it carries one."""
 
-    kind: Kind
+    kind: MarkKind
     start: int
     end: int
     status: int = 0
@@ -43,7 +43,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class OutputPiece:
     """Output without marks. `next` is the offset after it and after the marks that follow it."""
 
     offset: int
@@ -84,7 +84,7 @@ class MarkFilter:
     def __init__(self, nonce: str) -> None:
         self._pattern = _pattern(nonce)
 
-    def pieces(self, data: bytes, offset: int, start: int, *, final: bool) -> tuple[list[Piece], int]:
+    def pieces(self, data: bytes, offset: int, start: int, *, final: bool) -> tuple[list[OutputPiece], int]:
         """Cut recorded bytes into pieces without marks.
 
         `data` begins at `offset`, up to MAX_MARK bytes before `start`, where the reader wants to begin, so
@@ -110,17 +110,17 @@ def unfinished(data: bytes, after: int = 0) -> int:
 
 def _between(
     data: bytes, offset: int, start: int, marks: list[tuple[int, int]], stop: int
-) -> tuple[list[Piece], int]:
-    pieces: list[Piece] = []
+) -> tuple[list[OutputPiece], int]:
+    pieces: list[OutputPiece] = []
     at = start - offset
     for first, last in [*marks, (stop, stop)]:
         if last <= at and first < stop:
             continue
         if first > at:
-            pieces.append(Piece(offset + at, data[at:first], offset + last))
+            pieces.append(OutputPiece(offset + at, data[at:first], offset + last))
         elif pieces and last > at:
             previous = pieces.pop()
-            pieces.append(Piece(previous.offset, previous.data, offset + last))
+            pieces.append(OutputPiece(previous.offset, previous.data, offset + last))
         at = max(at, last)
     return pieces, offset + at
 
@@ -137,7 +137,7 @@ def _pattern(nonce: str) -> re.Pattern[bytes]:
 
 def _mark(match: re.Match[bytes], base: int) -> Mark:
     return Mark(
-        kind=Kind(match[1].decode().upper()),
+        kind=MarkKind(match[1].decode().upper()),
         start=base + match.start(),
         end=base + match.end(),
         status=int(match[2] or 0),

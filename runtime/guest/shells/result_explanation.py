@@ -25,12 +25,12 @@ async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
     """Return the explanation of a command's end, or an empty string."""
     if command.incomplete:
         fault = await _fault(guest, shell, command)
-        why = f" ({fault.told()})" if fault and fault.incomplete else ""
+        why = f" ({fault.phrase()})" if fault and fault.incomplete else ""
         return f"the command is not finished{why}: {_HOW}; what the shell had not run of it was dropped"
     if command.exit_code == BAD_USAGE or _complains(shell, command):
         fault = await _fault(guest, shell, command)
         if fault is not None:
-            return f"bash could not read all of the command: {fault.told()}"
+            return f"bash could not read all of the command: {fault.phrase()}"
     return ""
 
 

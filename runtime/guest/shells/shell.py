@@ -11,26 +11,26 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 
-from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
-from holdfast.runtime.guest.pulse.deaths import End, Notice
+from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin
 from holdfast.runtime.guest.pulse.state import State as Observed
 from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.streamlog import StreamLog
-from holdfast.runtime.guest.records.terminal_recording import Recording
+from holdfast.runtime.guest.records.terminal_recording import ShellRecording
 from holdfast.runtime.guest.shells.bash import END_OF_PASTE, TAKE_COMMAND, Bash
 from holdfast.runtime.guest.shells.interrupt_delivery import Pursuit
-from holdfast.runtime.guest.shells.marks import Kind, MarkFilter, MarkReader, Piece
+from holdfast.runtime.guest.shells.marks import MarkFilter, MarkKind, MarkReader, OutputPiece
 from holdfast.runtime.guest.shells.process_progress import at_work
 from holdfast.runtime.guest.shells.screen_modes import Picture
-from holdfast.runtime.guest.shells.shell_fsm import Action, Exec, Phase, ShellMachine, State
-from holdfast.runtime.guest.shells.shell_output import Gap, T, no_pause, visible
-from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
-from holdfast.runtime.guest.shells.shell_watch import Watching
-from holdfast.runtime.guest.shells.terminal import Size, Terminal, command_of
+from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellAction, ShellActivity, ShellMachine
+from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
+from holdfast.runtime.guest.shells.shell_state import ShellState, ShellVariable
+from holdfast.runtime.guest.shells.shell_watch import ShellWatch
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize, command_of
 from holdfast.runtime.guest.shells.typed import Echo, echo_of
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
@@ -42,7 +42,7 @@ FAILED_FAST = (
 )
 _RESPAWN_PATIENCE = 1.0
 _MAX_RESPAWN_DELAY = 5.0
-_SIGNALS = {Action.TERMINATE: signal.SIGTERM, Action.KILL: signal.SIGKILL}
+_SIGNALS = {ShellAction.TERMINATE: signal.SIGTERM, ShellAction.KILL: signal.SIGKILL}
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Shell:
         self,
         name: str,
         layout: Layout,
-        account: Account,
+        account: UserAccount,
         reaper: Reaper,
         origins: Origins,
         notice: Notice,
@@ -65,12 +65,12 @@ class Shell:
         self._origins = origins
         self._notice = notice
         self._origin = Origin("shell", name)
-        self.size = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
+        self.size = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
         self._bash = Bash(layout.shell(name), layout, account)
         self._reaper = reaper
         self._loop = asyncio.get_running_loop()
         self._machine = ShellMachine()
-        self._terminal: Terminal | None = None
+        self._terminal: ProcessTerminal | None = None
         self._commands: dict[str, Exec] = {}
         self._newest: tuple[Exec, bytes] | None = None
         self._serial = 0
@@ -80,17 +80,17 @@ class Shell:
         self._hasty_ends = 0
         self._bash.lay_out()
         self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY)
-        self.recording = Recording(layout.shell(name).recording, self.size)
+        self.recording = ShellRecording(layout.shell(name).recording, self.size)
         self.picture = Picture()
         self.prompts = 0
         self.touched = 0.0
         """The loop's time at which something was last typed or interrupted."""
         self._marks = MarkReader(self._bash.nonce)
         self._filter = MarkFilter(self._bash.nonce)
-        self.watching = Watching(self)
+        self.watching = ShellWatch(self)
 
     @property
-    def terminal(self) -> Terminal | None:
+    def terminal(self) -> ProcessTerminal | None:
         """The terminal, while a shell runs."""
         return self._terminal
 
@@ -108,9 +108,11 @@ class Shell:
     def state(self) -> str:
         """One of prompt, busy and exited, as clients know it."""
         if self._terminal is None:
-            return State.EXITED
+            return ShellActivity.EXITED
         return (
-            State.PROMPT if self._machine.state is State.PROMPT and not self._machine.current else State.BUSY
+            ShellActivity.PROMPT
+            if self._machine.state is ShellActivity.PROMPT and not self._machine.current
+            else ShellActivity.BUSY
         )
 
     @property
@@ -133,7 +135,7 @@ class Shell:
         self._origins.own(terminal.pid, self._origin)
         self._loop.add_reader(terminal.fd, self._readable)
         self._reaper.watch(terminal.pid, self._ended, self._stopped)
-        self.watching.follow(State.STARTING)
+        self.watching.follow(ShellActivity.STARTING)
 
     def stop(self) -> None:
         """Hang up, for good."""
@@ -179,7 +181,7 @@ class Shell:
             self.watching.typed(data)
             await self._terminal.write(data)
 
-    def resize(self, size: Size) -> None:
+    def resize(self, size: TerminalSize) -> None:
         """Change the size of the terminal."""
         self.size = size
         self.recording.resize(size)
@@ -192,7 +194,7 @@ class Shell:
         if terminal is None:
             return Echo.NOBODY
         canonical, echo = terminal.line_modes()
-        at_prompt = machine.state is State.PROMPT and not machine.current
+        at_prompt = machine.state is ShellActivity.PROMPT and not machine.current
         return echo_of(
             canonical=canonical, echo=echo, at_prompt=at_prompt and terminal.foreground() == terminal.pid
         )
@@ -210,7 +212,7 @@ class Shell:
         else:
             self._terminal.interrupt()
 
-    def _pursue(self, current: Exec, terminal: Terminal) -> None:
+    def _pursue(self, current: Exec, terminal: ProcessTerminal) -> None:
         if self._pursuit:
             self._pursuit.end()
         self._pursuit = Pursuit(
@@ -243,7 +245,7 @@ class Shell:
         """Return a version that changes with the shell's state."""
         return self._bash.state.version()
 
-    def variables(self) -> dict[str, Variable]:
+    def variables(self) -> dict[str, ShellVariable]:
         """Return the variables of the shell by name."""
         return dict(self.held().variables)
 
@@ -265,7 +267,7 @@ class Shell:
 
     def output(
         self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
-    ) -> AsyncIterator[Piece | Gap | T]:
+    ) -> AsyncIterator[OutputPiece | OutputGap | T]:
         """Yield the output from `start` on, without marks. See `shell_output.visible`."""
         return visible(self.log, self._filter, start, until, pause)
 
@@ -299,7 +301,7 @@ class Shell:
         if self.log.start:
             self.recording.trim(self.log.start)
         for mark in self._marks.feed(data):
-            self.prompts += mark.kind is Kind.READY
+            self.prompts += mark.kind is MarkKind.READY
             now = self._loop.time()
             self.chronicle.mark(mark, now, self._bash.typed)
             current = self._machine.current
@@ -316,13 +318,13 @@ class Shell:
             self._pursuit = None
             self._bash.resume()
 
-    def _do(self, actions: list[Action]) -> None:
+    def _do(self, actions: list[ShellAction]) -> None:
         """Carry out what the machine decided, and wake those who wait for its state."""
         for action in actions:
             self._carry_out(action)
         self.watching.follow(self._machine.state)
         self.chronicle.look()
-        if self._machine.state is State.PROMPT:
+        if self._machine.state is ShellActivity.PROMPT:
             self._hasty_ends = 0
         if self._timer:
             self._timer.cancel()
@@ -331,29 +333,29 @@ class Shell:
             self._timer = self._loop.call_at(self._machine.wake_at, self._tick)
         self.log.wake()
 
-    def _carry_out(self, action: Action) -> None:
+    def _carry_out(self, action: ShellAction) -> None:
         current, terminal = self._machine.current, self._terminal
-        if action is Action.OFFER and current:
+        if action is ShellAction.OFFER and current:
             self._offer(current)
             return
-        if action is Action.WITHDRAW:
+        if action is ShellAction.WITHDRAW:
             self._machine.withdrawn(gone=not self._bash.withdraw())
         if terminal is None:
             return
         logger.info("shell %s: %s, command %s", self.name, action, current and current.id)
         match action:
-            case Action.NUDGE | Action.WITHDRAW:
+            case ShellAction.NUDGE | ShellAction.WITHDRAW:
                 terminal.restart_output()
                 # If it has the command, or has not read the first key, these would be left to the command.
-                if action is Action.NUDGE and self._bash.offers() and terminal.takes_keys():
+                if action is ShellAction.NUDGE and self._bash.offers() and terminal.takes_keys():
                     terminal.write_now(END_OF_PASTE + TAKE_COMMAND)
-            case Action.CANCEL_INPUT:
+            case ShellAction.CANCEL_INPUT:
                 terminal.interrupt()
-            case Action.INTERRUPT:
+            case ShellAction.INTERRUPT:
                 self.interrupt()
-            case Action.TERMINATE | Action.KILL:
+            case ShellAction.TERMINATE | ShellAction.KILL:
                 terminal.signal_foreground(_SIGNALS[action])
-            case Action.KILL_SHELL:
+            case ShellAction.KILL_SHELL:
                 os.kill(terminal.pid, signal.SIGKILL)
 
     def _offer(self, current: Exec) -> None:
@@ -382,7 +384,7 @@ class Shell:
         _, status = os.waitpid(self._terminal.pid, 0)
         code = os.waitstatus_to_exitcode(status)
         logger.info("shell %s: pid %d ended with %d", self.name, self._terminal.pid, code)
-        self._notice("shell_ended", End.of_returncode(code), shell=self.name, pid=self._terminal.pid)
+        self._notice("shell_ended", ProcessEnd.of_returncode(code), shell=self.name, pid=self._terminal.pid)
         self.drain()
         self._hang_up()
         now = self._loop.time()
@@ -407,4 +409,4 @@ class Shell:
         self._origins.disown(self._terminal.pid)
         self._terminal.close()
         self._terminal = None
-        self.watching.follow(State.EXITED)
+        self.watching.follow(ShellActivity.EXITED)

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.runtime.guest.shells.lease import Change, Held, Lease
-from holdfast.runtime.guest.shells.terminal import Size
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.shells.lease import Change, LeaseHeld, ShellLease
+from holdfast.runtime.guest.shells.terminal import TerminalSize
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 PERSON = "person:"
 TERM_SECONDS = 15 * 60.0
@@ -37,7 +37,7 @@ class Seat:
 
     token: str
     actor: str
-    size: Size
+    size: TerminalSize
     view: bool
     leads: bool = False
     """True if the terminal's size follows this one's: its user may write, and attached or typed so."""
@@ -48,11 +48,13 @@ class Seat:
 class Desk:
     """The people and agents at one shell."""
 
-    def __init__(self, shell: str, size: Size, resize: Callable[[Size], None], note: Note) -> None:
+    def __init__(
+        self, shell: str, size: TerminalSize, resize: Callable[[TerminalSize], None], note: Note
+    ) -> None:
         """Create the desk; `resize` sets the terminal's size, `note(kind, **fields)` writes to the
         journal.
         """
-        self.lease = Lease()
+        self.lease = ShellLease()
         self.seats: list[Seat] = []
         self._left: dict[str, int] = {}
         self._shell = shell
@@ -106,7 +108,7 @@ class Desk:
         """
         try:
             self.lease.require(actor)
-        except Held as held:
+        except LeaseHeld as held:
             raise self._refusal(held, what) from None
         self.lease.used(actor, self._loop.time())
 
@@ -145,7 +147,9 @@ class Desk:
                 and (force or seat.actor.startswith(PERSON))
                 and (force or self.lease.allows(seat.actor))
             ):
-                self._tell(self.lease.take(seat.actor, self._loop.time(), token=seat.token, force=force))
+                self._note_changes(
+                    self.lease.take(seat.actor, self._loop.time(), token=seat.token, force=force)
+                )
             self._note("attached", shell=self._shell, actor=seat.actor, view=seat.view)
             self._adopt(seat)
             yield
@@ -157,7 +161,7 @@ class Desk:
                 while len(self._left) > MAX_LEFT:
                     del self._left[next(iter(self._left))]
             self._note("detached", shell=self._shell, actor=seat.actor, lost=lost)
-            self._tell(self.lease.left(seat.token, lost=lost))
+            self._note_changes(self.lease.left(seat.token, lost=lost))
             self._settle()
 
     def typing(self, seat: Seat) -> bool:
@@ -166,18 +170,18 @@ class Desk:
             return False
         now = self._loop.time()
         if self.lease.holder is None and seat.actor.startswith(PERSON):
-            self._tell(self.lease.take(seat.actor, now, token=seat.token))
+            self._note_changes(self.lease.take(seat.actor, now, token=seat.token))
         self.lease.used(seat.actor, now)
         self._adopt(seat)
         return True
 
-    def resized(self, seat: Seat, size: Size) -> None:
+    def resized(self, seat: Seat, size: TerminalSize) -> None:
         """Note the new size of an attached terminal."""
         seat.size = size
         if seat.leads:
             self._adopt(seat)
 
-    def set_size(self, size: Size) -> None:
+    def set_size(self, size: TerminalSize) -> None:
         """Set the size for a caller that is not attached: it holds while no writer is attached."""
         self._base = size
         self._settle()
@@ -188,8 +192,10 @@ class Desk:
         """Take the lease for a time."""
         now = self._loop.time()
         try:
-            self._tell(self.lease.take(actor, now, until=now + (seconds or TERM_SECONDS), force=force))
-        except Held as held:
+            self._note_changes(
+                self.lease.take(actor, now, until=now + (seconds or TERM_SECONDS), force=force)
+            )
+        except LeaseHeld as held:
             raise self._refusal(held, "take the lease") from None
 
     def give(self, actor: str, to: str, *, seconds: float | None) -> None:
@@ -198,15 +204,15 @@ class Desk:
         tokens = {seat.token for seat in self.seats if seat.actor == to and not seat.view}
         until = now + (seconds or TERM_SECONDS)
         try:
-            self._tell(self.lease.give(actor, to, now, until=until, tokens=tokens))
-        except Held as held:
+            self._note_changes(self.lease.give(actor, to, now, until=until, tokens=tokens))
+        except LeaseHeld as held:
             raise self._refusal(held, "hand over the lease") from None
 
     def give_back(self, actor: str) -> None:
         """Return the lease."""
         try:
-            self._tell(self.lease.give_back(actor))
-        except Held as held:
+            self._note_changes(self.lease.give_back(actor))
+        except LeaseHeld as held:
             raise self._refusal(held, "return the lease") from None
 
     # Captures.
@@ -221,7 +227,7 @@ class Desk:
         In a copy, the size waits for `arrived`.
         """
         self._skew = time.time() - self._loop.time()
-        self._tell(self.lease.woken(self._loop.time(), copy=copy))
+        self._note_changes(self.lease.woken(self._loop.time(), copy=copy))
         self._arriving = copy
         self._settle()
 
@@ -247,14 +253,14 @@ class Desk:
         elif self.lease.holder is None:
             self._become(self._base)
 
-    def _become(self, size: Size) -> None:
+    def _become(self, size: TerminalSize) -> None:
         if size != self._size:
             self._size = size
             self._resize(size)
             self._note("resized", shell=self._shell, rows=size.rows, cols=size.columns)
             self._wake()
 
-    def _tell(self, changes: list[Change]) -> None:
+    def _note_changes(self, changes: list[Change]) -> None:
         for change in changes:
             self._note(
                 "lease",
@@ -275,7 +281,7 @@ class Desk:
 
     def _tick(self) -> None:
         self._timer = None
-        self._tell(self.lease.tick(self._loop.time()))
+        self._note_changes(self.lease.tick(self._loop.time()))
         self._settle()
 
     def _wake(self) -> None:
@@ -284,9 +290,9 @@ class Desk:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _refusal(self, held: Held, what: str) -> Refusal:
+    def _refusal(self, held: LeaseHeld, what: str) -> RequestRefused:
         since = time.strftime("%H:%M:%S", time.gmtime(self._unix(held.since)))
-        return Refusal("held", f"cannot {what}: the shell is held by {held.holder} since {since} UTC")
+        return RequestRefused("held", f"cannot {what}: the shell is held by {held.holder} since {since} UTC")
 
     def _unix(self, moment: float | None) -> float | None:
         return None if moment is None else round(moment + self._skew, 3)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from holdfast.runtime.guest.shells.marks import Kind, Mark
+from holdfast.runtime.guest.shells.marks import Mark, MarkKind
 
 PROMPT_PATIENCE = 10.0
 """Seconds to wait for the prompt of a shell that starts, or that still works on its last prompt."""
@@ -30,7 +30,7 @@ LAST_RESORT = 10.0
 """Seconds after SIGINT when the shell itself is killed: nothing in it could be interrupted."""
 
 
-class State(StrEnum):
+class ShellActivity(StrEnum):
     """The activity of the shell."""
 
     STARTING = "starting"
@@ -50,7 +50,7 @@ class Phase(StrEnum):
     REFUSED = "refused"
 
 
-class Action(StrEnum):
+class ShellAction(StrEnum):
     """Instructions to the driver, all about the current command."""
 
     OFFER = "offer"
@@ -63,7 +63,7 @@ class Action(StrEnum):
     KILL_SHELL = "kill shell"
 
 
-class Busy(Exception):
+class ShellBusy(Exception):
     """Another command has the shell."""
 
     def __init__(self, holder: str) -> None:
@@ -105,52 +105,52 @@ class Exec:
 class ShellMachine:
     """Follows one shell and the one command it may be running for us."""
 
-    state: State = State.STARTING
+    state: ShellActivity = ShellActivity.STARTING
     current: Exec | None = None
     wake_at: float | None = None
     """Time at which to call `tick`."""
     _offers: int = 0
     _extensions: int = 0
     _cancels: int = 0
-    _steps: Iterator[tuple[float, Action]] | None = field(default=None, repr=False)
-    _next: Action | None = None
+    _steps: Iterator[tuple[float, ShellAction]] | None = field(default=None, repr=False)
+    _next: ShellAction | None = None
 
-    def submit(self, request: Exec, now: float) -> list[Action]:
+    def submit(self, request: Exec, now: float) -> list[ShellAction]:
         """Begin a command.
 
         Raises:
             Busy: another command has the shell; nothing has changed.
         """
         if self.current:
-            raise Busy(self.current.id)
+            raise ShellBusy(self.current.id)
         self.current = request
         self._extensions = 0
-        if self.state is State.PROMPT:
+        if self.state is ShellActivity.PROMPT:
             return self._offer(now)
-        self.wake_at = now + (BUSY_PATIENCE if self.state is State.BUSY else PROMPT_PATIENCE)
+        self.wake_at = now + (BUSY_PATIENCE if self.state is ShellActivity.BUSY else PROMPT_PATIENCE)
         # The output that the prompt is a part of may have been stopped.
-        return [Action.NUDGE] if self.state is State.SETTLING else []
+        return [ShellAction.NUDGE] if self.state is ShellActivity.SETTLING else []
 
-    def mark(self, mark: Mark, now: float) -> list[Action]:
+    def mark(self, mark: Mark, now: float) -> list[ShellAction]:
         """Process the next mark of the stream."""
-        if mark.kind in (Kind.PROMPT, Kind.READY) and (lost := self._running()):
+        if mark.kind in (MarkKind.PROMPT, MarkKind.READY) and (lost := self._running()):
             # A prompt ends every command. Its marks may be lost: Ctrl-C makes the terminal drop output.
             self._finish(lost, now, end=mark.start, exit_code=mark.status)
         match mark.kind:
-            case Kind.PROMPT:
-                self.state = State.SETTLING
-            case Kind.READY:
-                self.state = State.PROMPT
+            case MarkKind.PROMPT:
+                self.state = ShellActivity.SETTLING
+            case MarkKind.READY:
+                self.state = ShellActivity.PROMPT
                 if self.current and self.current.phase is Phase.WAITING:
                     return self._offer(now)
-            case Kind.ACCEPTED:
+            case MarkKind.ACCEPTED:
                 return self._accepted(mark, now)
-            case Kind.MORE:
+            case MarkKind.MORE:
                 return self._more(mark, now)
-            case Kind.EXECUTED | Kind.DONE:
-                self.state = State.SETTLING
+            case MarkKind.EXECUTED | MarkKind.DONE:
+                self.state = ShellActivity.SETTLING
                 current = self._running() or self._taken(mark, now)
-                if current and (mark.kind is Kind.DONE or mark.serial == current.serial):
+                if current and (mark.kind is MarkKind.DONE or mark.serial == current.serial):
                     self._finish(current, now, end=mark.start, exit_code=mark.status)
         return []
 
@@ -160,37 +160,37 @@ class ShellMachine:
         if current is None or current.phase is not Phase.OFFERED:
             return
         if not gone:
-            if self.state is State.PROMPT:  # the shell does not take it
+            if self.state is ShellActivity.PROMPT:  # the shell does not take it
                 self._refuse(current)
             else:
                 current.phase = Phase.WAITING
-        elif self.state is State.STARTING:  # the shell died with it
+        elif self.state is ShellActivity.STARTING:  # the shell died with it
             current.shell_exited = True
             self._finish(current, current.began, end=current.start_offset, exit_code=None)
 
-    def exited(self, end: int, now: float, *, exit_code: int | None, signal: int | None) -> list[Action]:
+    def exited(self, end: int, now: float, *, exit_code: int | None, signal: int | None) -> list[ShellAction]:
         """Process the end of the shell's process, which a new one follows; its stream ended at `end`."""
-        self.state = State.STARTING
+        self.state = ShellActivity.STARTING
         current = self.current
         if current is None:
             return []
         if current.phase is Phase.OFFERED:
             self.wake_at = now + PROMPT_PATIENCE
             current.start_offset, current.began, current.signal = end, now, signal
-            return [Action.WITHDRAW]
+            return [ShellAction.WITHDRAW]
         if current.phase is Phase.RUNNING:
             current.shell_exited = True
             current.signal = signal
             self._finish(current, now, end=end, exit_code=exit_code)
         return []
 
-    def tick(self, now: float, at_work: Callable[[], bool] = lambda: False) -> list[Action]:
+    def tick(self, now: float, at_work: Callable[[], bool] = lambda: False) -> list[ShellAction]:
         """Do what is due by now. `at_work` returns whether an unresponsive shell is doing something."""
         current = self.current
         if current is None or self.wake_at is None or now < self.wake_at:
             return []
         if current.phase is Phase.WAITING:
-            if self.state is State.BUSY or not self._extended(at_work):
+            if self.state is ShellActivity.BUSY or not self._extended(at_work):
                 self._refuse(current)
             else:
                 self.wake_at = now + PROMPT_PATIENCE
@@ -199,8 +199,8 @@ class ShellMachine:
             self.wake_at = now + OFFER_PATIENCE
             self._offers += 1
             if self._offers < OFFERS or self._extended(at_work):
-                return [Action.NUDGE]
-            return [Action.WITHDRAW]
+                return [ShellAction.NUDGE]
+            return [ShellAction.WITHDRAW]
         if current.incomplete and self._cancels < CANCELS:
             return self._cancel(now)
         current.timed_out = True
@@ -216,21 +216,21 @@ class ShellMachine:
         self._extensions += 1
         return self._extensions <= EXTENSIONS and at_work()
 
-    def _offer(self, now: float) -> list[Action]:
+    def _offer(self, now: float) -> list[ShellAction]:
         assert self.current
         self.current.phase = Phase.OFFERED
         self.wake_at = now + OFFER_PATIENCE
         self._offers = 0
-        return [Action.OFFER]
+        return [ShellAction.OFFER]
 
-    def _accepted(self, mark: Mark, now: float) -> list[Action]:
-        self.state = State.BUSY
+    def _accepted(self, mark: Mark, now: float) -> list[ShellAction]:
+        self.state = ShellActivity.BUSY
         current = self.current
         if current is None or current.phase is not Phase.OFFERED:
             return []
         if mark.serial != current.serial:  # a person was faster
             self.wake_at = now + BUSY_PATIENCE
-            return [Action.WITHDRAW]
+            return [ShellAction.WITHDRAW]
         current.phase = Phase.RUNNING
         current.start_offset = mark.end
         current.began = now
@@ -238,8 +238,8 @@ class ShellMachine:
         self._steps = None
         return []
 
-    def _more(self, mark: Mark, now: float) -> list[Action]:
-        self.state = State.BUSY
+    def _more(self, mark: Mark, now: float) -> list[ShellAction]:
+        self.state = ShellActivity.BUSY
         current = self._running()
         if current is None or current.incomplete:
             return []
@@ -248,15 +248,15 @@ class ShellMachine:
         self._cancels = 0
         return self._cancel(now)
 
-    def _cancel(self, now: float) -> list[Action]:
+    def _cancel(self, now: float) -> list[ShellAction]:
         self._cancels += 1
         self.wake_at = now + CANCEL_PATIENCE
-        return [Action.CANCEL_INPUT]
+        return [ShellAction.CANCEL_INPUT]
 
-    def _escalate(self, now: float) -> list[Action]:
+    def _escalate(self, now: float) -> list[ShellAction]:
         if self._steps is None:
             self._steps = _escalation(now)
-        action = self._next or Action.INTERRUPT
+        action = self._next or ShellAction.INTERRUPT
         self.wake_at, self._next = next(self._steps)
         return [action]
 
@@ -287,15 +287,15 @@ class ShellMachine:
         self.current = self.wake_at = self._steps = self._next = None
 
 
-def _escalation(begin: float) -> Iterator[tuple[float, Action]]:
+def _escalation(begin: float) -> Iterator[tuple[float, ShellAction]]:
     """Return what to send when after the first SIGINT. A loop may start children as fast as they die."""
-    yield begin + GRACE, Action.TERMINATE
+    yield begin + GRACE, ShellAction.TERMINATE
     at = begin + 2 * GRACE
     while at < begin + LAST_RESORT:
-        yield at, Action.KILL
+        yield at, ShellAction.KILL
         at += 0.5
-        yield at, Action.INTERRUPT
+        yield at, ShellAction.INTERRUPT
         at += 0.5
     while True:
-        yield at, Action.KILL_SHELL
+        yield at, ShellAction.KILL_SHELL
         at += GRACE

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast.runtime.guest.records.streamlog import StreamLog
-from holdfast.runtime.guest.shells.marks import MAX_MARK, MarkFilter, Piece
+from holdfast.runtime.guest.shells.marks import MAX_MARK, MarkFilter, OutputPiece
 
 CHUNK = 256 << 10
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class OutputGap:
     """Output that is no longer kept."""
 
     offset: int
@@ -32,7 +32,7 @@ async def visible(
     start: int,
     until: Callable[[], int | None],
     pause: Callable[[int], T | None] = no_pause,
-) -> AsyncIterator[Piece | Gap | T]:
+) -> AsyncIterator[OutputPiece | OutputGap | T]:
     """Yield the output from `start` on.
 
     `until` returns the offset to end at once that is known; it is called again whenever something happens.
@@ -43,7 +43,7 @@ async def visible(
     while True:
         limit = until()
         if at < log.start:
-            gap = Gap(at, log.start - at if limit is None else min(log.start, limit) - at)
+            gap = OutputGap(at, log.start - at if limit is None else min(log.start, limit) - at)
             if gap.size > 0:
                 at += gap.size
                 yield gap
@@ -61,7 +61,7 @@ async def visible(
         at = following
 
 
-def _cut(log: StreamLog, marks: MarkFilter, at: int, limit: int | None) -> tuple[list[Piece], int]:
+def _cut(log: StreamLog, marks: MarkFilter, at: int, limit: int | None) -> tuple[list[OutputPiece], int]:
     top = log.end if limit is None else min(limit, log.end)
     if at < log.start or at >= top:
         return [], at

@@ -23,7 +23,7 @@ _FIELDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class ShellVariable:
     """A variable, a function or an alias.
 
     `value` is None where only its digest is known (long values, arrays). `attributes` are the letters of
@@ -50,9 +50,9 @@ class ShellState:
     pid: int = 0
     cwd: str | None = None
     umask: int | None = None
-    variables: Mapping[str, Variable] = field(default_factory=dict)
-    functions: Mapping[str, Variable] = field(default_factory=dict)
-    aliases: Mapping[str, Variable] = field(default_factory=dict)
+    variables: Mapping[str, ShellVariable] = field(default_factory=dict)
+    functions: Mapping[str, ShellVariable] = field(default_factory=dict)
+    aliases: Mapping[str, ShellVariable] = field(default_factory=dict)
     cut: bool = False
 
     def exported(self) -> dict[str, str]:
@@ -81,18 +81,18 @@ def parse(data: bytes) -> ShellState | None:
     if first[:2] != ("holdfast", FORMAT) or last[:2] != ("end", str(len(rest))):
         return None
     pid = _number(first[4].removeprefix("="), 10)
-    tables: dict[str, dict[str, Variable]] = {"v": {}, "f": {}, "l": {}}
+    tables: dict[str, dict[str, ShellVariable]] = {"v": {}, "f": {}, "l": {}}
     single: dict[str, str] = {}
     for kind, name, attributes, sized, value in rest:
         size, _, digest = sized.partition(":")
         count = _number(size, 10)
         if count is None or len(digest) > 16:
             return None
-        told = value[1:] if value.startswith("=") else None
+        shown = value[1:] if value.startswith("=") else None
         if kind in tables:
-            tables[kind][name] = Variable(name, attributes, count, digest, told)
-        elif kind in ("c", "u") and told is not None:
-            single[kind] = told
+            tables[kind][name] = ShellVariable(name, attributes, count, digest, shown)
+        elif kind in ("c", "u") and shown is not None:
+            single[kind] = shown
         else:
             return None
     return ShellState(

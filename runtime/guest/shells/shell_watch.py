@@ -14,8 +14,8 @@ from holdfast.runtime.guest.pulse.sampler import SHELL, Sampler
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase
-from holdfast.runtime.guest.shells.shell_fsm import State as Prompt
-from holdfast.runtime.guest.shells.terminal import Terminal
+from holdfast.runtime.guest.shells.shell_fsm import ShellActivity as Prompt
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal
 
 
 class WatchedShell(Protocol):
@@ -24,7 +24,7 @@ class WatchedShell(Protocol):
     log: StreamLog
 
     @property
-    def terminal(self) -> Terminal | None:
+    def terminal(self) -> ProcessTerminal | None:
         """The terminal, while a shell runs."""
 
     @property
@@ -39,7 +39,7 @@ class WatchedShell(Protocol):
         """Record what the terminal holds now."""
 
 
-class Watching:
+class ShellWatch:
     """The sampler of one shell, and the reporting of its findings."""
 
     def __init__(self, shell: WatchedShell) -> None:
@@ -47,7 +47,7 @@ class Watching:
         self._sampler = Sampler(self)
         self._journalled: tuple[object, ...] = ()
         self._line_sent = True
-        self.tell: Callable[[State, str | None], None] = _ignore
+        self.notify: Callable[[State, str | None], None] = _ignore
         """Called with the state and the id of the command when something begins to wait."""
 
     @property
@@ -115,9 +115,9 @@ class Watching:
             return State("idle", pid=self._shell.pid, command=SHELL, since=state.since)
         return state
 
-    def waits(self, command: Exec, told: int) -> State | None:
+    def waits(self, command: Exec, reported: int) -> State | None:
         """Return what a command waits for, unless that episode was already reported."""
-        if command.phase is not Phase.RUNNING or command.incomplete or self._sampler.episode == told:
+        if command.phase is not Phase.RUNNING or command.incomplete or self._sampler.episode == reported:
             return None
         return self._sampler.state if self._sampler.state.waits else None
 
@@ -128,7 +128,7 @@ class Watching:
             return
         self._journalled, self._line_sent = what, False
         current = self._shell.current
-        self.tell(state, current.id if current else None)
+        self.notify(state, current.id if current else None)
 
 
 def _ignore(_state: State, _command: str | None) -> None:

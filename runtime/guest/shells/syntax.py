@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from io import FileIO
 from typing import Any
 
-from holdfast.runtime.guest.identity.account import Account, expose_to_oom
+from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom
 from holdfast.runtime.guest.shells.shell_state import ShellState
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
@@ -49,7 +49,7 @@ class Fault:
     message: str
     incomplete: bool
 
-    def told(self) -> str:
+    def phrase(self) -> str:
         """Return it as a phrase."""
         return f"line {self.line}: {self.message}"
 
@@ -91,7 +91,7 @@ def options(state: ShellState) -> list[str]:
 
 
 async def check(
-    text: bytes, state: ShellState, account: Account, reaper: Reaper, seconds: float = SECONDS
+    text: bytes, state: ShellState, account: UserAccount, reaper: Reaper, seconds: float = SECONDS
 ) -> Fault | None:
     """Return the fault of a text, or None.
 
@@ -107,7 +107,7 @@ async def check(
 
 
 async def _complaints(
-    script: bytes, words: list[str], account: Account, reaper: Reaper, seconds: float
+    script: bytes, words: list[str], account: UserAccount, reaper: Reaper, seconds: float
 ) -> str:
     over = asyncio.Event()
     try:
@@ -137,7 +137,7 @@ def _memory(name: str) -> FileIO:
 
 
 def _start(
-    words: list[str], stdin: FileIO, stderr: FileIO, account: Account, reaper: Reaper, over: asyncio.Event
+    words: list[str], stdin: FileIO, stderr: FileIO, account: UserAccount, reaper: Reaper, over: asyncio.Event
 ) -> subprocess.Popen[bytes]:
     who: dict[str, Any] = {}
     if account.foreign:

@@ -29,14 +29,14 @@ _LINE_ENDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class TerminalSize:
     """Rows and columns of a terminal."""
 
     rows: int
     columns: int
 
 
-class Terminal:
+class ProcessTerminal:
     """Starts the process; owns the master side until `close`."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Terminal:
         *,
         cwd: str,
         env: Mapping[str, str],
-        size: Size,
+        size: TerminalSize,
         in_child: Callable[[], None],
     ) -> None:
         """Start argv. `in_child` runs in the new process, before the program."""
@@ -105,7 +105,7 @@ class Terminal:
                 finally:
                     loop.remove_writer(self.fd)
 
-    def resize(self, size: Size) -> None:
+    def resize(self, size: TerminalSize) -> None:
         """Change the size; the kernel notifies the foreground processes."""
         termios.tcsetwinsize(self.fd, (size.rows, size.columns))
         self.size = size

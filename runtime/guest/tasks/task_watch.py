@@ -12,7 +12,7 @@ from holdfast.runtime.guest.pulse.prompts import TAIL
 from holdfast.runtime.guest.pulse.sampler import Sampler
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
-from holdfast.runtime.guest.shells.terminal import Terminal
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal
 
 TICK = 0.1
 
@@ -20,7 +20,7 @@ TICK = 0.1
 class WatchedTask(Protocol):
     """The members of a task that are used here."""
 
-    terminal: Terminal | None
+    terminal: ProcessTerminal | None
     pid: int | None
     log: StreamLog
 
@@ -28,12 +28,12 @@ class WatchedTask(Protocol):
 class TaskWatching:
     """One task's sampler."""
 
-    def __init__(self, task: WatchedTask, drain: Callable[[], None], tell: Callable[[State], None]) -> None:
-        """Watch a task; `tell` is called when it begins to wait for something else than before."""
+    def __init__(self, task: WatchedTask, drain: Callable[[], None], notify: Callable[[State], None]) -> None:
+        """Watch a task; `notify` is called when it begins to wait for something else than before."""
         self._task = task
         self._drain = drain
-        self._tell = tell
-        self._told: tuple[object, ...] = ()
+        self._notify = notify
+        self._notified: tuple[object, ...] = ()
         self._sampler = Sampler(self, TICK)
         self._sampler.watch(True)
 
@@ -66,15 +66,15 @@ class TaskWatching:
 
     def typed(self) -> None:
         """Note that something is about to be typed, or sent as a signal."""
-        self._told = ()
+        self._notified = ()
         self._sampler.typed()
 
     def observed(self, state: State) -> None:
         """Take a finding of the sampler: it waits now, or no longer does."""
         what = (state.pid, state.detail)
-        if state.waits and what != self._told:
-            self._told = what
-            self._tell(state)
+        if state.waits and what != self._notified:
+            self._notified = what
+            self._notify(state)
         self._task.log.wake()
 
     def state(self) -> State:
@@ -86,10 +86,10 @@ class TaskWatching:
         """The number of times it began to wait."""
         return self._sampler.episode
 
-    def waits(self, told: int) -> State | None:
+    def waits(self, reported: int) -> State | None:
         """Return what it waits for, unless that episode was already reported."""
         state = self._sampler.state
-        return state if state.waits and self._sampler.episode != told else None
+        return state if state.waits and self._sampler.episode != reported else None
 
     def stop(self) -> None:
         """Stop looking."""

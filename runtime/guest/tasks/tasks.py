@@ -19,19 +19,19 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.runtime.guest.identity.account import OOM_SCORE, Account
-from holdfast.runtime.guest.identity.identity_files import told
+from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
+from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
-from holdfast.runtime.guest.pulse.deaths import End, Notice
+from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins, processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.bash import TERM
 from holdfast.runtime.guest.shells.line_limit import LineLimit
-from holdfast.runtime.guest.shells.marks import MarkFilter, Piece
-from holdfast.runtime.guest.shells.shell_output import Gap, T, no_pause, visible
-from holdfast.runtime.guest.shells.terminal import Size, Terminal
+from holdfast.runtime.guest.shells.marks import MarkFilter, OutputPiece
+from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 from holdfast.runtime.guest.tasks.reaper import Reaper
 from holdfast.runtime.guest.tasks.task_watch import TaskWatching
 
@@ -41,7 +41,7 @@ KEPT = 200
 KEPT_OUTPUT = 512 << 20
 OUTPUT_CAPACITY = 64 << 20
 SEGMENT_SIZE = 1 << 20
-DEFAULT_SIZE = Size(DEFAULT_ROWS, DEFAULT_COLUMNS)
+DEFAULT_SIZE = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
 SHORTEST_REF = 3
 _SIGNALLED = 128
 _OURS = ("HOLDFAST_SHELL", "HOLDFAST_KERNEL", "HOLDFAST_TASK")
@@ -58,7 +58,7 @@ class CannotStart(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TaskOrder:
     """The command to run, its directory and its environment."""
 
     id: str
@@ -67,22 +67,22 @@ class Order:
     cwd: str
     env: Mapping[str, str]
     actor: str = "agent"
-    size: Size = DEFAULT_SIZE
+    size: TerminalSize = DEFAULT_SIZE
 
 
-class Task:
+class DetachedCommand:
     """One command on its own terminal, running or ended."""
 
-    def __init__(self, order: Order, log: StreamLog, started: float) -> None:
+    def __init__(self, order: TaskOrder, log: StreamLog, started: float) -> None:
         self.order = order
         self.log = log
         self.started = started
         """By the loop's clock."""
         self.started_at = time.time()
         self.pid: int | None = None
-        self.terminal: Terminal | None = None
+        self.terminal: ProcessTerminal | None = None
         """Set until no process holds the other side any more, which may be after the end."""
-        self.end: End | None = None
+        self.end: ProcessEnd | None = None
         self.duration: float | None = None
         self.end_offset: int | None = None
         self.killed_by: str | None = None
@@ -104,7 +104,7 @@ class Task:
 
     def output(
         self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
-    ) -> AsyncIterator[Piece | Gap | T]:
+    ) -> AsyncIterator[OutputPiece | OutputGap | T]:
         """Yield the output from `start` on. See `shell_output.visible`."""
         return visible(self.log, self._filter, start, until, pause)
 
@@ -159,7 +159,7 @@ class Task:
         }
 
 
-def exit_code(end: End) -> int | None:
+def exit_code(end: ProcessEnd) -> int | None:
     """Return an exit code by the convention of shells: 128 plus the signal's number, if one ended it."""
     return end.exit_code if end.signal is None else _SIGNALLED + end.signal
 
@@ -168,7 +168,7 @@ class Tasks:
     """All tasks of the session, by id."""
 
     def __init__(
-        self, layout: Layout, account: Account, reaper: Reaper, origins: Origins, notice: Notice
+        self, layout: Layout, account: UserAccount, reaper: Reaper, origins: Origins, notice: Notice
     ) -> None:
         self._folder = layout.state / "tasks"
         self._account = account
@@ -176,15 +176,15 @@ class Tasks:
         self._origins = origins
         self._notice = notice
         self._loop = asyncio.get_running_loop()
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, DetachedCommand] = {}
         self._made = 0
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def known(self, id_: str) -> Task | None:
+    def known(self, id_: str) -> DetachedCommand | None:
         """Return the task of exactly that id, if there is one."""
         return self._tasks.get(id_)
 
-    def find(self, ref: str) -> Task | None:
+    def find(self, ref: str) -> DetachedCommand | None:
         """Return the task of that id or name, or of those first letters of its id, if it is known.
 
         Of several with that name it is the last.
@@ -197,7 +197,7 @@ class Tasks:
         alike = [task for id_, task in self._tasks.items() if id_.startswith(ref)]
         return alike[0] if len(alike) == 1 and len(ref) >= SHORTEST_REF else None
 
-    def all(self) -> list[Task]:
+    def all(self) -> list[DetachedCommand]:
         """Return all known tasks, the oldest first."""
         return list(self._tasks.values())
 
@@ -205,7 +205,7 @@ class Tasks:
         """Return the time by which tasks are measured."""
         return self._loop.time()
 
-    def start(self, order: Order) -> Task:
+    def start(self, order: TaskOrder) -> DetachedCommand:
         """Start a command.
 
         Raises:
@@ -223,7 +223,7 @@ class Tasks:
         self._drop_old()
         self._made += 1
         log = StreamLog(self._folder / f"{self._made:06d}", OUTPUT_CAPACITY, SEGMENT_SIZE)
-        task = Task(order, log, self._loop.time())
+        task = DetachedCommand(order, log, self._loop.time())
         begun = time.time()
         try:
             task.terminal = self._terminal(order)
@@ -269,22 +269,22 @@ class Tasks:
                     os.killpg(task.pid, signal.SIGHUP)
             self._hang_up(task)
 
-    def _terminal(self, order: Order) -> Terminal:
+    def _terminal(self, order: TaskOrder) -> ProcessTerminal:
         def in_child() -> None:
             with contextlib.suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
             self._account.become()
 
         env = {name: value for name, value in order.env.items() if name not in _OURS}
-        return Terminal(
+        return ProcessTerminal(
             ["/bin/bash", "-c", order.command],
             cwd=order.cwd,
-            env={**told(env, os.environ), "TERM": TERM, "HOLDFAST_TASK": order.id},
+            env={**with_identity(env, os.environ), "TERM": TERM, "HOLDFAST_TASK": order.id},
             size=order.size,
             in_child=in_child,
         )
 
-    def _take(self, task: Task, turns: int = 64) -> None:
+    def _take(self, task: DetachedCommand, turns: int = 64) -> None:
         """Record what its terminal holds, and close a terminal that no process holds any more."""
         while task.terminal and turns:
             turns -= 1
@@ -298,11 +298,11 @@ class Tasks:
                 self._loop.remove_reader(task.terminal.fd)
             return
 
-    def _ended(self, task: Task) -> None:
+    def _ended(self, task: DetachedCommand) -> None:
         assert task.pid
         _, status = os.waitpid(task.pid, 0)
         self._origins.disown(task.pid)
-        task.end = End.of_status(status)
+        task.end = ProcessEnd.of_status(status)
         self._take(task)
         task.duration = self._loop.time() - task.started
         if task.watching:
@@ -325,10 +325,10 @@ class Tasks:
         task.log.wake()
         self._origins.look_soon()
 
-    def _waits(self, task: Task, state: State) -> None:
+    def _waits(self, task: DetachedCommand, state: State) -> None:
         self._notice("waiting", task=task.id, id=task.id, state=state.as_dict())
 
-    def _hang_up(self, task: Task) -> None:
+    def _hang_up(self, task: DetachedCommand) -> None:
         if task.terminal:
             self._loop.remove_reader(task.terminal.fd)
             task.terminal.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.guest.identity.actor import AGENT, Actor, Who, id_of
 from holdfast.runtime.guest.layout import MAIN
-from holdfast.runtime.guest.wire.connection import Connection, Refusal
+from holdfast.runtime.guest.wire.connection import ClientConnection, RequestRefused
 from holdfast.runtime.guest.wire.protocol import Frame
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ MAX_KEY = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ClientCall:
     """A request of a client."""
 
-    connection: Connection
+    connection: ClientConnection
     frame: Frame
 
     async def send(self, event: str, payload: bytes = b"", /, **head: Any) -> None:
@@ -38,7 +38,7 @@ class Call:
         """Return an argument that is text."""
         value = self.frame.head.get(name, default)
         if not isinstance(value, str) or not value:
-            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be text")
+            raise RequestRefused("invalid", f"cannot do {self.frame.op}: {name} must be text")
         return value
 
     def id(self) -> str:
@@ -47,7 +47,7 @@ class Call:
             return id_of(key)
         value = self.text("id")
         if len(value) > MAX_ID:
-            raise Refusal("invalid", f"cannot do {self.frame.op}: the id is longer than {MAX_ID}")
+            raise RequestRefused("invalid", f"cannot do {self.frame.op}: the id is longer than {MAX_ID}")
         return value
 
     def actor(self) -> Actor:
@@ -58,7 +58,7 @@ class Call:
         try:
             return Actor.parse(text)
         except ValueError as error:
-            raise Refusal("invalid", f"cannot do {self.frame.op} as that actor: {error}") from None
+            raise RequestRefused("invalid", f"cannot do {self.frame.op} as that actor: {error}") from None
 
     def who(self) -> Who:
         """Return the actor, the reason and the idempotency key."""
@@ -78,7 +78,9 @@ class Call:
         if value is None:
             return None
         if not isinstance(value, str) or not 0 < len(value) <= limit:
-            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must have 1 to {limit} characters")
+            raise RequestRefused(
+                "invalid", f"cannot do {self.frame.op}: {name} must have 1 to {limit} characters"
+            )
         return value
 
     def target(self, name: str) -> str:
@@ -91,7 +93,7 @@ class Call:
         if value is None:
             value = default
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be from {low} to {high}")
+            raise RequestRefused("invalid", f"cannot do {self.frame.op}: {name} must be from {low} to {high}")
         return value
 
     def seconds(self, name: str) -> float | None:
@@ -100,9 +102,11 @@ class Call:
         if value is None:
             return None
         if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise Refusal("invalid", f"cannot do {self.frame.op}: {name} must be a number of seconds or null")
+            raise RequestRefused(
+                "invalid", f"cannot do {self.frame.op}: {name} must be a number of seconds or null"
+            )
         return float(value)
 
 
-Handler = Callable[["Guest", Call], Awaitable[None]]
+Handler = Callable[["Guest", ClientCall], Awaitable[None]]
 Operations = Mapping[str, Handler]

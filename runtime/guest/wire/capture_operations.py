@@ -7,13 +7,13 @@ import json
 
 from holdfast.runtime.guest.captures.captures import Answer, failed
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MAX_TEXT = 4000
 
 
-async def captures(guest: Guest, call: Call) -> None:
+async def captures(guest: Guest, call: ClientCall) -> None:
     """Serve until the client ends the session of serving, or hangs up."""
     desk = guest.captures
     desk.serve(call, call.integer("holding", 0, low=0))
@@ -28,7 +28,7 @@ async def captures(guest: Guest, call: Call) -> None:
     await call.finish("closed")
 
 
-async def _send(guest: Guest, call: Call) -> None:
+async def _send(guest: Guest, call: ClientCall) -> None:
     await call.send("serving")
     while True:
         number, request = await guest.captures.next()
@@ -36,9 +36,9 @@ async def _send(guest: Guest, call: Call) -> None:
         await call.send("request", data, number=number)
 
 
-async def _process(guest: Guest, call: Call) -> bool:
+async def _process(guest: Guest, call: ClientCall) -> bool:
     """Process one frame of the client; return False if it is the last."""
-    given = Call(call.connection, await call.connection.receive())
+    given = ClientCall(call.connection, await call.connection.receive())
     match given.frame.op:
         case "end":
             return False
@@ -52,7 +52,7 @@ async def _process(guest: Guest, call: Call) -> bool:
             hint = given.optional("hint", MAX_TEXT) or ""
             answer = failed(given.text("code"), given.text("message"), hint)
         case other:
-            raise Refusal("invalid", f"cannot do {other or 'nothing'} while captures are served")
+            raise RequestRefused("invalid", f"cannot do {other or 'nothing'} while captures are served")
     number = given.integer("number", low=1)
     guest.captures.answered(number, answer)
     guest.requests += 1  # the program that asked continues

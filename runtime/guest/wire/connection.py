@@ -11,17 +11,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.runtime.guest.wire.protocol import Frame, FrameReader, ProtocolError, encode
+from holdfast.runtime.guest.wire.protocol import Frame, FrameError, FrameReader, encode
 
 HIGH_WATER = 256 << 10
 MAX_INBOX = 64
 
 logger = logging.getLogger(__name__)
 
-Serve = Callable[["Connection", Frame], Awaitable[None]]
+Serve = Callable[["ClientConnection", Frame], Awaitable[None]]
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """A request cannot be carried out; the client gets the code and the message."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -29,10 +29,10 @@ class Refusal(Exception):
         self.code = code
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """Serves the first frame it gets; later ones wait in an inbox."""
 
-    def __init__(self, serve: Serve, open_connections: set[Connection]) -> None:
+    def __init__(self, serve: Serve, open_connections: set[ClientConnection]) -> None:
         self._serve = serve
         self._open = open_connections
         self._reader = FrameReader()
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         """Receive bytes from the client."""
         try:
             frames = self._reader.feed(data)
-        except ProtocolError as error:
+        except FrameError as error:
             self._refuse("protocol", str(error))
             self.close()
             return
@@ -124,11 +124,11 @@ class Connection(asyncio.Protocol):
     async def _run(self, frame: Frame) -> None:
         try:
             await self._serve(self, frame)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             self._refuse(refusal.code, str(refusal))
         except ConnectionError:
             pass
-        except ProtocolError as error:
+        except FrameError as error:
             self._refuse("protocol", str(error))
         except Exception as error:
             logger.exception("operation %s failed", frame.op)

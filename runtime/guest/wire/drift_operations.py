@@ -10,9 +10,9 @@ from typing import Any
 from holdfast.runtime.guest.captures import held_state
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.records import changed_files
-from holdfast.runtime.guest.records.changed_files import Owners, Record
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.records.changed_files import Owners, PackageRecord
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 PER_TURN = 200
 """Paths read before other tasks get their turn: 1 to 2 ms."""
@@ -21,7 +21,7 @@ MAX_PATHS = 200_000
 MAX_RECORDS = 2000
 
 
-async def held(guest: Guest, call: Call) -> None:
+async def held(guest: Guest, call: ClientCall) -> None:
     """Send what the session holds."""
     await call.finish("holdings", _json(await _holdings(guest)))
 
@@ -46,7 +46,7 @@ async def _holdings(guest: Guest) -> dict[str, Any]:
     }
 
 
-async def files(_: Guest, call: Call) -> None:
+async def files(_: Guest, call: ClientCall) -> None:
     """Send kind, size, times and package of each given path, in order, and versions of packages."""
     paths, records, since = _asked(call)
     owners = Owners(records)
@@ -62,22 +62,24 @@ async def files(_: Guest, call: Call) -> None:
             await call.send("facts", _json(found))
             found = []
     await call.send("facts", _json(found))
-    told = changed_files.versions(records, since)
-    await call.finish("versions", _json({str(number): one for number, one in told.items()}))
+    versions = changed_files.versions(records, since)
+    await call.finish("versions", _json({str(number): one for number, one in versions.items()}))
 
 
-def _asked(call: Call) -> tuple[list[str], list[Record], float]:
-    wrong = Refusal("invalid", "cannot look at files: the payload must be JSON with paths and records")
+def _asked(call: ClientCall) -> tuple[list[str], list[PackageRecord], float]:
+    wrong = RequestRefused("invalid", "cannot look at files: the payload must be JSON with paths and records")
     try:
         asked = json.loads(call.frame.payload)
         paths, since = asked["paths"], float(asked["since"])
-        records = [Record(*map(str, one)) for one in asked["records"]]
+        records = [PackageRecord(*map(str, one)) for one in asked["records"]]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise wrong from None
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise wrong
     if len(paths) > MAX_PATHS or len(records) > MAX_RECORDS:
-        raise Refusal("limit", f"cannot look at files: at most {MAX_PATHS} paths, {MAX_RECORDS} packages")
+        raise RequestRefused(
+            "limit", f"cannot look at files: at most {MAX_PATHS} paths, {MAX_RECORDS} packages"
+        )
     return paths, records, since
 
 

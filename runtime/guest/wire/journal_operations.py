@@ -6,13 +6,13 @@ import json
 
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.records.journal import PAGE
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MAX_LIMIT = 1_000_000
 
 
-async def journal(guest: Guest, call: Call) -> None:
+async def journal(guest: Guest, call: ClientCall) -> None:
     """Send the entries after one, of some kinds or all; with `follow`, new ones as well."""
     after = call.integer("after_seq", 0, low=0)
     left = call.integer("limit", MAX_LIMIT, low=0, high=MAX_LIMIT)
@@ -36,17 +36,17 @@ async def journal(guest: Guest, call: Call) -> None:
     await call.finish("end_of_journal", last_seq=guest.journal.last, first_seq=guest.journal.first)
 
 
-async def moment(guest: Guest, call: Call) -> None:
+async def moment(guest: Guest, call: ClientCall) -> None:
     """Send where the session's records end now."""
     await call.finish("moment", **guest.moment())
 
 
-def _kinds(call: Call) -> frozenset[str] | None:
+def _kinds(call: ClientCall) -> frozenset[str] | None:
     kinds = call.frame.head.get("kinds")
     if kinds is None:
         return None
     if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
-        raise Refusal("invalid", f"cannot do {call.frame.op}: kinds must be a list of texts")
+        raise RequestRefused("invalid", f"cannot do {call.frame.op}: kinds must be a list of texts")
     return frozenset(kinds)
 
 

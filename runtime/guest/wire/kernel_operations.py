@@ -6,17 +6,17 @@ import asyncio
 import json
 from contextlib import suppress
 
-from holdfast.kernels.guest.cell_log import Record
-from holdfast.kernels.guest.kernel import Kernel, KernelBusy
+from holdfast.kernels.guest.cell_log import CellRecord
+from holdfast.kernels.guest.kernel import KernelBusy, RunningKernel
 from holdfast.kernels.guest.process import KernelFailure
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.records.keyed import Known
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.records.keyed import KeyedRequest
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.shell_operations import UNKNOWN
 
 
-async def cell(guest: Guest, call: Call) -> None:
+async def cell(guest: Guest, call: ClientCall) -> None:
     """Run code, or join it if its id is known."""
     kernel = guest.kernel(call.target("kernel"))
     after = call.integer("after_seq", 0, low=0)
@@ -31,7 +31,7 @@ async def cell(guest: Guest, call: Call) -> None:
         await kernel.journal.changed()
     if running.refusal:
         kernel.journal.forget(running.id)
-        raise Refusal("kernel_failed", running.refusal)
+        raise RequestRefused("kernel_failed", running.refusal)
     await call.send("started", id=running.id, epoch=running.epoch)
     async for event in kernel.journal.replay(record, after):
         await call.connection.send_encoded(event)
@@ -40,32 +40,32 @@ async def cell(guest: Guest, call: Call) -> None:
     )
 
 
-async def answer(guest: Guest, call: Call) -> None:
+async def answer(guest: Guest, call: ClientCall) -> None:
     """Answer the question of the running cell."""
     text = call.frame.payload.decode("utf-8", "replace")
     if not guest.kernel(call.target("kernel")).answer(text, call.who()):
-        raise Refusal("no_question", "cannot answer: no cell waits for input")
+        raise RequestRefused("no_question", "cannot answer: no cell waits for input")
     await call.finish("ok")
 
 
-async def interrupt(guest: Guest, call: Call) -> None:
+async def interrupt(guest: Guest, call: ClientCall) -> None:
     """Interrupt the running cell."""
     kernel = guest.kernel(call.target("kernel"))
     await kernel.interrupt()
     await call.finish("ok", **_about(kernel))
 
 
-async def restart(guest: Guest, call: Call) -> None:
+async def restart(guest: Guest, call: ClientCall) -> None:
     """Replace the kernel's process."""
     kernel = guest.kernel(call.target("kernel"))
     try:
         await kernel.restart()
     except KernelFailure as failure:
-        raise Refusal("kernel_failed", str(failure)) from None
+        raise RequestRefused("kernel_failed", str(failure)) from None
     await call.finish("ok", **_about(kernel))
 
 
-async def start(guest: Guest, call: Call) -> None:
+async def start(guest: Guest, call: ClientCall) -> None:
     """Start a kernel of a spec; one of that name but another spec is replaced."""
     name, spec = call.target("kernel"), call.text("spec")
     kernel = guest.kernels.get(name) or guest.new_kernel(name, spec)
@@ -75,32 +75,32 @@ async def start(guest: Guest, call: Call) -> None:
         else:
             await kernel.restart(spec)
     except KernelFailure as failure:
-        raise Refusal("kernel_failed", str(failure)) from None
+        raise RequestRefused("kernel_failed", str(failure)) from None
     await call.finish("ok", **_about(kernel))
 
 
-async def variables(guest: Guest, call: Call) -> None:
+async def variables(guest: Guest, call: ClientCall) -> None:
     """Send the names the user has in a kernel."""
     found = await guest.kernel(call.target("kernel")).variables()
     await call.finish("variables", json.dumps(found.as_dict()).encode())
 
 
-def _known(guest: Guest, kernel: Kernel, call: Call) -> Known | None:
+def _known(guest: Guest, kernel: RunningKernel, call: ClientCall) -> KeyedRequest | None:
     if call.key() is None:
         return None
     return guest.keyed.check(call.id(), "cell", kernel.name, call.frame.payload)
 
 
-async def _recall(call: Call, known: Known) -> None:
+async def _recall(call: ClientCall, known: KeyedRequest) -> None:
     """Send the outcome of a cell that was run under a key, and whose events are no longer kept."""
     if known.ended is None:
-        raise Refusal("outcome_unknown", UNKNOWN)
+        raise RequestRefused("outcome_unknown", UNKNOWN)
     ended = known.ended
     await call.send("started", id=call.id(), epoch=ended["epoch"])
     await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
 
 
-async def _begin(guest: Guest, kernel: Kernel, call: Call) -> Record:
+async def _begin(guest: Guest, kernel: RunningKernel, call: ClientCall) -> CellRecord:
     """Begin a cell when the kernel is free, for which it waits as long as the caller wants."""
     clock = asyncio.get_running_loop().time
     until = clock() + (call.seconds("busy_wait") or 0.0)
@@ -112,11 +112,11 @@ async def _begin(guest: Guest, kernel: Kernel, call: Call) -> Record:
     return kernel.journal.find(call.id()) or _submit(guest, kernel, call)
 
 
-def _submit(guest: Guest, kernel: Kernel, call: Call) -> Record:
+def _submit(guest: Guest, kernel: RunningKernel, call: ClientCall) -> CellRecord:
     try:
         code = call.frame.payload.decode()
     except UnicodeDecodeError as error:
-        raise Refusal("invalid", f"cannot run cell: its code is not UTF-8 ({error})") from None
+        raise RequestRefused("invalid", f"cannot run cell: its code is not UTF-8 ({error})") from None
     timeout, who = call.seconds("timeout"), call.who()
     if who.key is not None:
         guest.keyed.begin(call.id(), "cell", kernel.name, call.frame.payload)
@@ -126,10 +126,10 @@ def _submit(guest: Guest, kernel: Kernel, call: Call) -> Record:
         if who.key is not None:
             guest.keyed.forget(call.id())
         what = "did not end when interrupted; restart the kernel" if busy.cell.over else "is running; wait"
-        raise Refusal("busy", f"cannot run cell: cell {busy.cell.id} {what}") from None
+        raise RequestRefused("busy", f"cannot run cell: cell {busy.cell.id} {what}") from None
 
 
-def _about(kernel: Kernel) -> dict[str, object]:
+def _about(kernel: RunningKernel) -> dict[str, object]:
     return {"kernel": kernel.name, "spec": kernel.spec, "epoch": kernel.epoch, "pid": kernel.pid}
 
 

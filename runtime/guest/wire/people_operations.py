@@ -10,8 +10,8 @@ from holdfast.runtime.guest.identity.actor import Actor
 from holdfast.runtime.guest.shells.keyboard import Keyboard
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_access import Desk, Seat
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.shell_operations import pour, size_of
 
 MAX_LEASE = 7 * 24 * 3600.0
@@ -20,7 +20,7 @@ MAX_TOKEN = 64
 MAX_ANSWER = 64
 
 
-async def attach(guest: Guest, call: Call) -> None:
+async def attach(guest: Guest, call: ClientCall) -> None:
     """Show the terminal and type into it, until the client leaves."""
     name = call.target("shell")
     shell, desk = guest.shell(name), guest.desk(name)
@@ -37,7 +37,7 @@ async def attach(guest: Guest, call: Call) -> None:
         await call.send("attached", offset=start, typed=seat.typed, answers=True, **standing)
         tasks = [
             asyncio.create_task(pour(call, shell, start, lambda: None)),
-            asyncio.create_task(_tell(call, shell, desk, seat)),
+            asyncio.create_task(_send_changes(call, shell, desk, seat)),
         ]
         try:
             await _serve(call, shell, desk, seat, guest.keyboards[name])
@@ -48,23 +48,23 @@ async def attach(guest: Guest, call: Call) -> None:
     await call.finish("closed", reason="detached")
 
 
-async def _serve(call: Call, shell: Shell, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+async def _serve(call: ClientCall, shell: Shell, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
     while True:
         frame = await call.connection.receive()
         match frame.op:
             case "input":
-                await _input(call, Call(call.connection, frame), desk, seat, keyboard)
+                await _input(call, ClientCall(call.connection, frame), desk, seat, keyboard)
             case "answer":
                 await _answer(frame.payload, shell, desk, seat)
             case "resize":
-                desk.resized(seat, size_of(Call(call.connection, frame), seat.size))
+                desk.resized(seat, size_of(ClientCall(call.connection, frame), seat.size))
             case "detach":
                 return
             case other:
-                raise Refusal("invalid", f"cannot do {other or 'nothing'} while attached")
+                raise RequestRefused("invalid", f"cannot do {other or 'nothing'} while attached")
 
 
-async def _input(call: Call, given: Call, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
+async def _input(call: ClientCall, given: ClientCall, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:
     """Type only what is new: after a lost connection a client sends again what may not have arrived."""
     data = given.frame.payload
     at = given.integer("at", seat.typed, low=0)
@@ -95,7 +95,7 @@ async def _answer(data: bytes, shell: Shell, desk: Desk, seat: Seat) -> None:
         await asyncio.shield(asyncio.create_task(terminal.write(data)))
 
 
-async def _tell(call: Call, shell: Shell, desk: Desk, seat: Seat) -> None:
+async def _send_changes(call: ClientCall, shell: Shell, desk: Desk, seat: Seat) -> None:
     """Send the client its right to write and the terminal's size, whenever they change."""
     sent = _standing(shell, desk, seat)
     while True:
@@ -112,13 +112,13 @@ def _standing(shell: Shell, desk: Desk, seat: Seat) -> dict[str, object]:
     return {"writes": desk.writes(seat), "holder": holder, "rows": size.rows, "cols": size.columns}
 
 
-async def lease(guest: Guest, call: Call) -> None:
+async def lease(guest: Guest, call: ClientCall) -> None:
     """Show, take, return or hand over the lease."""
     desk = guest.desk(call.target("shell"))
     actor = str(call.actor())
     seconds = call.seconds("seconds")
     if seconds is not None and seconds > MAX_LEASE:
-        raise Refusal("invalid", "cannot hold the lease for more than 7 days")
+        raise RequestRefused("invalid", "cannot hold the lease for more than 7 days")
     match call.text("action", "show"):
         case "show":
             pass
@@ -129,18 +129,18 @@ async def lease(guest: Guest, call: Call) -> None:
         case "give":
             desk.give(actor, _recipient(call), seconds=seconds)
         case other:
-            raise Refusal("invalid", f"cannot do {other} with the lease: show, take, return or give")
+            raise RequestRefused("invalid", f"cannot do {other} with the lease: show, take, return or give")
     await call.finish("lease", **desk.describe())
 
 
-def _recipient(call: Call) -> str:
+def _recipient(call: ClientCall) -> str:
     try:
         return str(Actor.parse(call.text("to")))
     except ValueError as error:
-        raise Refusal("invalid", f"cannot hand over the lease: {error}") from None
+        raise RequestRefused("invalid", f"cannot hand over the lease: {error}") from None
 
 
-async def look(guest: Guest, call: Call) -> None:
+async def look(guest: Guest, call: ClientCall) -> None:
     """Send where the output ends now, and the state of the picture that the end alone does not show."""
     shell = guest.shell(call.target("shell"))
     await call.finish(
@@ -153,7 +153,7 @@ async def look(guest: Guest, call: Call) -> None:
     )
 
 
-async def recording(guest: Guest, call: Call) -> None:
+async def recording(guest: Guest, call: ClientCall) -> None:
     """Send the index of a part of the output, segment by segment."""
     shell = guest.shell(call.target("shell"))
     end = min(call.integer("end", shell.log.end, low=0), shell.log.end)

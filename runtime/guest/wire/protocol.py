@@ -5,7 +5,7 @@ A frame is two big-endian 32 bit lengths, a JSON object in UTF-8 and a payload o
     | json_len : u32 | payload_len : u32 | JSON object | payload |
 
 Pure code: bytes in, frames out. It knows nothing of sockets, nor of what the operations mean.
-Both sides use it, and neither trusts the other: every violation is a `ProtocolError`.
+Both sides use it, and neither trusts the other: every violation is a `FrameError`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_PAYLOAD = 8 << 20
 _LENGTHS = struct.Struct(">II")
 
 
-class ProtocolError(ValueError):
+class FrameError(ValueError):
     """The peer sent something that violates the protocol."""
 
 
@@ -101,17 +101,17 @@ def _object(data: bytes | bytearray) -> dict[str, Any]:
     try:
         head = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"cannot read frame: its head is not JSON ({error})") from None
+        raise FrameError(f"cannot read frame: its head is not JSON ({error})") from None
     if not isinstance(head, dict):
-        raise ProtocolError(f"cannot read frame: its head is not an object but {type(head).__name__}")
+        raise FrameError(f"cannot read frame: its head is not an object but {type(head).__name__}")
     return head
 
 
 def _check_lengths(head: int, payload: int) -> None:
     if head > MAX_HEAD:
-        raise ProtocolError(f"cannot pass frame: its head has {head} bytes, the limit is {MAX_HEAD}")
+        raise FrameError(f"cannot pass frame: its head has {head} bytes, the limit is {MAX_HEAD}")
     if payload > MAX_PAYLOAD:
-        raise ProtocolError(f"cannot pass frame: its payload has {payload} bytes, the limit is {MAX_PAYLOAD}")
+        raise FrameError(f"cannot pass frame: its payload has {payload} bytes, the limit is {MAX_PAYLOAD}")
 
 
 def _text(value: object) -> str:

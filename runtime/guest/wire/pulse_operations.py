@@ -13,10 +13,10 @@ from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.pulse import detail, gather
 from holdfast.runtime.guest.pulse import probe as probing
-from holdfast.runtime.guest.pulse.descriptors import Wanted
+from holdfast.runtime.guest.pulse.descriptors import ScanBounds
 from holdfast.runtime.guest.pulse.gather import PARTS, Gatherer
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD
 
 MAX_PATHS = 20_000
@@ -28,11 +28,11 @@ def operations(guest: Guest) -> Operations:
     """Return the operations, which remember the last look."""
     gatherer = Gatherer(guest)
 
-    async def pulse(_: Guest, call: Call) -> None:
+    async def pulse(_: Guest, call: ClientCall) -> None:
         parts, pid = _parts(call), call.frame.head.get("pid")
         path = call.optional("file", 4096)
         everything = call.frame.head.get("files") is True or pid is not None
-        wanted: Wanted = gather.WHOLE if everything else gather.BRIEF
+        wanted: ScanBounds = gather.WHOLE if everything else gather.BRIEF
         extra: dict[str, Any] = {}
         if path is not None:
             path = os.path.normpath(PurePosixPath(guest.shell(MAIN).cwd()) / path)
@@ -45,13 +45,15 @@ def operations(guest: Guest) -> Operations:
             extra["detail"] = detail.look(call.integer("pid", low=1, high=MAX_PIDS))
         data = json.dumps({**found, **extra}, separators=(",", ":")).encode()
         if len(data) > MAX_PAYLOAD:
-            raise Refusal("limit", "cannot report the pulse: it is too large; ask for some of its parts")
+            raise RequestRefused(
+                "limit", "cannot report the pulse: it is too large; ask for some of its parts"
+            )
         await call.finish("pulse", data)
 
     return {"pulse": pulse, "probe": probe, "sizes": sizes}
 
 
-async def probe(_: Guest, call: Call) -> None:
+async def probe(_: Guest, call: ClientCall) -> None:
     """Test whether a port answers."""
     port = call.integer("port", low=1, high=65535)
     address = probing.reachable(call.text("address", "127.0.0.1"))
@@ -60,14 +62,14 @@ async def probe(_: Guest, call: Call) -> None:
     await call.finish("probed", json.dumps(found).encode())
 
 
-async def sizes(_: Guest, call: Call) -> None:
+async def sizes(_: Guest, call: ClientCall) -> None:
     """Send the sizes of a list of paths: null for those that are missing, or not regular files."""
     try:
         paths = json.loads(call.frame.payload)
     except ValueError:
         paths = None
     if not isinstance(paths, list) or len(paths) > MAX_PATHS:
-        raise Refusal("invalid", f"cannot report sizes: give a list of at most {MAX_PATHS} paths")
+        raise RequestRefused("invalid", f"cannot report sizes: give a list of at most {MAX_PATHS} paths")
     await call.finish("sizes", json.dumps([_size(path) for path in paths]).encode())
 
 
@@ -79,14 +81,14 @@ def _size(path: object) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _parts(call: Call) -> frozenset[str]:
+def _parts(call: ClientCall) -> frozenset[str]:
     wanted = call.frame.head.get("parts")
     if wanted is None:
         return _ALL
     if not isinstance(wanted, list) or not all(isinstance(part, str) for part in wanted):
-        raise Refusal("invalid", "cannot report the pulse: parts must be a list of names")
+        raise RequestRefused("invalid", "cannot report the pulse: parts must be a list of names")
     if unknown := set(wanted) - _ALL:
-        raise Refusal(
+        raise RequestRefused(
             "invalid", f"cannot report {', '.join(sorted(unknown))}: the parts are {', '.join(PARTS)}"
         )
     return frozenset(wanted)

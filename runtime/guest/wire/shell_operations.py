@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest.records.keyed import Known
+from holdfast.runtime.guest.records.keyed import KeyedRequest
 from holdfast.runtime.guest.shells import syntax, turn
 from holdfast.runtime.guest.shells.line_limit import refusal
-from holdfast.runtime.guest.shells.marks import MAX_MARK, Piece
+from holdfast.runtime.guest.shells.marks import MAX_MARK, OutputPiece
 from holdfast.runtime.guest.shells.process_progress import replaced_by
 from holdfast.runtime.guest.shells.result_explanation import explained
 from holdfast.runtime.guest.shells.shell import Shell
-from holdfast.runtime.guest.shells.shell_fsm import Busy, Exec, Phase
-from holdfast.runtime.guest.shells.shell_output import Gap
-from holdfast.runtime.guest.shells.terminal import Size
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellBusy
+from holdfast.runtime.guest.shells.shell_output import OutputGap
+from holdfast.runtime.guest.shells.terminal import TerminalSize
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MAX_SIDE = 4096
 SIGNALS = ("INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2")
@@ -34,7 +34,7 @@ class Waiting:
     offset: int
 
 
-async def run(guest: Guest, call: Call) -> None:
+async def run(guest: Guest, call: ClientCall) -> None:
     """Run a command, or join it if its id is known."""
     shell = guest.shell(call.target("shell"))
     id_, text = call.id(), call.frame.payload
@@ -48,16 +48,18 @@ async def run(guest: Guest, call: Call) -> None:
     await _follow(guest, call, shell, command)
 
 
-async def wait(guest: Guest, call: Call) -> None:
+async def wait(guest: Guest, call: ClientCall) -> None:
     """Join a command."""
     shell = guest.shell(call.target("shell"))
     command = shell.find(call.id())
     if command is None:
-        raise Refusal("unknown_exec", f"cannot wait for {call.id()}: no such command; ask for a newer one")
+        raise RequestRefused(
+            "unknown_exec", f"cannot wait for {call.id()}: no such command; ask for a newer one"
+        )
     await _follow(guest, call, shell, command)
 
 
-async def read(guest: Guest, call: Call) -> None:
+async def read(guest: Guest, call: ClientCall) -> None:
     """Read recorded output."""
     shell = guest.shell(call.target("shell"))
     offset = call.integer("offset", 0, low=-(2**53))
@@ -68,7 +70,7 @@ async def read(guest: Guest, call: Call) -> None:
     await call.finish("eof", offset=end)
 
 
-async def send(guest: Guest, call: Call) -> None:
+async def send(guest: Guest, call: ClientCall) -> None:
     """Type bytes into the terminal; return the running command, and where its output continues."""
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
     await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
@@ -77,18 +79,18 @@ async def send(guest: Guest, call: Call) -> None:
         # Between a command and the prompt the terminal briefly reads lines, or keys already.
         await turn.prompted(shell)
     if excess := keyboard.excess(call.frame.payload):
-        raise Refusal("line_too_long", refusal(excess))
+        raise RequestRefused("line_too_long", refusal(excess))
     offset, current = shell.log.end, shell.current
     await keyboard.type(actor, call.frame.payload)
     await call.finish("ok", offset=offset, exec=current.id if current else None)
 
 
-async def send_signal(guest: Guest, call: Call) -> None:
+async def send_signal(guest: Guest, call: ClientCall) -> None:
     """Send a signal to what has the terminal."""
     shell = guest.shell(call.target("shell"))
     name = call.text("signal").removeprefix("SIG")
     if name not in SIGNALS:
-        raise Refusal("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
+        raise RequestRefused("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
     if shell.current is None:
         # What runs was typed by the lease's holder; a command of `exec` may be interrupted by its caller.
         guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
@@ -101,27 +103,29 @@ async def send_signal(guest: Guest, call: Call) -> None:
     await call.finish("ok", offset=offset, exec=current.id if current and begun else None)
 
 
-async def check_syntax(guest: Guest, call: Call) -> None:
+async def check_syntax(guest: Guest, call: ClientCall) -> None:
     """Report whether a text is complete and correct for the shell, which need not be free."""
     shell, text = guest.shell(call.target("shell")), call.frame.payload
     if b"\0" in text:
-        raise Refusal("invalid", "cannot check the text: it contains a NUL byte, which no shell can read")
+        raise RequestRefused(
+            "invalid", "cannot check the text: it contains a NUL byte, which no shell can read"
+        )
     try:
         fault = await syntax.check(text, shell.held(), guest.account, guest.reaper)
     except syntax.CannotCheck as error:
-        raise Refusal("failed", f"cannot check the text: {error}") from None
+        raise RequestRefused("failed", f"cannot check the text: {error}") from None
     found = {"line": fault.line, "message": fault.message, "incomplete": fault.incomplete} if fault else {}
     await call.finish("syntax", **found)
 
 
-async def resize(guest: Guest, call: Call) -> None:
+async def resize(guest: Guest, call: ClientCall) -> None:
     """Change the size of the terminal."""
     shell = guest.shell(call.target("shell"))
     guest.desk(shell.name).set_size(size_of(call, shell.size))
     await call.finish("ok")
 
 
-async def _begin(guest: Guest, shell: Shell, call: Call) -> Exec:
+async def _begin(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
     """Begin a command when the shell is free, for which it waits as long as the caller wants."""
     until = shell.clock() + (call.seconds("busy_wait") or 0.0)
     while True:
@@ -139,10 +143,10 @@ async def _begin(guest: Guest, shell: Shell, call: Call) -> Exec:
         shell.forget(command.id)
 
 
-def _submit(guest: Guest, shell: Shell, call: Call) -> Exec:
+def _submit(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
     id_, text, who = call.id(), call.frame.payload, call.who()
     if b"\0" in text:
-        raise Refusal("invalid", "cannot run command: it contains a NUL byte, which no shell can read")
+        raise RequestRefused("invalid", "cannot run command: it contains a NUL byte, which no shell can read")
     timeout = call.seconds("timeout")
     if shell.current:
         raise _busy(shell, shell.current.id)
@@ -150,13 +154,13 @@ def _submit(guest: Guest, shell: Shell, call: Call) -> Exec:
         guest.keyed.begin(id_, "exec", shell.name, text, stream=shell.stream)
     try:
         return shell.submit(id_, text, timeout, who)
-    except Busy as busy:
+    except ShellBusy as busy:
         if who.key is not None:
             guest.keyed.forget(id_)
         raise _busy(shell, busy.holder) from None
 
 
-async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None:
+async def _follow(guest: Guest, call: ClientCall, shell: Shell, command: Exec) -> None:
     while command.phase in (Phase.WAITING, Phase.OFFERED):
         await shell.log.more()
     if command.phase is Phase.REFUSED:
@@ -164,7 +168,7 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
         raise _busy(shell, None) if not command.refusal else _impossible(command.refusal)
     start = max(call.integer("from_offset", 0, low=0), command.start_offset)
     await call.send("started", id=command.id, offset=command.start_offset, **about(shell.size))
-    await _tell(call, shell, command, start)
+    await _send_output(call, shell, command, start)
     while not command.over:
         await shell.log.more()
     if command.message is None:
@@ -187,7 +191,7 @@ async def _follow(guest: Guest, call: Call, shell: Shell, command: Exec) -> None
     )
 
 
-async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
+async def _send_output(call: ClientCall, shell: Shell, command: Exec, start: int) -> None:
     """Send the output of a command and, each time it waits for input, what for."""
     reported = 0
 
@@ -213,11 +217,11 @@ async def _tell(call: Call, shell: Shell, command: Exec, start: int) -> None:
         )
 
 
-async def _recall(call: Call, shell: Shell, known: Known) -> None:
+async def _recall(call: ClientCall, shell: Shell, known: KeyedRequest) -> None:
     """Send the outcome of a command that was run under a key, long ago or before this supervisor started."""
     ended = known.ended
     if ended is None:
-        raise Refusal("outcome_unknown", UNKNOWN)
+        raise RequestRefused("outcome_unknown", UNKNOWN)
     start, end = ended["start_offset"], ended["end_offset"]
     await call.send("started", id=call.id(), offset=start)
     if known.began.get("stream") == shell.stream:
@@ -230,11 +234,11 @@ async def _recall(call: Call, shell: Shell, known: Known) -> None:
 UNKNOWN = "cannot know how it ended: it was running when the files were captured without its processes"
 
 
-def _impossible(reason: str) -> Refusal:
-    return Refusal("impossible", f"cannot run command: {reason}")
+def _impossible(reason: str) -> RequestRefused:
+    return RequestRefused("impossible", f"cannot run command: {reason}")
 
 
-def _busy(shell: Shell, holder: str | None) -> Refusal:
+def _busy(shell: Shell, holder: str | None) -> RequestRefused:
     if shell.pid and (other := replaced_by(shell.pid)):
         return _impossible(
             f"the shell is now {other}, which does not mark where commands end; "
@@ -242,43 +246,45 @@ def _busy(shell: Shell, holder: str | None) -> Refusal:
         )
     state = shell.observed()
     if state.waits:
-        now = state.told(time.time())
+        now = state.phrase(time.time())
         part = f", in command {holder}" if holder else ""
-        return Refusal(
+        return RequestRefused(
             "busy", f"cannot run command: {now}{part}; answer with `holdfast send`, or interrupt it with C-c"
         )
     if holder is not None:
-        part = f": {state.told(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
-        return Refusal(
+        part = f": {state.phrase(time.time())}" if state.pid and state.state in ("running", "stopped") else ""
+        return RequestRefused(
             "busy",
             f"cannot run command: command {holder} is running in the shell{part}; wait, or interrupt it",
         )
     what = shell.foreground()
-    return Refusal("busy", f"cannot run command: the terminal is held by {what}; wait, or interrupt it")
+    return RequestRefused(
+        "busy", f"cannot run command: the terminal is held by {what}; wait, or interrupt it"
+    )
 
 
-async def pour(call: Call, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
+async def pour(call: ClientCall, shell: Shell, start: int, until: Callable[[], int | None]) -> None:
     """Send the output from `start` on; `until` returns the offset to end at once it is known."""
     async for item in shell.output(start, until):
         await send_output(call, item)
 
 
-async def send_output(call: Call, item: Piece | Gap) -> None:
+async def send_output(call: ClientCall, item: OutputPiece | OutputGap) -> None:
     """Send a piece of recorded output, or a gap where it is no longer kept."""
-    if isinstance(item, Gap):
+    if isinstance(item, OutputGap):
         await call.send("gap", offset=item.offset, size=item.size)
     else:
         await call.send("output", item.data, offset=item.offset, next=item.next)
 
 
-def about(size: Size) -> dict[str, int]:
+def about(size: TerminalSize) -> dict[str, int]:
     """Return the size of a terminal, for clients."""
     return {"rows": size.rows, "cols": size.columns}
 
 
-def size_of(call: Call, default: Size) -> Size:
+def size_of(call: ClientCall, default: TerminalSize) -> TerminalSize:
     """Return the size of a terminal that a request names."""
-    return Size(
+    return TerminalSize(
         call.integer("rows", default.rows, low=1, high=MAX_SIDE),
         call.integer("cols", default.columns, low=1, high=MAX_SIDE),
     )

@@ -9,8 +9,8 @@ import socket
 from pathlib import Path
 
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Connection, Refusal
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import ClientConnection, RequestRefused
 from holdfast.runtime.guest.wire.protocol import VERSION, Frame
 
 BACKLOG = 128
@@ -34,7 +34,7 @@ class Server:
         self._guest = guest
         self._operations = operations
         self._server: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
 
     @property
     def connected(self) -> bool:
@@ -65,7 +65,7 @@ class Server:
             else:
                 return
 
-    async def close(self, *, spare: Connection | None = None) -> None:
+    async def close(self, *, spare: ClientConnection | None = None) -> None:
         """Stop listening and drop every connection but one. What they asked for continues."""
         if self._server:
             self._server.close()
@@ -79,8 +79,8 @@ class Server:
                 connection.abort()
             await asyncio.sleep(0)
 
-    def _connection(self) -> Connection:
-        return Connection(self._serve, self._connections)
+    def _connection(self) -> ClientConnection:
+        return ClientConnection(self._serve, self._connections)
 
     def _restrict(self) -> None:
         """Admit only root and the folder's owner: on the host that is the controller's user."""
@@ -89,16 +89,16 @@ class Server:
         if os.getuid() == 0:
             os.chown(self._path, folder.st_uid, folder.st_gid)
 
-    async def _serve(self, connection: Connection, frame: Frame) -> None:
+    async def _serve(self, connection: ClientConnection, frame: Frame) -> None:
         self._guest.arrive()
         version = frame.head.get("v")
         if version != VERSION:
-            raise Refusal(
+            raise RequestRefused(
                 "version", f"cannot do {frame.op}: this session speaks protocol {VERSION}, not {version}"
             )
         operation = self._operations.get(frame.op)
         if operation is None:
-            raise Refusal("unknown_op", f"cannot do {frame.op!r}: no such operation")
+            raise RequestRefused("unknown_op", f"cannot do {frame.op!r}: no such operation")
         if frame.op not in LOOKING:
             self._guest.requests += 1
-        await operation(self._guest, Call(connection, frame))
+        await operation(self._guest, ClientCall(connection, frame))

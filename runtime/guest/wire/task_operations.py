@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.shells.line_limit import refusal
-from holdfast.runtime.guest.tasks.tasks import CannotStart, Order, Task, exit_code
+from holdfast.runtime.guest.tasks.tasks import CannotStart, DetachedCommand, TaskOrder, exit_code
 from holdfast.runtime.guest.wire import shell_operations
-from holdfast.runtime.guest.wire.call import Call, Operations
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.shell_operations import SIGNALS, Waiting, about, send_output
 
 MAX_NAME = 64
@@ -18,7 +18,7 @@ MAX_COMMAND = 96 << 10
 """Bytes; the kernel takes 128 KiB as one argument, see execve(2), MAX_ARG_STRLEN."""
 
 
-async def start(guest: Guest, call: Call) -> None:
+async def start(guest: Guest, call: ClientCall) -> None:
     """Start a task, or find it if its id is known."""
     task = guest.tasks.known(call.id())
     if task is None:
@@ -28,7 +28,7 @@ async def start(guest: Guest, call: Call) -> None:
     await call.finish("task", **task.as_dict(guest.tasks.now()))
 
 
-async def list_(guest: Guest, call: Call) -> None:
+async def list_(guest: Guest, call: ClientCall) -> None:
     """Send a description of all tasks, or of one."""
     wanted = call.frame.head.get("id")
     found = guest.tasks.all() if wanted is None else [_task(guest, call)]
@@ -36,11 +36,11 @@ async def list_(guest: Guest, call: Call) -> None:
     await call.finish("tasks", tasks=[task.as_dict(now) for task in found])
 
 
-async def wait(guest: Guest, call: Call) -> None:
+async def wait(guest: Guest, call: ClientCall) -> None:
     """Send the output of a task from its beginning, or from an offset; what it waits for; and its end."""
     task = _task(guest, call)
     await call.send("started", id=task.id, offset=0, **about(task.order.size))
-    await _tell(guest, call, task, call.integer("from_offset", 0, low=0))
+    await _send_output(guest, call, task, call.integer("from_offset", 0, low=0))
     while task.end is None:
         await task.log.more()
     guest.news.heard(str(call.actor()), task.id)
@@ -58,13 +58,13 @@ async def wait(guest: Guest, call: Call) -> None:
     )
 
 
-async def join(guest: Guest, call: Call) -> None:
+async def join(guest: Guest, call: ClientCall) -> None:
     """Join a command, or the task of that id."""
     known = guest.shell(call.target("shell")).find(call.id()) is not None
     await (wait if not known and guest.tasks.find(call.id()) else shell_operations.wait)(guest, call)
 
 
-async def read(guest: Guest, call: Call) -> None:
+async def read(guest: Guest, call: ClientCall) -> None:
     """Read recorded output; following ends with the task."""
     task = _task(guest, call)
     offset = call.integer("offset", 0, low=-(2**53))
@@ -79,53 +79,53 @@ async def read(guest: Guest, call: Call) -> None:
     await call.finish("eof", offset=task.log.end)
 
 
-async def send(guest: Guest, call: Call) -> None:
+async def send(guest: Guest, call: ClientCall) -> None:
     """Type bytes into the task's terminal."""
     task = _running(guest, call)
     if excess := task.excess(call.frame.payload):
-        raise Refusal("line_too_long", refusal(excess))
+        raise RequestRefused("line_too_long", refusal(excess))
     await task.write(call.frame.payload)
     await call.finish("ok")
 
 
-async def send_signal(guest: Guest, call: Call) -> None:
+async def send_signal(guest: Guest, call: ClientCall) -> None:
     """Send a signal to everything that runs in the task's terminal."""
     task = _running(guest, call)
     name = call.text("signal", "TERM").removeprefix("SIG")
     if name not in SIGNALS:
-        raise Refusal("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
+        raise RequestRefused("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
     task.killed_by = str(call.actor())
     task.signal(signal.Signals[f"SIG{name}"])
     await call.finish("ok")
 
 
-def _task(guest: Guest, call: Call) -> Task:
+def _task(guest: Guest, call: ClientCall) -> DetachedCommand:
     task = guest.tasks.find(call.id())
     if task is None:
-        raise Refusal("unknown_task", f"cannot find task {call.id()}: there is none, or it is too old")
+        raise RequestRefused("unknown_task", f"cannot find task {call.id()}: there is none, or it is too old")
     return task
 
 
-def _running(guest: Guest, call: Call) -> Task:
+def _running(guest: Guest, call: ClientCall) -> DetachedCommand:
     task = _task(guest, call)
     if task.over:
-        raise Refusal("over", f"cannot reach task {task.id}: it has ended")
+        raise RequestRefused("over", f"cannot reach task {task.id}: it has ended")
     return task
 
 
-def _start(guest: Guest, call: Call) -> Task:
+def _start(guest: Guest, call: ClientCall) -> DetachedCommand:
     head, shell = call.frame.head, guest.shell(call.target("shell"))
     command = _text(call.frame.payload)
     name = head.get("name") or ""
     if not isinstance(name, str) or len(name) > MAX_NAME or not (name.isprintable()):
-        raise Refusal("invalid", f"cannot start task: its name must be a line of at most {MAX_NAME}")
+        raise RequestRefused("invalid", f"cannot start task: its name must be a line of at most {MAX_NAME}")
     extra = head.get("env") or {}
     if not isinstance(extra, dict) or not all(
         isinstance(key, str) and key and "=" not in key and isinstance(value, str) and "\0" not in key + value
         for key, value in extra.items()
     ):
-        raise Refusal("invalid", "cannot start task: its environment must map names to texts")
-    order = Order(
+        raise RequestRefused("invalid", "cannot start task: its environment must map names to texts")
+    order = TaskOrder(
         id=call.id(),
         name=name,
         command=command,
@@ -136,29 +136,29 @@ def _start(guest: Guest, call: Call) -> Task:
     try:
         return guest.tasks.start(order)
     except CannotStart as error:
-        raise Refusal(error.code, str(error)) from None
+        raise RequestRefused(error.code, str(error)) from None
 
 
 def _text(payload: bytes) -> str:
     if b"\0" in payload:
-        raise Refusal("invalid", "cannot start task: its command contains a NUL byte")
+        raise RequestRefused("invalid", "cannot start task: its command contains a NUL byte")
     if not payload.strip():
-        raise Refusal("invalid", "cannot start task: its command is empty")
+        raise RequestRefused("invalid", "cannot start task: its command is empty")
     if len(payload) > MAX_COMMAND:
-        raise Refusal("invalid", f"cannot start task: its command is longer than {MAX_COMMAND} bytes")
+        raise RequestRefused("invalid", f"cannot start task: its command is longer than {MAX_COMMAND} bytes")
     return payload.decode("utf-8", "surrogateescape")
 
 
-async def _tell(guest: Guest, call: Call, task: Task, start: int) -> None:
+async def _send_output(guest: Guest, call: ClientCall, task: DetachedCommand, start: int) -> None:
     """Send the output of a task and, each time it waits for input, what for."""
-    told = 0
+    reported = 0
 
     def waits(offset: int) -> Waiting | None:
-        nonlocal told
-        state = task.watching.waits(told) if task.watching else None
+        nonlocal reported
+        state = task.watching.waits(reported) if task.watching else None
         if state is None or task.watching is None:
             return None
-        told = task.watching.episode
+        reported = task.watching.episode
         return Waiting(state, offset)
 
     async for item in task.output(start, lambda: task.end_offset, waits):
@@ -175,7 +175,7 @@ async def _tell(guest: Guest, call: Call, task: Task, start: int) -> None:
         )
 
 
-async def _pour(call: Call, task: Task, start: int, until: Callable[[], int | None]) -> None:
+async def _pour(call: ClientCall, task: DetachedCommand, start: int, until: Callable[[], int | None]) -> None:
     async for item in task.output(start, until):
         await send_output(call, item)
 

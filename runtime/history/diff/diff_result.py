@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.runtime.history.drift.changed_paths import FileChange
-from holdfast.runtime.history.drift.changes import Changed, ProcessChange
+from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.packages import Package
 
@@ -35,12 +35,12 @@ class Diff:
         return self.drift.processes
 
     @property
-    def shell(self) -> tuple[Changed, ...]:
+    def shell(self) -> tuple[NamedChange, ...]:
         """Variables, functions and aliases of shells, their directory and umask."""
         return self.drift.shell
 
     @property
-    def kernel(self) -> tuple[Changed, ...]:
+    def kernel(self) -> tuple[NamedChange, ...]:
         """Names of kernels."""
         return self.drift.kernel
 
@@ -60,16 +60,16 @@ class Diff:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of them for programs."""
-        told = self.drift.as_dict()
+        fields = self.drift.as_dict()
         parts = ("files", "packages", "processes", "shell", "kernel")
         return {
             "from": self.before,
             "to": self.after,
-            **{part: [_without_authors(one) for one in told[part]] for part in parts},
-            "noise": told["noise"],
-            "notes": told["notes"],
+            **{part: [_without_authors(one) for one in fields[part]] for part in parts},
+            "noise": fields["noise"],
+            "notes": fields["notes"],
         }
 
 
-def _without_authors(told: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in told.items() if key != "by"}
+def _without_authors(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != "by"}

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.drift.changed_paths import (
     Change,
-    Entry,
     FileChange,
     Key,
+    PathEntry,
     Table,
     compare,
 )
@@ -49,7 +49,7 @@ def common(first: Sequence[str | None], second: Sequence[str | None]) -> str | N
 
 def flatten(found: Iterable[Baseline]) -> Flat:
     """Lay the tables of a line over each other, oldest first."""
-    table: dict[str, Entry] = {}
+    table: dict[str, PathEntry] = {}
     numbers: dict[Key, int] = {}
     versions: list[str] = []
     for baseline in found:
@@ -78,14 +78,14 @@ def differences(before: Flat, after: Flat) -> dict[str, FileChange]:
         if path not in now and not _below(path, now):
             # It is as in the ancestor, of which size and time are not known.
             if entry.change == "changed":
-                now[path] = Entry("changed", entry.kind, ctime=-1 if entry.kind != "d" else 0)
+                now[path] = PathEntry("changed", entry.kind, ctime=-1 if entry.kind != "d" else 0)
             elif entry.change == "deleted":
-                now[path] = Entry("new", ctime=0)
+                now[path] = PathEntry("new", ctime=0)
     found = compare(before.table, now, None, after.keys, before.keys)
     return {path: replace(one, at=None) for path, one in found.items()}
 
 
-def _change(lower: Entry | None, change: Change) -> Change | None:
+def _change(lower: PathEntry | None, change: Change) -> Change | None:
     """Combine two consecutive changes; None if they cancel out."""
     if lower is None:
         return change
@@ -105,4 +105,4 @@ def _below(path: str, gone: Mapping[str, object] | set[str]) -> bool:
 
 
 def _deleted(entry: object) -> bool:
-    return isinstance(entry, Entry) and entry.change == "deleted"
+    return isinstance(entry, PathEntry) and entry.change == "deleted"

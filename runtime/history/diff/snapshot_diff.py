@@ -17,7 +17,7 @@ from holdfast.runtime.history.drift import baseline, changed_paths, changes, pac
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.holdings import HeldProcess, Holdings
-from holdfast.runtime.history.drift.since import Moment
+from holdfast.runtime.history.drift.since import StartingPoint
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.snapshots import record
 
@@ -78,7 +78,7 @@ class Comparing:
             self._note_kernels(one, other)
         drift = Drift(
             session=self._after.session_id,
-            since=Moment(self._before.name, one.at, None, self._before.id, until=self._after.name),
+            since=StartingPoint(self._before.name, one.at, None, self._before.id, until=self._after.name),
             at=other.at,
             files=tuple(sorted(kept, key=lambda each: each.path)),
             packages=tuple(found),
@@ -105,8 +105,8 @@ class Comparing:
         before, after = self._flat(first, meeting), self._flat(second, meeting)
         self._note_images(meeting)
         found = flatten.differences(before, after)
-        told = {key: {"new": version} for key, version in after.known().items()}
-        changed = packages.settle(packages.find(found.values()), told, before.known())
+        versions = {key: {"new": version} for key, version in after.known().items()}
+        changed = packages.settle(packages.find(found.values()), versions, before.known())
         files = list(found.values())
         if changed:
             files, changed = packages.separate(files, changed)

@@ -85,7 +85,7 @@ def authors(entries: Iterable[Entry]) -> Authors:
 def began_at(entry: Entry, at: float) -> float:
     """Return when what an entry starts may have begun: it is at work while the entry is written."""
     earliest = entry.get("not_before")
-    return min(float(earliest), float(at)) if isinstance(earliest, int | float) else float(at)
+    return float(earliest if isinstance(earliest, int | float) and 0 <= earliest <= at else at)
 
 
 def _first(entry: Entry) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from holdfast.errors import SnapshotDamaged
 from holdfast.runtime.history.drift import holdings
-from holdfast.runtime.history.drift.changed_paths import Change, Entry, Key, Table
+from holdfast.runtime.history.drift.changed_paths import Change, Key, PathEntry, Table
 from holdfast.runtime.history.drift.holdings import Holdings
 
 FILE = "baseline.json.gz"
@@ -47,7 +47,7 @@ def write(folder: Path, baseline: Baseline) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    told = {
+    fields = {
         "format": FORMAT,
         "base": baseline.base,
         "held": holdings.encode(baseline.held),
@@ -57,7 +57,7 @@ def write(folder: Path, baseline: Baseline) -> None:
         ],
         "versions": [[*key, version] for key, version in zip(baseline.keys, baseline.versions, strict=True)],
     }
-    data = json.dumps(told, separators=(",", ":")).encode()
+    data = json.dumps(fields, separators=(",", ":")).encode()
     (folder / FILE).write_bytes(gzip.compress(data, compresslevel=1, mtime=0))
 
 
@@ -70,10 +70,10 @@ def read(folder: Path) -> Baseline | None:
     try:
         with gzip.open(folder / FILE) as file:
             data = file.read(MAX_BYTES + 1)
-        told = json.loads(data)
-        if told["format"] != FORMAT:
+        fields = json.loads(data)
+        if fields["format"] != FORMAT:
             return None
-        return _baseline(told)
+        return _baseline(fields)
     except FileNotFoundError:
         return None
     except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError, IndexError) as error:
@@ -82,14 +82,14 @@ def read(folder: Path) -> Baseline | None:
         ) from error
 
 
-def _baseline(told: dict[str, Any]) -> Baseline:
+def _baseline(fields: dict[str, Any]) -> Baseline:
     return Baseline(
-        told["base"],
-        holdings.parse(told["held"]),
+        fields["base"],
+        holdings.parse(fields["held"]),
         {
-            str(path): Entry(_CHANGES[change], str(kind), int(size), int(ctime), owner=int(owner))
-            for path, change, kind, size, ctime, owner in told["files"]
+            str(path): PathEntry(_CHANGES[change], str(kind), int(size), int(ctime), owner=int(owner))
+            for path, change, kind, size, ctime, owner in fields["files"]
         },
-        tuple((str(a), str(b), str(c)) for a, b, c, _ in told["versions"]),
-        tuple(str(version) for *_, version in told["versions"]),
+        tuple((str(a), str(b), str(c)) for a, b, c, _ in fields["versions"]),
+        tuple(str(version) for *_, version in fields["versions"]),
     )

@@ -19,7 +19,7 @@ OF_ENGINE: Mapping[int, Change] = {0: "changed", 1: "new", 2: "deleted"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PathEntry:
     """One path that differs from the image.
 
     `kind` is f, d, l (link), o (other), or empty if it does not exist or was not examined. `ctime` and
@@ -34,7 +34,7 @@ class Entry:
     owner: int = -1
 
 
-Table = Mapping[str, Entry]
+Table = Mapping[str, PathEntry]
 TICK = 0.01
 """Seconds by which the kernel's stamps may be early: those of its last tick."""
 Key = tuple[str, str, str]
@@ -129,7 +129,7 @@ def _key(owner: int, keys: Sequence[Key]) -> Key | None:
     return keys[owner] if 0 <= owner < len(keys) else None
 
 
-def _same(old: Entry | None, entry: Entry) -> bool:
+def _same(old: PathEntry | None, entry: PathEntry) -> bool:
     if old is None:
         return False
     if old.change == "deleted" or entry.change == "deleted":
@@ -139,11 +139,11 @@ def _same(old: Entry | None, entry: Entry) -> bool:
     return (old.kind, old.ctime, old.size) == (entry.kind, entry.ctime, entry.size)
 
 
-def _existed(old: Entry | None) -> bool:
+def _existed(old: PathEntry | None) -> bool:
     return old is not None and old.change != "deleted"
 
 
-def _when(path: str, entry: Entry, now: Table) -> float | None:
+def _when(path: str, entry: PathEntry, now: Table) -> float | None:
     if entry.ctime:
         return entry.ctime / 1e9
     return _parent_time(path, now) if entry.change == "deleted" else None

@@ -13,7 +13,7 @@ _DAILY = frozenset({"PWD", "SHLVL"})
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class NamedChange:
     """One named thing that changed. `where` is the shell or kernel, `kind` says what it is, `by` who changed
     it.
 
@@ -70,22 +70,22 @@ def processes(before: Holdings, now: Holdings) -> list[ProcessChange]:
     return sorted(found, key=lambda one: (one.change == "deleted", one.pid))
 
 
-def shells(before: Mapping[str, HeldShell], now: Mapping[str, HeldShell]) -> list[Changed]:
+def shells(before: Mapping[str, HeldShell], now: Mapping[str, HeldShell]) -> list[NamedChange]:
     """Return what changed in the shells that existed before and still exist."""
     return [
         item for name, shell in now.items() for item in _shell(name, before.get(name, HeldShell()), shell)
     ]
 
 
-def kernels(before: Mapping[str, HeldKernel], now: Mapping[str, HeldKernel]) -> list[Changed]:
+def kernels(before: Mapping[str, HeldKernel], now: Mapping[str, HeldKernel]) -> list[NamedChange]:
     """Return what changed in the kernels; names only where they are known at both points."""
-    found: list[Changed] = []
+    found: list[NamedChange] = []
     for name, kernel in now.items():
         old = before.get(name, HeldKernel())
         if old.epoch and kernel.epoch != old.epoch:
             times = kernel.epoch - old.epoch
             found.append(
-                Changed(
+                NamedChange(
                     "kernel", name, name, "changed", new=f"restarted {times}x" if times > 1 else "restarted"
                 )
             )
@@ -94,7 +94,9 @@ def kernels(before: Mapping[str, HeldKernel], now: Mapping[str, HeldKernel]) -> 
         for key in sorted({*kernel.names, *old.names}):
             was, is_ = old.names.get(key), kernel.names.get(key)
             if was != is_:
-                found.append(Changed("name", name, key, _change(was, is_), was and was[0], is_ and is_[0]))
+                found.append(
+                    NamedChange("name", name, key, _change(was, is_), was and was[0], is_ and is_[0])
+                )
     return found
 
 
@@ -104,13 +106,13 @@ def _same(old: HeldProcess, one: HeldProcess, *, clock: bool) -> bool:
     return old.command == one.command or (clock and bool(old.started) and bool(one.started))
 
 
-def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[Changed]:
+def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[NamedChange]:
     if not now.cwd and not now.variables:
         return  # nothing is known of it: a shell of another kind, or one that has just started
     if old.cwd != now.cwd and old.cwd:
-        yield Changed("directory", name, "cwd", "changed", old.cwd, now.cwd)
+        yield NamedChange("directory", name, "cwd", "changed", old.cwd, now.cwd)
     if old.umask is not None and now.umask is not None and old.umask != now.umask:
-        yield Changed("umask", name, "umask", "changed", f"{old.umask:04o}", f"{now.umask:04o}")
+        yield NamedChange("umask", name, "umask", "changed", f"{old.umask:04o}", f"{now.umask:04o}")
     for kind, was, is_ in (
         ("variable", old.variables, now.variables),
         ("function", old.functions, now.functions),
@@ -121,7 +123,7 @@ def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[Changed]:
             if key in _DAILY or before == after or (before and after and before[:3] == after[:3]):
                 continue
             exported = after is not None and "x" in after.attributes
-            yield Changed(kind, name, key, _change(before, after), words(before), words(after), exported)
+            yield NamedChange(kind, name, key, _change(before, after), words(before), words(after), exported)
 
 
 def words(value: Value | None) -> str | None:

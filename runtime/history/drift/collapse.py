@@ -13,7 +13,7 @@ WHOLE = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "di
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CollapsedPath:
     """A file, or a folder (its path ends in a slash) with the numbers of files in it."""
 
     path: str
@@ -45,7 +45,7 @@ class _Node:
         return len(self.folders) + len(self.files)
 
 
-def collapse(changes: Sequence[FileChange], limit: int) -> list[Line]:
+def collapse(changes: Sequence[FileChange], limit: int) -> list[CollapsedPath]:
     """Return at most about `limit` lines for the changes, ordered by path.
 
     Folders are opened from the top down, those with the fewest entries first, as long as there is room.
@@ -78,19 +78,19 @@ def _opens(node: _Node) -> bool:
     return node.parts > 0 and (name not in WHOLE or sum(1 for _ in node.every()) == 1)
 
 
-def single(one: FileChange) -> Line:
+def single(one: FileChange) -> CollapsedPath:
     """Return the line of one file."""
     count = {one.change: 1}
     path = one.path + "/" if one.folder else one.path
-    return Line(path, **count, size=one.size, by=one.by)
+    return CollapsedPath(path, **count, size=one.size, by=one.by)
 
 
-def _folder(node: _Node) -> Line:
+def _folder(node: _Node) -> CollapsedPath:
     every = list(node.every())
     if len(every) == 1:
         return single(every[0])
     count = Counter(one.change for one in every)
     by = tuple(sorted({seq for one in every for seq in one.by}))
-    return Line(
+    return CollapsedPath(
         f"{node.path}/", count["new"], count["changed"], count["deleted"], sum(o.size for o in every), by
     )

@@ -17,10 +17,10 @@ from holdfast.base.quantities import size_text
 from holdfast.base.text import plain
 from holdfast.runtime.history.drift.authors import Author
 from holdfast.runtime.history.drift.changed_paths import Change, FileChange
-from holdfast.runtime.history.drift.changes import Changed, ProcessChange
-from holdfast.runtime.history.drift.collapse import Line, collapse, single
+from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
+from holdfast.runtime.history.drift.collapse import CollapsedPath, collapse, single
 from holdfast.runtime.history.drift.packages import Package
-from holdfast.runtime.history.drift.since import Moment
+from holdfast.runtime.history.drift.since import StartingPoint
 
 SIGNS: dict[Change, str] = {"new": "+", "changed": "~", "deleted": "-"}
 MOST_NAMES = 12
@@ -39,13 +39,13 @@ class Drift:
     """
 
     session: str
-    since: Moment
+    since: StartingPoint
     at: float
     files: tuple[FileChange, ...] = ()
     packages: tuple[Package, ...] = ()
     processes: tuple[ProcessChange, ...] = ()
-    shell: tuple[Changed, ...] = ()
-    kernel: tuple[Changed, ...] = ()
+    shell: tuple[NamedChange, ...] = ()
+    kernel: tuple[NamedChange, ...] = ()
     authors: Mapping[int, Author] = field(default_factory=dict)
     noise: int = 0
     notes: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class Drift:
         }
 
 
-def _changed(item: Changed, owner: str) -> dict[str, Any]:
+def _changed(item: NamedChange, owner: str) -> dict[str, Any]:
     return {
         owner: item.where,
         "kind": item.kind,
@@ -189,7 +189,7 @@ def _render(drift: Drift, limit: int, *, every_file: bool = False) -> str:
     return "\n".join([head.rstrip(), *lines, *([f"by {'; '.join(authors)}"] if authors else []), *notes])
 
 
-def _file(line: Line) -> str:
+def _file(line: CollapsedPath) -> str:
     path = plain(line.path, 300)
     if line.files == 1:
         sign = "+" if line.new else "~" if line.changed else "-"
@@ -225,7 +225,7 @@ def _process(one: ProcessChange) -> str:
     return " ".join(word for word in words if word)
 
 
-def _grouped(items: Iterable[Changed], by: object) -> list[str]:
+def _grouped(items: Iterable[NamedChange], by: object) -> list[str]:
     """Group items by author, so that each is named once."""
     assert callable(by)
     return [
@@ -234,15 +234,15 @@ def _grouped(items: Iterable[Changed], by: object) -> list[str]:
     ]
 
 
-def _item(item: Changed) -> str:
+def _item(item: NamedChange) -> str:
     name, old, new = plain(item.name, 80), _value(item.old), _value(item.new)
     if item.kind == "kernel":
         return new
     if item.kind in ("directory", "umask"):
         return f"{name} {old} -> {new}"
     if item.kind == "name":
-        told = {"new": new, "changed": new if old == new else f"{old} -> {new}", "deleted": ""}
-        return f"{SIGNS[item.change]}{name} {told[item.change]}".rstrip()
+        texts = {"new": new, "changed": new if old == new else f"{old} -> {new}", "deleted": ""}
+        return f"{SIGNS[item.change]}{name} {texts[item.change]}".rstrip()
     if item.kind == "function":
         return f"{SIGNS[item.change]}{name}()"
     prefix = "alias " if item.kind == "alias" else "export " if item.exported else ""

@@ -28,10 +28,10 @@ class Value(NamedTuple):
     shown: str | None = None
 
 
-def _value(told: Any) -> Value | None:
-    if told is None:
+def _value(value: Any) -> Value | None:
+    if value is None:
         return None
-    attributes, size, digest, shown = _PARTS.validate_python(told)
+    attributes, size, digest, shown = _PARTS.validate_python(value)
     return Value(attributes[:16], size, digest[:32], shown)
 
 
@@ -89,7 +89,7 @@ class Holdings:
     kernels: Mapping[str, HeldKernel] = field(default_factory=dict)
 
 
-class _Told(GuestValue):
+class _HoldingsReport(GuestValue):
     at: Seconds = 0.0
     seq: Count = 0
     generation: Count = 0
@@ -105,33 +105,33 @@ class _Change(GuestValue):
     name: Name = ("", "")
 
 
-def parse(told: Mapping[str, Any]) -> Holdings:
+def parse(answer: Mapping[str, Any]) -> Holdings:
     """Parse what the guest reports.
 
     Raises:
         ProtocolError: it is not valid.
     """
-    found = _Told.of(told)
+    found = _HoldingsReport.of(answer)
     processes = {one.pid: one for one in found.processes}
     return Holdings(found.at, found.seq, found.generation, processes, found.shells, found.kernels)
 
 
-def value_of(told: Any) -> Value | None:
+def value_of(value: Any) -> Value | None:
     """Parse a value of a journal entry; None for none.
 
     Raises:
         ProtocolError: it is not valid.
     """
-    return _Change.of({"value": told}).value
+    return _Change.of({"value": value}).value
 
 
-def name_of(told: Any) -> tuple[str, str]:
+def name_of(value: Any) -> tuple[str, str]:
     """Parse a kernel name of a journal entry.
 
     Raises:
         ProtocolError: it is not valid.
     """
-    return _Change.of({"name": told}).name
+    return _Change.of({"name": value}).name
 
 
 def encode(held: Holdings) -> dict[str, Any]:

@@ -5,16 +5,20 @@ nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from holdfast.engine import overlay
 from holdfast.engine.engine import Engine
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.guest_value import GuestValue, listed, whole
+from holdfast.runtime.guest_rpc.wire_fields import GREATEST
 from holdfast.runtime.history.drift import changed_paths, holdings, packages
-from holdfast.runtime.history.drift.changed_paths import Entry, Table
+from holdfast.runtime.history.drift.changed_paths import PathEntry, Table
 from holdfast.runtime.history.drift.holdings import Holdings
 from holdfast.runtime.history.drift.packages import Package
 
@@ -23,6 +27,25 @@ PER_REQUEST = 40_000
 """Paths of one request: 8 MiB are enough for paths of 200 bytes each."""
 MAX_RECORDS = 2000
 _REQUEST_BYTES = 6 << 20
+_Stamp = Annotated[int, Field(ge=-(2**63), le=GREATEST), AfterValidator(lambda stamp: max(stamp, 0))]
+_Kind = Annotated[str, whole(100), AfterValidator(lambda text: text[:1])]
+_Owner = Annotated[int, Field(ge=-1, le=GREATEST)]
+_Number = Annotated[int, Field(strict=False, ge=0, lt=100_000)]
+_Version = Annotated[str, whole(100_000), AfterValidator(lambda text: text[:64])]
+Fact = Annotated[tuple[_Kind, _Stamp, _Stamp, _Stamp, _Owner], Field(strict=False)]
+"""Kind, size, ctime, mtime and owner of a file, see `Entry`."""
+
+
+class Facts(GuestValue):
+    """The facts on files, in the order in which they were requested; none on those that do not exist."""
+
+    facts: Annotated[list[Fact | None], listed(MAX_PATHS)]
+
+
+class Versions(GuestValue):
+    """The versions of packages, `new` and `old`, by their number in the request."""
+
+    versions: dict[_Number, dict[str, _Version]]
 
 
 def held(client: GuestClient) -> Holdings:
@@ -45,7 +68,7 @@ _OWN = ("/var/lib/holdfast", "/run/holdfast", "/opt/holdfast")
 
 def table(
     client: GuestClient, differing: Sequence[tuple[str, int]], found: Sequence[Package], since: float
-) -> tuple[dict[str, Entry], dict[int, dict[str, str]]]:
+) -> tuple[dict[str, PathEntry], dict[int, dict[str, str]]]:
     """Return the facts on each path, and versions of the packages by their number.
 
     Args:
@@ -56,7 +79,7 @@ def table(
     """
     records = [[one.manager, one.name, one.record] for one in found[:MAX_RECORDS]]
     there = [path for path, kind in differing if kind != 2]
-    known: dict[str, Any] = {}
+    known: dict[str, Fact | None] = {}
     versions: dict[int, dict[str, str]] = {}
     for some in _portions(there):
         payload = json.dumps({"paths": some, "records": records, "since": since}).encode()
@@ -80,44 +103,21 @@ def candidates(differing: Sequence[tuple[str, int]]) -> list[Package]:
     )
 
 
-def _ask(client: GuestClient, payload: bytes) -> tuple[list[Any], dict[int, dict[str, str]]]:
-    facts: list[Any] = []
+def _ask(client: GuestClient, payload: bytes) -> tuple[list[Fact | None], dict[int, dict[str, str]]]:
+    facts: list[Fact | None] = []
     for frame in client.call("files", payload=payload):
         if wire_fields.event(frame) == "facts":
-            try:
-                some = json.loads(frame.payload)
-            except (ValueError, RecursionError) as error:
-                raise ProtocolError("cannot understand the session: its facts are not JSON") from error
-            if not isinstance(some, list) or len(facts) + len(some) > MAX_PATHS:
-                raise ProtocolError("cannot understand the session: its facts are not a list")
-            facts += some
+            facts += Facts.of({"facts": wire_fields.json_of(frame)}).facts
+            if len(facts) > MAX_PATHS:
+                raise ProtocolError("cannot understand the session: it has facts on too many files")
         elif wire_fields.event(frame) == "versions":
-            return facts, _versions(wire_fields.body(frame))
+            return facts, Versions.of({"versions": wire_fields.body(frame)}).versions
     raise ProtocolError("cannot understand the session: its answer lacks the files")
 
 
-def _entry(kind: int, facts: Any) -> Entry:
+def _entry(kind: int, facts: Fact | None) -> PathEntry:
     change = changed_paths.OF_ENGINE.get(kind, "changed")
-    if facts is None or change == "deleted":
-        return Entry(change)
-    if not isinstance(facts, list) or len(facts) != 5 or not isinstance(facts[0], str):
-        raise ProtocolError("cannot understand the session: a fact about a file is not valid")
-    size, ctime, mtime, owner = (_whole(fact) for fact in facts[1:])
-    return Entry(change, facts[0][:1], max(size, 0), max(ctime, 0), max(mtime, 0), owner)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        raise ProtocolError("cannot understand the session: a fact about a file is not an integer")
-    return value
-
-
-def _versions(told: Mapping[str, Any]) -> dict[int, dict[str, str]]:
-    found: dict[int, dict[str, str]] = {}
-    for number, one in told.items():
-        if number.isdecimal() and len(number) < 6 and isinstance(one, dict):
-            found[int(number)] = {key: value[:64] for key, value in one.items() if isinstance(value, str)}
-    return found
+    return PathEntry(change) if facts is None or change == "deleted" else PathEntry(change, *facts)
 
 
 def _portions(every: Sequence[str]) -> Iterable[list[str]]:

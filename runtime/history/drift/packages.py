@@ -66,12 +66,12 @@ def find(changes: Iterable[FileChange]) -> list[Package]:
 
 
 def settle(
-    found: Iterable[Package], told: Mapping[Key, Mapping[str, str]], known: Mapping[Key, str]
+    found: Iterable[Package], versions: Mapping[Key, Mapping[str, str]], known: Mapping[Key, str]
 ) -> list[Package]:
     """Fill in versions: from the guest, and from the earlier state."""
     settled = []
     for one in found:
-        about = told.get(one.key, {})
+        about = versions.get(one.key, {})
         new = about.get("new") or one.new
         if one.manager == "apt" and "new" in about and not about["new"]:
             new = None  # its list exists for its configuration alone

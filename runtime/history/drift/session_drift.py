@@ -4,13 +4,13 @@ result.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from holdfast.errors import InvalidArgument, ProtocolError, SnapshotNotFound
+from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.history.drift import (
@@ -28,12 +28,12 @@ from holdfast.runtime.history.drift import (
 from holdfast.runtime.history.drift.authors import Authors, Entry
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.drift.changed_paths import FileChange
-from holdfast.runtime.history.drift.changes import Changed, ProcessChange
+from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.holdings import Holdings
 from holdfast.runtime.history.drift.packages import Package
-from holdfast.runtime.history.drift.since import Moment
-from holdfast.runtime.history.drift.trail import Point, Span
+from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.history.drift.trail import Point, TrailSpan
 from holdfast.runtime.sessions import health
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ KINDS = (
 )
 
 
-class Asking:
+class DriftQuery:
     """One query about one session."""
 
     def __init__(self, context: Context, row: SessionRow) -> None:
@@ -70,7 +70,7 @@ class Asking:
         snapshot = self._snapshot(text)
         old = self._baseline(snapshot) if snapshot is not None else None
         if snapshot is not None and old is not None:
-            moment = Moment(snapshot.name, old.held.at, old.held.seq, snapshot.id)
+            moment = StartingPoint(snapshot.name, old.held.at, old.held.seq, snapshot.id)
             spans = trail.to_snapshot(
                 self._point(snapshot), self._row.id, self._row.parent_snapshot_id, self._points()
             )
@@ -101,7 +101,7 @@ class Asking:
         except SnapshotNotFound:
             return None
 
-    def _moment(self, text: str, now: Holdings) -> tuple[Moment, list[Entry]]:
+    def _moment(self, text: str, now: Holdings) -> tuple[StartingPoint, list[Entry]]:
         number = since.entry_number(text)
         if number is not None:
             entries = self._entries(max(0, number - EARLIER))
@@ -112,14 +112,14 @@ class Asking:
             if at > now.at:
                 raise InvalidArgument(f"cannot compare: {text} has not come yet", hint=since.HINT)
             before = [seq for seq, when in map(_seq_at, entries) if when <= at]
-            return Moment(text, at, max(before, default=max(0, self._first - 1))), entries
+            return StartingPoint(text, at, max(before, default=max(0, self._first - 1))), entries
         found = [one for one in authors.authors(entries).by_seq.values() if one.id.startswith(text) and text]
         exact = [one for one in found if one.id == text] or found
         if len(exact) != 1:
             raise since.unknown(text)
-        return Moment(f"#{exact[0].seq}", exact[0].begin, exact[0].seq - 1), entries
+        return StartingPoint(f"#{exact[0].seq}", exact[0].begin, exact[0].seq - 1), entries
 
-    def _at_entry(self, number: int, entries: list[Entry], now: Holdings) -> Moment:
+    def _at_entry(self, number: int, entries: list[Entry], now: Holdings) -> StartingPoint:
         if number > now.seq:
             raise InvalidArgument(
                 f"cannot compare: there is no journal entry #{number}; the newest is #{now.seq}",
@@ -130,13 +130,13 @@ class Asking:
         around = [*sorted(before, key=_seq_at)[-1:], *after]  # a later one may have begun before its entry
         created = self._row.created_at.timestamp()
         at = min((authors.began_at(one, _seq_at(one)[1]) for one in around), default=created)
-        return Moment(f"#{number}", at, number)
+        return StartingPoint(f"#{number}", at, number)
 
     def _entries(self, after: int) -> list[Entry]:
         found: list[Entry] = []
         for frame in self._client.call("journal", after_seq=after, kinds=list(KINDS)):
             if wire_fields.event(frame) == "entry":
-                found.append(_entry(frame.payload))
+                found.append(_entry(frame))
             else:
                 self._first = wire_fields.integer(frame, "first_seq")
         return found
@@ -150,10 +150,10 @@ class Asking:
     # Files.
 
     def _files(
-        self, spans: list[Span], at: float | None, old: Baseline | None
+        self, spans: list[TrailSpan], at: float | None, old: Baseline | None
     ) -> tuple[list[FileChange], list[Package]]:
         container = self._row.container_id or ""
-        table, found, told = take_baseline.files(
+        table, found, versions = take_baseline.files(
             self._context.engine, self._client, container, old.held.at if old else at or 0.0
         )
         keys = [one.key for one in found]
@@ -175,8 +175,8 @@ class Asking:
             )
             if end:  # the known packages then apply where nothing newer is known
                 for key, version in end.known().items():
-                    told.setdefault(key, {"new": version})
-        changed = packages.settle(packages.find(total.values()), told, old.known() if old else {})
+                    versions.setdefault(key, {"new": version})
+        changed = packages.settle(packages.find(total.values()), versions, old.known() if old else {})
         return packages.separate(total.values(), changed) if changed else (list(total.values()), [])
 
     def _baseline(self, snapshot: SnapshotRow) -> Baseline | None:
@@ -203,7 +203,7 @@ class Asking:
 
     def _drift(
         self,
-        moment: Moment,
+        moment: StartingPoint,
         now: Holdings,
         before: Holdings,
         files: list[FileChange],
@@ -245,13 +245,13 @@ def _ascribed(
     found: list[ProcessChange], now: Holdings, entries: list[Entry], known: Authors
 ) -> list[ProcessChange]:
     exits = {entry.get("pid"): entry for entry in entries if entry.get("kind") == "process_exited"}
-    told = []
+    result = []
     for one in found:
         if one.change == "deleted":
-            told.append(replace(one, ended=_ended(exits.get(one.pid, {}))))
+            result.append(replace(one, ended=_ended(exits.get(one.pid, {}))))
         else:
-            told.append(replace(one, by=known.of(now.processes[one.pid].origin)))
-    return told
+            result.append(replace(one, by=known.of(now.processes[one.pid].origin)))
+    return result
 
 
 def _ended(entry: Entry) -> str:
@@ -262,20 +262,18 @@ def _ended(entry: Entry) -> str:
     return f"exit {code}" if isinstance(code := entry.get("exit_code"), int) else ""
 
 
-def _named(found: list[Changed], who: Mapping[tuple[str, str, str], tuple[int, ...]]) -> list[Changed]:
-    told = [replace(one, by=who.get((one.kind, one.where, one.name), ())) for one in found]
-    return sorted(told, key=lambda one: (one.where, one.by))
+def _named(
+    found: list[NamedChange], who: Mapping[tuple[str, str, str], tuple[int, ...]]
+) -> list[NamedChange]:
+    result = [replace(one, by=who.get((one.kind, one.where, one.name), ())) for one in found]
+    return sorted(result, key=lambda one: (one.where, one.by))
 
 
 def _seq_at(entry: Entry) -> tuple[int, float]:
-    seq, at = entry.get("seq"), entry.get("at")
-    if not isinstance(seq, int) or not isinstance(at, int | float):
-        raise ProtocolError("cannot understand the session: a journal entry has no number or time")
-    return seq, float(at)
+    return wire_fields.integer(entry, "seq"), wire_fields.number(entry, "at")
 
 
-def _entry(payload: bytes) -> Entry:
-    try:
-        return wire_fields.table(json.loads(payload), "a journal entry")
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError("cannot understand the session: a journal entry is not JSON") from error
+def _entry(frame: Frame) -> Entry:
+    entry = wire_fields.body(frame)
+    _seq_at(entry)  # others count on both
+    return entry

@@ -15,7 +15,7 @@ HINT = "give a snapshot, the number of a journal entry (#12), the id of a comman
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StartingPoint:
     """A point in the life of a session. `at` is in Unix seconds; `seq` the last entry before it.
 
     `until` names the later point if that is not the present.

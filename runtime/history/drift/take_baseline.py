@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.runtime.history.drift import observe_session, packages
 from holdfast.runtime.history.drift.baseline import Baseline
-from holdfast.runtime.history.drift.changed_paths import Entry
+from holdfast.runtime.history.drift.changed_paths import PathEntry
 from holdfast.runtime.history.drift.packages import Package
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ def baseline(engine: Engine, client: GuestClient, container: str, base: str | No
     """
     table, found, versions = files(engine, client, container, 0.0)
     keys = tuple(one.key for one in found)
-    told = packages.settle(found, versions, {})
-    by_key = {one.key: one.new or "" for one in told}
+    settled = packages.settle(found, versions, {})
+    by_key = {one.key: one.new or "" for one in settled}
     held: Holdings = observe_session.held(client)
     return Baseline(base, held, table, keys, tuple(by_key.get(key, "") for key in keys))
 
 
 def files(
     engine: Engine, client: GuestClient, container: str, since: float
-) -> tuple[dict[str, Entry], list[Package], dict[tuple[str, str, str], dict[str, str]]]:
+) -> tuple[dict[str, PathEntry], list[Package], dict[tuple[str, str, str], dict[str, str]]]:
     """Return how the files differ from the image, the packages among them, and the guest's facts on these."""
     differing = observe_session.differing(engine, container)
     found = observe_session.candidates(differing)

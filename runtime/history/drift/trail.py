@@ -29,14 +29,16 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TrailSpan:
     """From one point to another in one container; None is its beginning, or the present."""
 
     begin: str | None
     end: str | None
 
 
-def to_snapshot(wanted: Point, session: str, base: str | None, points: Mapping[str, Point]) -> list[Span]:
+def to_snapshot(
+    wanted: Point, session: str, base: str | None, points: Mapping[str, Point]
+) -> list[TrailSpan]:
     """Return the spans from a snapshot to now, the latest first.
 
     Args:
@@ -48,26 +50,26 @@ def to_snapshot(wanted: Point, session: str, base: str | None, points: Mapping[s
     Raises:
         InvalidArgument: it is not in the past of the session.
     """
-    spans: list[Span] = []
+    spans: list[TrailSpan] = []
     end: Point | None = None
     while True:
         if wanted.id == base:
-            return [*spans, Span(None, end.id if end else None)]
+            return [*spans, TrailSpan(None, end.id if end else None)]
         if wanted.session == session and wanted.base == base and (end is None or wanted.at <= end.at):
-            return [*spans, Span(_checked(wanted).id, end.id if end else None)]
+            return [*spans, TrailSpan(_checked(wanted).id, end.id if end else None)]
         if base is None:
             raise InvalidArgument(
                 f"cannot compare: snapshot {wanted.name} is not in the past of this session",
                 hint="`holdfast snapshots` shows what was taken of what",
             )
-        spans.append(Span(None, end.id if end else None))
+        spans.append(TrailSpan(None, end.id if end else None))
         end = _point(base, points)
         session, base = end.session, end.base
 
 
-def to_time(moment: float, session: str, base: str | None, points: Mapping[str, Point]) -> list[Span]:
+def to_time(moment: float, session: str, base: str | None, points: Mapping[str, Point]) -> list[TrailSpan]:
     """Return the spans to now from the latest known point that is not after a time (Unix seconds)."""
-    spans: list[Span] = []
+    spans: list[TrailSpan] = []
     end: Point | None = None
     while True:
         mine = [
@@ -77,10 +79,10 @@ def to_time(moment: float, session: str, base: str | None, points: Mapping[str, 
         ]
         start = max(mine, key=lambda one: one.at, default=None)
         if start is not None:
-            return [*spans, Span(start.id, end.id if end else None)]
+            return [*spans, TrailSpan(start.id, end.id if end else None)]
         if base is None or base not in points or points[base].at <= moment:
-            return [*spans, Span(None, end.id if end else None)]
-        spans.append(Span(None, end.id if end else None))
+            return [*spans, TrailSpan(None, end.id if end else None)]
+        spans.append(TrailSpan(None, end.id if end else None))
         end = _point(base, points)
         session, base = end.session, end.base
 

@@ -105,9 +105,9 @@ def _take_back(entry: Entry, shells: dict[str, HeldShell], kernels: dict[str, He
         mine = kernels[kernel]
         epoch = _old(entry, "epoch")
         names = dict(mine.names) if mine.names is not None else None
-        told = entry.get("names")
-        if names is not None and isinstance(told, dict):
-            for key, pair in told.items():
+        changed = entry.get("names")
+        if names is not None and isinstance(changed, dict):
+            for key, pair in changed.items():
                 old = _pair(pair)[0]
                 if old is None:
                     names.pop(key, None)
@@ -121,8 +121,8 @@ def _take_back_ports(entry: Entry, processes: dict[int, HeldProcess]) -> None:
     if "ports" not in entry:
         return
     closed, opened = _pair(entry["ports"])
-    for told, sign in ((opened, False), (closed, True)):
-        for port, pid in map(_pair, told if isinstance(told, list) else ()):
+    for pairs, sign in ((opened, False), (closed, True)):
+        for port, pid in map(_pair, pairs if isinstance(pairs, list) else ()):
             one = processes.get(pid) if isinstance(pid, int) else None
             if one is None or not isinstance(port, int):
                 continue
@@ -131,10 +131,10 @@ def _take_back_ports(entry: Entry, processes: dict[int, HeldProcess]) -> None:
             processes[one.pid] = one.model_copy(update={"ports": ports})
 
 
-def _before(held: Mapping[str, Value], told: Any) -> dict[str, Value]:
+def _before(held: Mapping[str, Value], fields: Any) -> dict[str, Value]:
     found = dict(held)
-    if isinstance(told, dict):
-        for key, pair in told.items():
+    if isinstance(fields, dict):
+        for key, pair in fields.items():
             old = value_of(_pair(pair)[0])
             if old is None:
                 found.pop(key, None)
@@ -147,7 +147,7 @@ def _old(entry: Entry, key: str) -> object:
     return _pair(entry[key])[0] if key in entry else None
 
 
-def _pair(told: Any) -> tuple[Any, Any]:
-    if not isinstance(told, list) or len(told) != 2:
+def _pair(value: Any) -> tuple[Any, Any]:
+    if not isinstance(value, list) or len(value) != 2:
         raise ProtocolError("cannot understand the session: a change is not a pair")
-    return told[0], told[1]
+    return value[0], value[1]

@@ -37,9 +37,11 @@ class Ran:
     def text(self) -> str:
         """The summary as one line; empty if nothing was run."""
         counts = zip((self.commands, self.cells, self.tasks, self.inputs), _WORDS.values(), strict=True)
-        told = ", ".join(f"{number} {word}{'s' if number > 1 else ''}" for number, word in counts if number)
+        counted = ", ".join(
+            f"{number} {word}{'s' if number > 1 else ''}" for number, word in counts if number
+        )
         more = "; …" if self.samples and self.commands + self.cells + self.tasks > len(self.samples) else ""
-        return f"{told}: {'; '.join(self.samples)}{more}" if self.samples else told
+        return f"{counted}: {'; '.join(self.samples)}{more}" if self.samples else counted
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary for programs."""
@@ -47,7 +49,7 @@ class Ran:
         return {**counts, "samples": list(self.samples)}
 
 
-class Told:
+class OrderedEntries:
     """Journal entries, ordered for queries about stretches of them."""
 
     def __init__(self, entries: Iterable[EntryRow], branches: Mapping[str, Branch]) -> None:
@@ -85,8 +87,8 @@ def summed(entries: Sequence[EntryRow]) -> Ran:
 
 
 def _text(entry: EntryRow) -> str:
-    told = entry.body.get(KINDS.get(entry.kind, ""), "")
-    text = told if isinstance(told, str) else json.dumps(told)
+    value = entry.body.get(KINDS.get(entry.kind, ""), "")
+    text = value if isinstance(value, str) else json.dumps(value)
     head, _, rest = text.strip().partition("\n")
     head = plain(head, LONGEST + 1)
     cut = len(head) > LONGEST or rest.strip()

@@ -17,7 +17,7 @@ from holdfast.runtime.history.lineage.overview import why
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 if TYPE_CHECKING:
-    from holdfast.runtime.history.lineage.overview import Lineage
+    from holdfast.runtime.history.lineage.overview import LineageOverview
 
 Node = SnapshotRow | SessionRow
 TEXT_LEAST = 48
@@ -37,13 +37,13 @@ class Form:
     ago: Callable[[datetime, datetime], str]
 
 
-def draw(lineage: Lineage, form: Form) -> list[str]:
+def draw(lineage: LineageOverview, form: Form) -> list[str]:
     """Return the lines of the tree, none wider than the form says."""
     return _Drawing(lineage, form).lines()
 
 
 class _Drawing:
-    def __init__(self, lineage: Lineage, form: Form) -> None:
+    def __init__(self, lineage: LineageOverview, form: Form) -> None:
         self._lineage = lineage
         self._form = form
         self._lines: list[str] = []
@@ -143,8 +143,8 @@ class _Drawing:
         states: dict[str, int] = {}
         for row in sessions:
             states[row.state] = states.get(row.state, 0) + 1
-        told = ", ".join(f"{count} {state}" for state, count in states.items())
-        return f"▶ {sessions[0].name} … {sessions[-1].name}  {told}"
+        counted = ", ".join(f"{count} {state}" for state, count in states.items())
+        return f"▶ {sessions[0].name} … {sessions[-1].name}  {counted}"
 
     def _name(self, node: Node) -> str:
         return node.name

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.history.lineage import family, parent
-from holdfast.runtime.history.lineage.between import KINDS, Ran, Told
+from holdfast.runtime.history.lineage.between import KINDS, OrderedEntries, Ran
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store.past_lives import journal_of, names
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
+class LineageOverview:
     """Snapshots and existing sessions, oldest first.
 
     `above` has the parent of each, if it exists; `ran` what was run since then; `names` the names of all
@@ -31,7 +31,7 @@ class Lineage:
     ran: Mapping[str, Ran] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, session: SessionRow) -> Lineage:
+    def of(self, session: SessionRow) -> LineageOverview:
         """Return the part of one session: its past, its snapshots, and what continues from these."""
         past = {row.id for row in family.line(session, self.snapshots)}
         mine = {row.id for row in self.snapshots if row.session_id == session.id} | past
@@ -40,7 +40,7 @@ class Lineage:
             while at is not None and at not in mine:
                 mine.add(at)
                 at = self.above.get(at)
-        return Lineage(
+        return LineageOverview(
             tuple(row for row in self.snapshots if row.id in mine),
             tuple(row for row in self.sessions if row.id == session.id or self.above.get(row.id) in mine),
             self.above,
@@ -53,7 +53,7 @@ class Lineage:
         return {"parent_id": self.above.get(row.id), "ran": self.ran.get(row.id, Ran()).as_dict()}
 
 
-def overview(context: Context) -> Lineage:
+def overview(context: Context) -> LineageOverview:
     """Read the store, and the journals of running sessions."""
     store = context.store
     snapshots = store.snapshots()
@@ -65,7 +65,7 @@ def overview(context: Context) -> Lineage:
     branches = store.entries.branches()
     journals = {journal_of(row) for row in snapshots} | {row.id for row in everyone}
     journals |= {branch.parent for branch in branches.values()}
-    told = Told(store.entries.of(journals, kinds=KINDS), branches)
+    entries = OrderedEntries(store.entries.of(journals, kinds=KINDS), branches)
     above: dict[str, str | None] = {}
     ran: dict[str, Ran] = {}
     places = {row.id: _place(row) for row in snapshots}
@@ -73,12 +73,12 @@ def overview(context: Context) -> Lineage:
         up = taken.parent_snapshot_id if taken.parent_snapshot_id in known else None
         above[taken.id] = up
         if (place := places[taken.id]) is not None:
-            ran[taken.id] = told.ran(journal_of(taken), places.get(up or "") or 0, place)
+            ran[taken.id] = entries.ran(journal_of(taken), places.get(up or "") or 0, place)
     for session in everyone:
         up = parent.before(session, snapshots)
         above[session.id] = up
-        ran[session.id] = told.ran(session.id, places.get(up or "") or 0)
-    return Lineage(tuple(snapshots), tuple(everyone), above, ran, names(store.sessions(removed=True)))
+        ran[session.id] = entries.ran(session.id, places.get(up or "") or 0)
+    return LineageOverview(tuple(snapshots), tuple(everyone), above, ran, names(store.sessions(removed=True)))
 
 
 def why(row: SnapshotRow) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.base import printable_json
-from holdfast.runtime.guest.records.timeline import Kind, Moment
+from holdfast.runtime.guest.records.timeline import Moment, MomentKind
 from holdfast.runtime.terminal.safe_output import SafeOutput
 
 
@@ -26,7 +26,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class CastGap:
     """Output that is no longer kept."""
 
     offset: int
@@ -34,7 +34,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CastEvent:
     """One line of a cast. `at` is in Unix seconds, `offset` a position in the shell's output."""
 
     at: float
@@ -44,8 +44,8 @@ class Event:
 
 
 def merge(
-    moments: Iterable[Moment], output: Iterable[Chunk | Gap], start: int, begun: float
-) -> Iterator[Event]:
+    moments: Iterable[Moment], output: Iterable[Chunk | CastGap], start: int, begun: float
+) -> Iterator[CastEvent]:
     """Give the output from offset `start` on the times of the index, and add its other events.
 
     Output after the last indexed time has that time; before the first one, `begun`. Text is split between
@@ -55,19 +55,19 @@ def merge(
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     at = begun
     for moment in moments:
-        if moment.offset < start or (moment.offset == start and moment.kind is Kind.OUTPUT):
+        if moment.offset < start or (moment.offset == start and moment.kind is MomentKind.OUTPUT):
             at = max(at, moment.at)
             continue
         at = max(at, moment.at)
         yield from _shown(queue.until(moment.offset), at, decode)
-        if moment.kind is Kind.RESIZE:
-            yield Event(at, "r", f"{moment.columns}x{moment.rows}", moment.offset)
-        elif moment.kind is Kind.INPUT:
-            yield Event(at, "i", moment.text.decode("utf-8", "replace"), moment.offset)
+        if moment.kind is MomentKind.RESIZE:
+            yield CastEvent(at, "r", f"{moment.columns}x{moment.rows}", moment.offset)
+        elif moment.kind is MomentKind.INPUT:
+            yield CastEvent(at, "i", moment.text.decode("utf-8", "replace"), moment.offset)
     yield from _shown(queue.until(None), at, decode)
 
 
-def safe(events: Iterable[Event]) -> Iterator[Event]:
+def safe(events: Iterable[CastEvent]) -> Iterator[CastEvent]:
     """Filter the output of events to what any terminal may receive."""
     output = SafeOutput()
     for event in events:
@@ -77,7 +77,7 @@ def safe(events: Iterable[Event]) -> Iterator[Event]:
             yield replace(event, data=text)
 
 
-def lines(events: Iterable[Event], rows: int, cols: int, begun: float, title: str) -> Iterator[str]:
+def lines(events: Iterable[CastEvent], rows: int, cols: int, begun: float, title: str) -> Iterator[str]:
     """Yield the lines of a cast file."""
     header: dict[str, Any] = {
         "version": 2,
@@ -96,11 +96,11 @@ def lines(events: Iterable[Event], rows: int, cols: int, begun: float, title: st
 class _Queue:
     """Output that is consumed piece by piece, by offset."""
 
-    def __init__(self, output: Iterator[Chunk | Gap]) -> None:
+    def __init__(self, output: Iterator[Chunk | CastGap]) -> None:
         self._output = output
-        self._held: Chunk | Gap | None = None
+        self._held: Chunk | CastGap | None = None
 
-    def until(self, end: int | None) -> Iterator[Chunk | Gap]:
+    def until(self, end: int | None) -> Iterator[Chunk | CastGap]:
         while (item := self._held or next(self._output, None)) is not None:
             self._held = None
             if end is not None and item.offset >= end:
@@ -114,19 +114,19 @@ class _Queue:
             yield item
 
 
-def _shown(items: Iterator[Chunk | Gap], at: float, decode: Any) -> Iterator[Event]:
+def _shown(items: Iterator[Chunk | CastGap], at: float, decode: Any) -> Iterator[CastEvent]:
     text, offset = "", 0
     for item in items:
-        if isinstance(item, Gap):
+        if isinstance(item, CastGap):
             if text:
-                yield Event(at, "o", text, offset)
+                yield CastEvent(at, "o", text, offset)
             text = ""
-            yield Event(at, "m", f"{item.size} bytes are no longer kept", item.offset)
+            yield CastEvent(at, "m", f"{item.size} bytes are no longer kept", item.offset)
             continue
         text += decode(item.data)
         offset = item.next
         if len(text) > 1 << 16:
-            yield Event(at, "o", text, offset)
+            yield CastEvent(at, "o", text, offset)
             text = ""
     if text:
-        yield Event(at, "o", text, offset)
+        yield CastEvent(at, "o", text, offset)

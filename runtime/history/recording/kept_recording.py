@@ -19,8 +19,8 @@ from holdfast.runtime.guest.layout import Layout
 from holdfast.runtime.guest.records.streamlog import SEGMENT_SIZE
 from holdfast.runtime.guest.shells.marks import MAX_MARK, MarkFilter
 from holdfast.runtime.history.recording import unpack_recording
-from holdfast.runtime.history.recording.cast import Chunk, Gap
-from holdfast.runtime.history.recording.recording import Kept
+from holdfast.runtime.history.recording.cast import CastGap, Chunk
+from holdfast.runtime.history.recording.recording import KeptRange
 
 _READ = 256 << 10
 _WORD = re.compile(rb"\x1b\]133;[A-Z](?:;\d{1,3})?;hf=([0-9a-f]{16});n=\d")
@@ -52,19 +52,19 @@ class KeptRecording:
         words = Counter(_WORD.findall(self._read(self._start, min(self._end - self._start, 4 * _READ))))
         self._marks = MarkFilter(words.most_common(1)[0][0].decode() if words else "none")
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptRange:
         """Return the range of output that is kept."""
-        return Kept(self._start, self._end)
+        return KeptRange(self._start, self._end)
 
     def segments(self, start: int, end: int) -> list[bytes]:
         """Yield the whole index: it is small."""
         del start, end
         return [data for path in self._index if (data := path.read_bytes())]
 
-    def output(self, start: int, end: int) -> Iterator[Chunk | Gap]:
+    def output(self, start: int, end: int) -> Iterator[Chunk | CastGap]:
         """Yield a part of the output."""
         if start < self._start:
-            yield Gap(start, self._start - start)
+            yield CastGap(start, self._start - start)
             start = self._start
         at = start
         while at < end:

@@ -8,8 +8,8 @@ from typing import Any
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
-from holdfast.runtime.history.recording.cast import Chunk, Gap
-from holdfast.runtime.history.recording.recording import Kept
+from holdfast.runtime.history.recording.cast import CastGap, Chunk
+from holdfast.runtime.history.recording.recording import KeptRange
 
 # Bytes read over one connection before its pieces are used: a slow consumer holds none.
 RANGE = 1 << 20
@@ -26,16 +26,16 @@ class LiveRecording:
         self._persistence = persistence
         self._shell = shell
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptRange:
         """Return the range of output that is kept."""
         look = self._persistence.run(lambda: self._client().request("look", shell=self._shell))
-        return Kept(wire_fields.integer(look, "start"), wire_fields.integer(look, "offset"))
+        return KeptRange(wire_fields.integer(look, "start"), wire_fields.integer(look, "offset"))
 
     def segments(self, start: int, end: int) -> list[bytes]:
         """Yield the index of a part of the output."""
         return self._persistence.run(lambda: self._segments(start, end))
 
-    def output(self, start: int, end: int) -> Iterator[Chunk | Gap]:
+    def output(self, start: int, end: int) -> Iterator[Chunk | CastGap]:
         """Yield a part of the output."""
         at = start
         while at < end:
@@ -58,8 +58,8 @@ class LiveRecording:
                     found.append(frame.payload)
         return found
 
-    def _range(self, start: int, end: int) -> list[Chunk | Gap]:
-        found: list[Chunk | Gap] = []
+    def _range(self, start: int, end: int) -> list[Chunk | CastGap]:
+        found: list[Chunk | CastGap] = []
         at, size = start, 0
         args: dict[str, Any] = {"shell": self._shell, "offset": start, "end": end}
         with self._client().open("read", follow=False, **args) as connection:
@@ -74,7 +74,9 @@ class LiveRecording:
                         found.append(Chunk(offset, frame.payload, max(following, at + 1)))
                         at = found[-1].next if isinstance(found[-1], Chunk) else at
                     case "gap":
-                        gap = Gap(wire_fields.integer(frame, "offset"), wire_fields.integer(frame, "size", 1))
+                        gap = CastGap(
+                            wire_fields.integer(frame, "offset"), wire_fields.integer(frame, "size", 1)
+                        )
                         found.append(gap)
                         at = gap.offset + gap.size
                 if max(at - start, size) >= RANGE or len(found) >= MOST_PIECES:

@@ -1,7 +1,7 @@
 """The recording of a shell's terminal, or a part of it: played, or written as a cast.
 
-Where it comes from (a running session, a container that has ended) is `Source`'s business. A part begins with
-the screen at that time. Nothing is held in memory but an index of a few MiB.
+Where it comes from (a running session, a container that has ended) is the source's business. A part begins
+with the screen at that time. Nothing is held in memory but an index of a few MiB.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import IO, Protocol
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.guest.records import timeline
-from holdfast.runtime.guest.records.timeline import Kind, Moment
+from holdfast.runtime.guest.records.timeline import Moment, MomentKind
 from holdfast.runtime.history.recording import cast, scrubbed_recording
-from holdfast.runtime.history.recording.cast import Chunk, Event, Gap
+from holdfast.runtime.history.recording.cast import CastEvent, CastGap, Chunk
 from holdfast.runtime.scrubbing.matcher import Matcher
 
 # Output that is rendered into the screen at the start of a part; see `screen_state.py`.
@@ -23,28 +23,28 @@ TAIL = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRange:
     """The range of output that is kept, as offsets."""
 
     start: int
     end: int
 
 
-class Source(Protocol):
+class RecordingSource(Protocol):
     """The source of output and index."""
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptRange:
         """Return the range of output that is kept."""
 
     def segments(self, start: int, end: int) -> list[bytes]:
         """Yield the index of a part of the output."""
 
-    def output(self, start: int, end: int) -> Iterator[Chunk | Gap]:
+    def output(self, start: int, end: int) -> Iterator[Chunk | CastGap]:
         """Yield a part of the output, without marks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordingPoint:
     """Where a part begins or ends: an offset of the output, or a time in Unix seconds."""
 
     offset: int | None = None
@@ -55,7 +55,12 @@ class Recording:
     """A part of what a terminal showed, from one place to another; by default everything that is kept."""
 
     def __init__(
-        self, source: Source, start: Place | None = None, end: Place | None = None, *, title: str = ""
+        self,
+        source: RecordingSource,
+        start: RecordingPoint | None = None,
+        end: RecordingPoint | None = None,
+        *,
+        title: str = "",
     ) -> None:
         """Locate the part.
 
@@ -78,11 +83,11 @@ class Recording:
         """The bytes at its beginning that are no longer kept."""
         self.begun, self.rows, self.cols = self._moments.state(self.start)
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[CastEvent]:
         """Yield what happened, in order; first the screen it begins with, if anything was shown before."""
         opening, start = self._opening()
         if opening:
-            yield Event(self.begun, "o", opening, start)
+            yield CastEvent(self.begun, "o", opening, start)
         output = self._source.output(start, self.end)
         for event in cast.merge(self._moments.within(self.end), output, start, self.begun):
             if event.offset > self.end:
@@ -121,7 +126,7 @@ class Recording:
                 terminal.feed_bytes(item.data)
         return redraw(terminal).decode("utf-8", "replace"), self.start - len(terminal.unfinished)
 
-    def _offset(self, place: Place | None, default: int) -> int:
+    def _offset(self, place: RecordingPoint | None, default: int) -> int:
         if place is None:
             return default
         if place.offset is not None:
@@ -145,10 +150,10 @@ class _Moments:
     def within(self, end: int) -> Iterator[Moment]:
         """Yield the index up to an offset."""
         for moment in self:
-            if moment.offset > end and moment.kind is not Kind.OUTPUT:
+            if moment.offset > end and moment.kind is not MomentKind.OUTPUT:
                 return
             yield moment
-            if moment.offset >= end and moment.kind is Kind.OUTPUT:
+            if moment.offset >= end and moment.kind is MomentKind.OUTPUT:
                 return
 
     def state(self, offset: int) -> tuple[float, int, int]:
@@ -161,7 +166,7 @@ class _Moments:
                 raise ProtocolError(f"cannot understand the session: {error}") from error
             at, rows, cols = start.at, start.rows, start.columns
         for moment in self:
-            if moment.kind is Kind.RESIZE and moment.offset <= offset:
+            if moment.kind is MomentKind.RESIZE and moment.offset <= offset:
                 rows, cols = moment.rows, moment.columns
             at = moment.at
             if moment.offset > offset:

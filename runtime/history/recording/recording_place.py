@@ -10,17 +10,17 @@ from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionError
 from holdfast.runtime.history.recording.live_recording import LiveRecording
-from holdfast.runtime.history.recording.recording import Place, Source
+from holdfast.runtime.history.recording.recording import RecordingPoint, RecordingSource
 from holdfast.runtime.store import parents
 from holdfast.runtime.store.past_lives import journal_of
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest_rpc.session_channel import Line
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
 
-def source(line: Line, shell: str) -> Source:
+def source(line: SessionChannel, shell: str) -> RecordingSource:
     """Return the recording of a session: from its supervisor, or from the container that it left.
 
     Raises:
@@ -43,7 +43,7 @@ def source(line: Line, shell: str) -> Source:
             raise _nowhere(row, error) from error
 
 
-def place(context: Context, row: SessionRow, text: str, shell: str) -> Place:
+def place(context: Context, row: SessionRow, text: str, shell: str) -> RecordingPoint:
     """Parse a place: an offset, a time (ISO 8601, or `10m` ago), or a snapshot the session comes from.
 
     Raises:
@@ -51,17 +51,17 @@ def place(context: Context, row: SessionRow, text: str, shell: str) -> Place:
         SnapshotNotFound: there is no such snapshot.
     """
     if text.isdecimal() and len(text) < 16:
-        return Place(offset=int(text))
+        return RecordingPoint(offset=int(text))
     if (ago := parse_duration(text, unit_required=True)) is not None:
-        return Place(at=time.time() - ago)
+        return RecordingPoint(at=time.time() - ago)
     try:
-        return Place(at=datetime.fromisoformat(text).timestamp())
+        return RecordingPoint(at=datetime.fromisoformat(text).timestamp())
     except ValueError:
         pass
     return _snapshot(context, row, text, shell)
 
 
-def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> Place:
+def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> RecordingPoint:
     wanted = context.store.snapshot(text)
     by_id = {snapshot.id: snapshot for snapshot in context.store.snapshots()}
     history: set[str] = set()
@@ -81,7 +81,7 @@ def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> Place
             f"cannot replay from snapshot {plain(wanted.label or wanted.id, 63)}: "
             "it does not record where the output ended then"
         )
-    return Place(offset=offset)
+    return RecordingPoint(offset=offset)
 
 
 def _nowhere(row: SessionRow, error: SessionError) -> SessionError:

@@ -79,21 +79,21 @@ def of_entries(entries: Iterable[Entry]) -> list[Recorded]:
     found: dict[str, dict[str, Any]] = {}
     running: dict[tuple[str, str], str] = {}
     for entry in entries:
-        told = entry.details
-        if (entry.kind == "woken" and told.get("begins")) or (entry.host and told.get("only")):
+        fields = entry.details
+        if (entry.kind == "woken" and fields.get("begins")) or (entry.host and fields.get("only")):
             found, running = {}, {}  # its processes began here
         elif entry.host:
             continue
         elif entry.kind in _KINDS:
-            ident = str(told.get("id"))
-            where = _where(told)
+            ident = str(fields.get("id"))
+            where = _where(fields)
             running[where] = ident
             found[ident] = _begun(entry, where[1])
-        elif entry.kind in _ENDS and (one := found.get(str(told.get("id")))) is not None:
-            one["result"] = _result(told)
-            running = {where: ident for where, ident in running.items() if ident != str(told.get("id"))}
-        elif entry.kind == "input" and (one := found.get(running.get(_where(told), ""))) is not None:
-            shown = None if told.get("hidden") else _text(told.get("text"), 1000)
+        elif entry.kind in _ENDS and (one := found.get(str(fields.get("id")))) is not None:
+            one["result"] = _result(fields)
+            running = {where: ident for where, ident in running.items() if ident != str(fields.get("id"))}
+        elif entry.kind == "input" and (one := found.get(running.get(_where(fields), ""))) is not None:
+            shown = None if fields.get("hidden") else _text(fields.get("text"), 1000)
             one["typed"] = (*one["typed"], shown)[-TYPED:]
     return [Recorded(**one) for one in list(found.values())[-MOST:]]
 
@@ -115,8 +115,8 @@ def parse(data: bytes) -> list[Recorded]:
     if len(data) > MAX_FILE:
         return []
     try:
-        told = json.loads(data)
-        rows = told["commands"] if isinstance(told, dict) else []
+        history = json.loads(data)
+        rows = history["commands"] if isinstance(history, dict) else []
     except (ValueError, RecursionError, KeyError):
         return []
     found = [_checked(row) for row in rows[-MOST:]] if isinstance(rows, list) else []
@@ -131,13 +131,13 @@ def _begun(entry: Entry, place: str) -> dict[str, Any]:
     return {**begun, "actor": plain(entry.actor or "", 80), "typed": (), "result": None, "cut": cut}
 
 
-def _where(told: Mapping[str, Any]) -> tuple[str, str]:
-    kind = next((name for name in ("shell", "kernel", "name") if told.get(name)), "")
-    return kind, plain(str(told.get(kind, "")), 100)
+def _where(fields: Mapping[str, Any]) -> tuple[str, str]:
+    kind = next((name for name in ("shell", "kernel", "name") if fields.get(name)), "")
+    return kind, plain(str(fields.get(kind, "")), 100)
 
 
-def _result(told: Mapping[str, Any]) -> int | str | None:
-    value = told.get("status", told.get("exit_code"))
+def _result(fields: Mapping[str, Any]) -> int | str | None:
+    value = fields.get("status", fields.get("exit_code"))
     return plain(value, 40) if isinstance(value, str) else value if isinstance(value, int) else None
 
 
@@ -151,8 +151,8 @@ def _checked(row: object) -> Recorded | None:
         return None
     if row.get("kind") not in list(_KINDS.values()):
         return None
-    told = row.get("typed")
-    typed = told if isinstance(told, list) else []
+    values = row.get("typed")
+    typed = values if isinstance(values, list) else []
     at = row.get("at")
     return Recorded(
         kind=str(row["kind"]),

@@ -10,7 +10,7 @@ from holdfast.errors import EngineUnavailable, HoldfastError
 from holdfast.runtime.capture import requirements
 from holdfast.snapshots import service
 from holdfast.snapshots.fitness import Here
-from holdfast.snapshots.link import Refused
+from holdfast.snapshots.link import CheckpointerFailed
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -25,12 +25,12 @@ def look(context: Context, *, live: bool) -> Here:
         EngineUnavailable: no engine answers.
     """
     engine = context.engine
-    told = engine.version()
+    version = engine.version()
     here = Here(
         machine=requirements.machine({}),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         engine=engine.title,
-        platform=f"{told.get('Os', '')}/{told.get('Arch', '')}",
+        platform=f"{version.get('Os', '')}/{version.get('Arch', '')}",
         holdfast=VERSION,
     )
     if not live:
@@ -40,7 +40,7 @@ def look(context: Context, *, live: bool) -> Here:
             said = link.until("done")
     except EngineUnavailable:
         raise
-    except (HoldfastError, Refused) as error:
+    except (HoldfastError, CheckpointerFailed) as error:
         return here.model_copy(update={"no_live": f"processes cannot be restored here ({error})"})
     about = {**(said.get("about") or {}), "arch": said["machine"], "kernel": said["kernel"]}
     return here.model_copy(update={"machine": requirements.machine({**about, "criu": said["criu"]})})

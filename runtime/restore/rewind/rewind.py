@@ -46,7 +46,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RewindOutcome:
     """The result of a rewind: the present that was kept, what was left behind, and what differs."""
 
     session: SessionRow
@@ -56,7 +56,7 @@ class Outcome:
     deviations: tuple[str, ...]
 
 
-def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> Outcome:
+def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: Wish) -> RewindOutcome:
     """Let a session continue from a snapshot under its own name and address, whatever state it is in.
 
     Raises:
@@ -89,7 +89,7 @@ class _Rewinding:
         self._deviations: list[str] = []
         self._known = OperationDetails.of(snapshot=snapshot.id, old=session.container_id)
 
-    def run(self) -> Outcome:
+    def run(self) -> RewindOutcome:
         """Rewind, or change nothing."""
         context, session = self._context, self._session
         kept = self._keep()
@@ -121,9 +121,9 @@ class _Rewinding:
             with held():
                 self._know(operation, proven=container, columns=columns)
                 switch_over.finish(context, operation.id)
-        self._tell(kept, left, lost)
+        self._note_rewind(kept, left, lost)
         now = context.store.session(session.id)
-        return Outcome(now, kept, left, lost, tuple(self._deviations))
+        return RewindOutcome(now, kept, left, lost, tuple(self._deviations))
 
     def _keep(self) -> SnapshotRow | None:
         """Capture the present, unless it is to be discarded or there is none."""
@@ -147,8 +147,8 @@ class _Rewinding:
             return self._live.addresses
         return switch_over.last_addresses(self._context, self._session)
 
-    def _place(self, operation: OperationRow, addresses: tuple[str, ...]) -> provision.Place:
-        place = provision.Place(f".{operation.id}", addresses)
+    def _place(self, operation: OperationRow, addresses: tuple[str, ...]) -> provision.TemporaryPlace:
+        place = provision.TemporaryPlace(f".{operation.id}", addresses)
         self._know(operation, aside=place.aside, addresses=list(addresses))
         return place
 
@@ -176,7 +176,7 @@ class _Rewinding:
             engine.kill_remove(container)
         wanted = ", ".join(self._known.addresses)
         self._deviations.append(f"its address changed: {wanted} {why}")
-        elsewhere = provision.Place(self._known.aside)
+        elsewhere = provision.TemporaryPlace(self._known.aside)
         return Restoring(self._context, self._snapshot, operation, elsewhere).containers([row])[0]
 
     def _count(self, since: SnapshotRow) -> int:
@@ -200,7 +200,7 @@ class _Rewinding:
         """Return what was done between the capture of the present and the pause."""
         return 0 if kept is None else self._count(kept)
 
-    def _tell(self, kept: SnapshotRow | None, left: int, lost: int) -> None:
+    def _note_rewind(self, kept: SnapshotRow | None, left: int, lost: int) -> None:
         host_events.note(
             self._context,
             self._session.id,

@@ -38,21 +38,21 @@ def finish(context: Context, operation_id: str) -> bool:
     session = None if operation is None else context.store.find_session(operation.session_id)
     if operation is None or session is None or not _may_finish(context, operation, session):
         return False
-    store, engine, told = context.store, context.engine, operation.details
+    store, engine, details = context.store, context.engine, operation.details
     run, aside, left = _folders(context, operation)
-    if session.container_id != told.proven:
-        snapshot = store.snapshot(told.snapshot)
+    if session.container_id != details.proven:
+        snapshot = store.snapshot(details.snapshot)
         mirror(store, context.home, session.id)
         if aside.exists():
             if run.exists():
                 run.rename(left)
             aside.rename(run)
-        Lives(store.database).begin(session, snapshot, told.columns)
-    if told.old:
-        engine.kill_remove(told.old)
+        Lives(store.database).begin(session, snapshot, details.columns)
+    if details.old:
+        engine.kill_remove(details.old)
     shared_folder.remove(engine, context.home, left.name)
     with suppress(EngineError):  # its name only serves people
-        engine.rename(told.proven or "", provision.container_name(session.id))
+        engine.rename(details.proven or "", provision.container_name(session.id))
     store.operations.complete(operation.id)
     return True
 

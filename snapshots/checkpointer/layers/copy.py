@@ -16,8 +16,8 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer.deadline import Deadline
 from holdfast.snapshots.checkpointer.layers import contents, file_entry, merge, scan
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
-from holdfast.snapshots.checkpointer.layers.scan import Identity, Seen
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
+from holdfast.snapshots.checkpointer.layers.scan import Identity, ScannedEntry
 
 # While the session runs, what changed during a pass is copied by another one, unless it is little. Bytes.
 PASSES = 3
@@ -35,10 +35,10 @@ class LayerCopy:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, tuple[Identity, Entry]] = {}
+        self._known: dict[str, tuple[Identity, FileEntry]] = {}
         # Where the contents of a settled file are.
         self._contents: dict[Identity, tuple[int, int]] = {}
-        self._lower: list[list[Entry]] = []
+        self._lower: list[list[FileEntry]] = []
         self._end = 0
 
     @property
@@ -89,7 +89,7 @@ class LayerCopy:
         for item, identity in zip(entries, facts["identities"], strict=True):
             self._known[item.path] = (tuple(identity), item)
         self._contents = {tuple(identity): (offset, size) for identity, offset, size in facts["contents"]}
-        self._lower = [[Entry(**fields) for fields in layer] for layer in facts["lower"]]
+        self._lower = [[FileEntry(**fields) for fields in layer] for layer in facts["lower"]]
 
     def save(self) -> None:
         """Write down the layer that was copied."""
@@ -100,8 +100,8 @@ class LayerCopy:
 
     def _pass(
         self, layer: Path, group: str, mapped: set[str], deadline: Deadline | None = None
-    ) -> list[Entry]:
-        found: dict[str, tuple[Identity, Entry]] = {}
+    ) -> list[FileEntry]:
+        found: dict[str, tuple[Identity, FileEntry]] = {}
         # What was kept of the layers below is kept as long as this one.
         budget = scan.Budget(sum(map(len, self._lower)))
 
@@ -110,7 +110,7 @@ class LayerCopy:
                 deadline.check("to copy its files")
 
         # By inode: files with several names are copied once.
-        names: dict[int, list[Entry]] = {}
+        names: dict[int, list[FileEntry]] = {}
         folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         data = os.open(self._folder / file_entry.DATA, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -130,12 +130,17 @@ class LayerCopy:
             self._known = found
         return [item for _, item in found.values()]
 
-    def _unchanged(self, path: str, identity: Identity) -> Entry | None:
+    def _unchanged(self, path: str, identity: Identity) -> FileEntry | None:
         known = self._known.get(path)
         return known[1] if known is not None and known[0] == identity else None
 
     def _fill(
-        self, seen: Seen, data: int, mapped: set[str], others: list[Entry], check: Callable[[], None]
+        self,
+        seen: ScannedEntry,
+        data: int,
+        mapped: set[str],
+        others: list[FileEntry],
+        check: Callable[[], None],
     ) -> None:
         """See that the contents of a file are there. `others` are the names of it that were seen before."""
         item = seen.entry
@@ -150,7 +155,7 @@ class LayerCopy:
                 other.offset, other.size = item.offset, item.size
         others.append(item)
 
-    def _copy(self, seen: Seen, data: int, check: Callable[[], None]) -> None:
+    def _copy(self, seen: ScannedEntry, data: int, check: Callable[[], None]) -> None:
         item = seen.entry
         item.offset, item.size, seen.settled = self._end, 0, False
         try:

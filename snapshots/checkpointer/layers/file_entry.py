@@ -28,7 +28,7 @@ FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT = (
 
 
 @dataclass(slots=True)
-class Entry:
+class FileEntry:
     """One name. Times are in nanoseconds, `offset` is that of the contents in `data`.
 
     `target` is that of a symbolic link. Names of the same file are of the same `group`; a file with a single
@@ -51,20 +51,20 @@ class Entry:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-_FIELDS = tuple(each.name for each in fields(Entry))
+_FIELDS = tuple(each.name for each in fields(FileEntry))
 
 
-def as_fields(item: Entry) -> dict[str, Any]:
+def as_fields(item: FileEntry) -> dict[str, Any]:
     """Return the fields of an entry that differ from the defaults."""
     return {name: value for name in _FIELDS if (value := getattr(item, name)) or name in ("path", "kind")}
 
 
-def write(path: Path, entries: list[Entry], **facts: Any) -> None:
+def write(path: Path, entries: list[FileEntry], **facts: Any) -> None:
     """Write entries and facts about them."""
     path.write_text(json.dumps({"entries": [as_fields(item) for item in entries], **facts}))
 
 
-def read(path: Path) -> tuple[list[Entry], dict[str, Any]]:
+def read(path: Path) -> tuple[list[FileEntry], dict[str, Any]]:
     """Read what `write` wrote. Names that are not UTF-8 come back unchanged."""
     found = json.loads(path.read_text())
-    return [Entry(**item) for item in found.pop("entries")], found
+    return [FileEntry(**item) for item in found.pop("entries")], found

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.snapshots.checkpointer.layers import file_entry
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
 
-def merged(layers: Iterable[Iterable[Entry]]) -> list[Entry]:
+def merged(layers: Iterable[Iterable[FileEntry]]) -> list[FileEntry]:
     """Merge layers, given from the lowest to the topmost, into one; parents come before what is in them."""
-    found: dict[str, Entry] = {}
+    found: dict[str, FileEntry] = {}
     for layer in layers:
         for item in layer:
             _put(found, item)
     return [found[path] for path in sorted(found, key=lambda path: path.split("/"))]
 
 
-def _put(found: dict[str, Entry], item: Entry) -> None:
+def _put(found: dict[str, FileEntry], item: FileEntry) -> None:
     below = found.get(item.path)
     if below is not None and (item.kind != file_entry.DIRECTORY or item.opaque):
         _cut(found, item.path)
@@ -31,7 +31,7 @@ def _put(found: dict[str, Entry], item: Entry) -> None:
     found[item.path] = item
 
 
-def _cut(found: dict[str, Entry], path: str) -> None:
+def _cut(found: dict[str, FileEntry], path: str) -> None:
     inside = path + "/"
     for name in [name for name in found if name.startswith(inside)]:
         del found[name]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from holdfast.snapshots.checkpointer.layers import file_entry as entry
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
 # Names in one copy, whatever they are of: each takes up to 2 kB of memory here while the layer is copied.
 MOST_FILES = 500_000
@@ -73,7 +73,7 @@ class Budget:
             raise TooMany(f"{MOST_FILES} files", _most(self._names_in))
         return found
 
-    def kept(self, item: Entry, prefix: str) -> None:
+    def kept(self, item: FileEntry, prefix: str) -> None:
         """Count what an entry says. Raises TooMany."""
         size = len(item.path) + len(item.target) + sum(map(len, item.attributes.values()))
         self._text += size
@@ -92,13 +92,13 @@ def _most(counted: Counter[str]) -> str:
 
 
 @dataclass(slots=True)
-class Seen:
+class ScannedEntry:
     """An entry and what tells whether it has changed: equal identities, once settled, are equal files.
 
     `open()` gives a descriptor of a regular file's contents. Whether a file is settled is only known then.
     """
 
-    entry: Entry
+    entry: FileEntry
     identity: Identity
     settled: bool
     open: Callable[[], int]
@@ -123,10 +123,10 @@ def settled(identity: Identity, least: int = UNSETTLED) -> bool:
     return identity[1] < time.time_ns() - least
 
 
-Known = Callable[[str, Identity], Entry | None]
+Known = Callable[[str, Identity], FileEntry | None]
 
 
-def scan(folder: int, known: Known, budget: Budget) -> Iterator[Seen]:
+def scan(folder: int, known: Known, budget: Budget) -> Iterator[ScannedEntry]:
     """Yield everything below a folder given by its descriptor; parents come before what is in them.
 
     `known` returns the entry a path had when its identity was the same, so that its attributes need not be
@@ -140,7 +140,7 @@ def scan(folder: int, known: Known, budget: Budget) -> Iterator[Seen]:
     yield from _scan(folder, "", 0, known, budget)
 
 
-def _scan(folder: int, prefix: str, depth: int, known: Known, budget: Budget) -> Iterator[Seen]:
+def _scan(folder: int, prefix: str, depth: int, known: Known, budget: Budget) -> Iterator[ScannedEntry]:
     if depth > DEEPEST:
         raise Unsupported(f"directories are nested more than {DEEPEST} deep")
     with os.scandir(folder) as listing:
@@ -164,7 +164,9 @@ def _scan(folder: int, prefix: str, depth: int, known: Known, budget: Budget) ->
             yield from _below(folder, item.name, path, depth, known, budget)
 
 
-def _below(folder: int, name: str, path: str, depth: int, known: Known, budget: Budget) -> Iterator[Seen]:
+def _below(
+    folder: int, name: str, path: str, depth: int, known: Known, budget: Budget
+) -> Iterator[ScannedEntry]:
     try:
         below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -181,20 +183,20 @@ def _look(
     path: str,
     found: os.stat_result,
     known: Known,
-) -> Seen | None:
+) -> ScannedEntry | None:
     identity = identify(found)
     made = known(path, identity)
     if made is None:
         kind = _kind(found)
         if kind is None:
             return None
-        made = Entry(path, kind)
+        made = FileEntry(path, kind)
         if kind != entry.WHITEOUT:
             _describe(made, folder, name, found)
-    return Seen(made, identity, settled(identity), lambda: _open(folder, name))
+    return ScannedEntry(made, identity, settled(identity), lambda: _open(folder, name))
 
 
-def _describe(made: Entry, folder: int, name: str, found: os.stat_result) -> None:
+def _describe(made: FileEntry, folder: int, name: str, found: os.stat_result) -> None:
     made.mode, made.uid, made.gid = stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
     made.mtime = found.st_mtime_ns
     if made.kind == entry.FILE:

@@ -16,14 +16,14 @@ HERE = Path("/layers")
 
 
 @dataclass(frozen=True, slots=True)
-class Layers:
+class LayerFolders:
     """The folder a container writes to, and those of its image, the topmost first."""
 
     upper: Path
     lowers: tuple[Path, ...]
 
 
-def layers(init_pid: int) -> Layers | None:
+def layers(init_pid: int) -> LayerFolders | None:
     """Return the layers of a container; None if its files are stored differently, or out of sight."""
     there = os.environ.get("HOLDFAST_LAYERS", "")
     if not there:
@@ -31,11 +31,11 @@ def layers(init_pid: int) -> Layers | None:
     return find(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT), there, HERE)
 
 
-def find(mountinfo: bytes, there: str, here: Path) -> Layers | None:
+def find(mountinfo: bytes, there: str, here: Path) -> LayerFolders | None:
     """Look for the overlay mounted at the root; folders below `there` are found below `here`."""
     prefix = there.rstrip("/") + "/"
     folders = overlay_mount.folders(mountinfo)
     if folders is None or not all(path.startswith(prefix) for path in folders):
         return None
     top, *rest = [here / path.removeprefix(prefix) for path in folders]
-    return Layers(top, tuple(rest))
+    return LayerFolders(top, tuple(rest))

@@ -5,10 +5,18 @@ Both sides of a comparison are made here, so that they can be compared word by w
 """
 
 import os
+from typing import Any, Protocol
 
 
-class Unreadable(Exception):
+class ImagesUnreadable(Exception):
     """The images are not what CRIU writes."""
+
+
+class ImageMessages(Protocol):
+    """The images of a snapshot, by their messages; see `source.ImageFolder`."""
+
+    def messages(self, name: str) -> list[Any]:
+        """Return the messages of an image; none if there is no such image."""
 
 
 def text(value: str | bytes) -> str:

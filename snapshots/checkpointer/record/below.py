@@ -12,7 +12,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-class TooLarge(OSError):
+class FileTooLarge(OSError):
     """The file has more bytes than may be read."""
 
     def __init__(self, size: int) -> None:
@@ -45,5 +45,5 @@ def digest(folder: Path, path: str, limit: int) -> tuple[int, str]:
     with os.fdopen(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         if size > limit or not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise TooLarge(size)
+            raise FileTooLarge(size)
         return size, hashlib.blake2b(file.read(limit), digest_size=DIGEST_SIZE).hexdigest()

@@ -10,8 +10,8 @@ import base64
 import hashlib
 from typing import Any
 
-from holdfast.procfs.process_status import Status
-from holdfast.snapshots.checkpointer.record import Unreadable
+from holdfast.procfs.process_status import ProcessStatus
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 _MOST_FILTERS = 4096
 MAX_PROGRAMS = 64
@@ -44,7 +44,7 @@ def of_core(core: Any, filters: list[Any], leader: Any) -> dict[str, Any]:
     }
 
 
-def of_status(status: Status) -> dict[str, Any]:
+def of_status(status: ProcessStatus) -> dict[str, Any]:
     """Return the privileges of a thread. The kernel shows neither its secure bits nor the effect of its
     filters.
     """
@@ -100,7 +100,7 @@ def _chain(filters: list[Any], oldest: int) -> list[Any]:
         previous = int(filters[at].prev) if filters[at].HasField("prev") else None
         # CRIU writes a filter after those that were added to it: a chain that turns back never ends.
         if previous is not None and previous >= at:
-            raise Unreadable("a seccomp filter comes before itself")
+            raise ImagesUnreadable("a seccomp filter comes before itself")
         at = previous
     return found
 

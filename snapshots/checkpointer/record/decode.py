@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import Unreadable, credentials, sharing, text
-from holdfast.snapshots.checkpointer.record.described import Files, terminals
+from holdfast.snapshots.checkpointer.record import ImageMessages, ImagesUnreadable, credentials, sharing, text
+from holdfast.snapshots.checkpointer.record.described import DescribedFiles, terminals
 from holdfast.snapshots.checkpointer.record.judged_limits import (
     MAX_DESCRIPTORS,
     MAX_GROUPS,
@@ -34,17 +34,14 @@ _OF_FILE = 1 << 6 | 1 << 7
 """Of a mapping: private or shared, of a file (CRIU's image.h, VMA_FILE_PRIVATE and VMA_FILE_SHARED)."""
 
 
-class Images(Protocol):
-    """The images to read; see `source.Source`."""
-
-    def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image."""
+class ReadableImages(ImageMessages, Protocol):
+    """The images to read; see `source.ImageFolder`."""
 
     def memory(self, pid: int, start: int, size: int) -> bytes:
         """Return some bytes of a process's memory."""
 
 
-def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
+def decode(images: ReadableImages, *, commands: bool = True) -> dict[str, Any]:
     """Return the whole description. Without `commands` no memory is read.
 
     Raises:
@@ -54,15 +51,17 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
     _check_numbers(pstree)
     filters = [one for entry in images.messages("seccomp") for one in entry.seccomp_filters]
     ttys = images.messages("tty-info")
-    files = Files(images.messages("files"), ttys, images.messages("memfd"), images.messages("remap-fpath"))
+    files = DescribedFiles(
+        images.messages("files"), ttys, images.messages("memfd"), images.messages("remap-fpath")
+    )
     decoding = _Decoding(images, files, filters, commands)
     processes = [decoding.process(item) for item in pstree[:MAX_PROCESSES]]
-    told = files.sockets()
+    sockets = files.sockets()
     used: dict[str, dict[str, Any]] = {}
     for process in sorted(processes, key=lambda one: int(one["pid"])):
         for one in process["descriptors"]:
-            if one.get("key") in told:
-                used.setdefault(one["key"], {"id": f"{process['pid']}/{one['fd']}", **told[one["key"]]})
+            if one.get("key") in sockets:
+                used.setdefault(one["key"], {"id": f"{process['pid']}/{one['fd']}", **sockets[one["key"]]})
     sharing.name(processes)
     return {
         "processes": processes,
@@ -75,14 +74,16 @@ def decode(images: Images, *, commands: bool = True) -> dict[str, Any]:
 def _check_numbers(pstree: list[Any]) -> None:
     """See that a list of the same process, or of threads, is not read without end."""
     if len({int(item.pid) for item in pstree}) != len(pstree):
-        raise Unreadable("two processes have the same pid")
+        raise ImagesUnreadable("two processes have the same pid")
     count = sum(len(item.threads) for item in pstree)
     if count > MAX_THREADS:
-        raise Unreadable(f"there are {count} threads")
+        raise ImagesUnreadable(f"there are {count} threads")
 
 
 class _Decoding:
-    def __init__(self, images: Images, files: Files, filters: list[Any], commands: bool) -> None:
+    def __init__(
+        self, images: ReadableImages, files: DescribedFiles, filters: list[Any], commands: bool
+    ) -> None:
         self._images = images
         self._files = files
         self._filters = filters
@@ -128,15 +129,15 @@ class _Decoding:
     def _thread(self, pid: int, tid: int, leader: Any) -> dict[str, Any]:
         # Not of what has ended: CRIU leaves whatever was in its memory there.
         if tid in self._tids:
-            raise Unreadable(f"thread {tid} is there twice")
+            raise ImagesUnreadable(f"thread {tid} is there twice")
         self._tids.add(tid)
         core = leader if tid == pid else (self._images.messages(f"core-{tid}") or [None])[0]
         # Without credentials in its image CRIU would leave a task those it has itself.
         if core is None or not core.HasField("thread_core") or not core.thread_core.HasField("creds"):
-            raise Unreadable(f"process {pid} does not say with which rights its thread {tid} is to run")
+            raise ImagesUnreadable(f"process {pid} does not say with which rights its thread {tid} is to run")
         self._memberships -= len(core.thread_core.creds.groups)
         if self._memberships < 0:
-            raise Unreadable("its threads are in more groups than can be judged")
+            raise ImagesUnreadable("its threads are in more groups than can be judged")
         return {"tid": tid} | credentials.of_core(core, self._filters, leader)
 
     def _memory(self, found: dict[str, Any], pid: int) -> None:

@@ -53,7 +53,7 @@ FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH
 _LISTEN = 10  # tcp_states.h of Linux, also for unix sockets
 
 
-class Files:
+class DescribedFiles:
     """The open files of a snapshot, by CRIU's number."""
 
     def __init__(self, files: list[Any], terminals: list[Any], memfds: list[Any], remaps: list[Any]) -> None:
@@ -96,13 +96,13 @@ class Files:
 
     def sockets(self) -> dict[str, dict[str, Any]]:
         """Return every socket, by the key its descriptors have."""
-        told: dict[str, dict[str, Any]] = {}
+        sockets: dict[str, dict[str, Any]] = {}
         for number, entry in self._files.items():
             if entry.HasField("isk"):
-                told[f"socket {number}"] = _internet(entry.isk)
+                sockets[f"socket {number}"] = _internet(entry.isk)
             elif entry.HasField("usk"):
-                told[f"socket {number}"] = _unix(entry.usk)
-        return told
+                sockets[f"socket {number}"] = _unix(entry.usk)
+        return sockets
 
     def _describe(self, found: dict[str, Any], kind: str, file: Any) -> None:
         if kind == "file":

@@ -11,22 +11,15 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from holdfast.snapshots.checkpointer.record import text
+from holdfast.snapshots.checkpointer.record import ImageMessages, text
 
 MAX_LINKS = 40
 """As many as a kernel follows (path_resolution(7))."""
 
 
-class Images(Protocol):
-    """The images to read; see `source.Source`."""
-
-    def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image."""
-
-
-def names(images: Images) -> Iterator[str]:
+def names(images: ImageMessages) -> Iterator[str]:
     """Return paths that CRIU will open, bind, make or watch.
 
     Raises:

@@ -7,7 +7,9 @@ the judge has not been judged, and for new namespaces it would set up mounts and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
+
+from holdfast.snapshots.checkpointer.record import ImageMessages
 
 _VERSION = 2
 """CRTOOLS_IMAGES_V1_1 of CRIU's image.h: two magic numbers, and memory as it is."""
@@ -16,14 +18,7 @@ _SHARED = ("pid", "net", "uts", "mnt", "user")
 _ZOMBIE = 2
 
 
-class Images(Protocol):
-    """The images to read; see `source.Source`."""
-
-    def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image."""
-
-
-def strange(images: Images) -> Iterator[str]:
+def strange(images: ImageMessages) -> Iterator[str]:
     """Return what cannot be of a session's capture, in sentences without their subject.
 
     Raises:
@@ -44,7 +39,7 @@ def strange(images: Images) -> Iterator[str]:
         yield from _of_process(images, head.root_ids, int(item.pid))
 
 
-def _of_process(images: Images, root: Any, pid: int) -> Iterator[str]:
+def _of_process(images: ImageMessages, root: Any, pid: int) -> Iterator[str]:
     found = images.messages(f"ids-{pid}")[:1]
     if not found and not _ended(images, pid):
         yield f"does not say in which namespaces process {pid} is"
@@ -54,5 +49,5 @@ def _of_process(images: Images, root: Any, pid: int) -> Iterator[str]:
             yield f"wants namespaces of its own for process {pid}: {', '.join(other)}"
 
 
-def _ended(images: Images, pid: int) -> bool:
+def _ended(images: ImageMessages, pid: int) -> bool:
     return any(int(core.tc.task_state) == _ZOMBIE for core in images.messages(f"core-{pid}")[:1])

@@ -54,7 +54,7 @@ def look(pids: Iterable[int], init: int) -> dict[str, Any]:
 class _Looking:
     def __init__(self, init: int) -> None:
         self._init = init
-        self.labels = labels.Reader(init)
+        self.labels = labels.LabelReader(init)
         self._namespaces = walk.namespaces_of(init)
         self._cgroups = walk.read(f"{init}/cgroup")
         self._mounts = {mount.id for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}
@@ -222,8 +222,8 @@ class _Looking:
             return
         try:
             # The kernel's struct termios: four words, the discipline, 19 characters.
-            told = fcntl.ioctl(slave, termios.TCGETS, bytes(60))
-            words = struct.unpack_from("4I", told)
+            answer = fcntl.ioctl(slave, termios.TCGETS, bytes(60))
+            words = struct.unpack_from("4I", answer)
             rows, columns = struct.unpack_from("2H", fcntl.ioctl(slave, termios.TIOCGWINSZ, bytes(8)))
         except OSError:
             return
@@ -233,7 +233,7 @@ class _Looking:
             "index": index,
             "session": 0,
             "foreground": 0,
-            "modes": " ".join(f"{word:x}" for word in words) + " " + told[17:36].hex(),
+            "modes": " ".join(f"{word:x}" for word in words) + " " + answer[17:36].hex(),
             "rows": rows,
             "columns": columns,
         }

@@ -40,7 +40,7 @@ def profile(label: str) -> str:
     return "" if name == UNCONFINED else name
 
 
-class Reader:
+class LabelReader:
     """Reads labels from the files that answer for a container's first process, and from no others.
 
     On a machine without such a module there are none, and nothing is read.

@@ -17,7 +17,7 @@ _MOST_HEADS = 128
 """Beginnings of what is searched; searching takes longer the more there are."""
 
 
-class Memory:
+class ImageMemory:
     """That of one process. `maps` are the entries of its pagemap, `pages` is the file they are about."""
 
     def __init__(self, maps: Sequence[Any], pages: Path) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import image_inventory, special_files, text
+from holdfast.snapshots.checkpointer.record import ImageMessages, image_inventory, special_files, text
 
 MOST = 20
 """Sentences; what comes after them does not matter."""
@@ -52,17 +52,14 @@ _WITH_FILES = frozenset({"fdinfo", "net"})
 _OF_PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/task/\d+)?(?:/([^/]+))?(/.*)?")
 
 
-class Images(Protocol):
-    """The images to read; see `source.Source`."""
-
-    def messages(self, name: str) -> list[Any]:
-        """Yield the messages of an image."""
+class NumberedImages(ImageMessages, Protocol):
+    """The images to read; see `source.ImageFolder`."""
 
     def numbered(self, kind: str) -> list[str]:
         """Return the names of all images of a kind that can occur more than once."""
 
 
-def strange(images: Images, *, foreign: bool = False) -> list[str]:
+def strange(images: NumberedImages, *, foreign: bool = False) -> list[str]:
     """Return what cannot be of a session, in sentences without their subject; at most MOST.
 
     `foreign` images were captured on another machine, whose disks differ from this one's.
@@ -71,15 +68,15 @@ def strange(images: Images, *, foreign: bool = False) -> list[str]:
         Unreadable: they are not images of CRIU.
     """
     found: list[str] = []
-    for told in _all(images, foreign=foreign):
-        if told not in found:
-            found.append(told[:400])
+    for entry in _all(images, foreign=foreign):
+        if entry not in found:
+            found.append(entry[:400])
         if len(found) >= MOST:
             break
     return found
 
 
-def _all(images: Images, *, foreign: bool) -> Iterator[str]:
+def _all(images: NumberedImages, *, foreign: bool) -> Iterator[str]:
     yield from image_inventory.strange(images)
     for entry in images.messages("files"):
         yield from _of_file(entry)
@@ -131,7 +128,7 @@ def _elsewhere(name: str) -> str:
     return leads_out(name, os.O_RDWR if below else os.O_RDONLY)
 
 
-def _of_process(images: Images, pid: int, threads: list[int]) -> Iterator[str]:
+def _of_process(images: NumberedImages, pid: int, threads: list[int]) -> Iterator[str]:
     for mm in images.messages(f"mm-{pid}")[:1]:
         if any(int(area.status) & _PLUGIN for area in mm.vmas):
             yield f"has memory that only a plugin of CRIU can make, in process {pid}"

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.snapshots.checkpointer import criu_images
-from holdfast.snapshots.checkpointer.record import Unreadable
-from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, Memory
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable
+from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, ImageMemory
 
 _SMALL = ("core-", "files", "ids-", "pstree")
 
 
-class Source:
+class ImageFolder:
     """The images in a folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -27,7 +27,7 @@ class Source:
         try:
             found = criu_images.read(self._folder / f"{name}.img")[1]
         except OSError as error:
-            raise Unreadable(f"{name}.img cannot be read ({error.strerror})") from error
+            raise ImagesUnreadable(f"{name}.img cannot be read ({error.strerror})") from error
         # They are described, and judged: both read these.
         if name.startswith(_SMALL):
             self._read_before[name] = found
@@ -55,10 +55,10 @@ class Source:
                 position += pages * PAGE
         return b""
 
-    def all_memory(self, pid: int) -> Memory | None:
+    def all_memory(self, pid: int) -> ImageMemory | None:
         """Return the memory of a process, to be searched; None if none of it was captured."""
         head, *maps = self.messages(f"pagemap-{pid}") or [None]
-        return Memory(maps, self._folder / f"pages-{head.pages_id}.img") if head is not None else None
+        return ImageMemory(maps, self._folder / f"pages-{head.pages_id}.img") if head is not None else None
 
     def _read(self, name: str, position: int, size: int) -> bytes:
         try:

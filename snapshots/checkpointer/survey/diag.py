@@ -9,13 +9,13 @@ import os
 import socket
 
 from holdfast.procfs import sock_diag
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots.checkpointer import namespaces
 
 PATIENCE = 1.0  # seconds
 
 
-def listed(process: int) -> list[Socket]:
+def listed(process: int) -> list[SocketRow]:
     """Return the TCP, UDP and unix sockets of the network namespace of a process; none if it is gone."""
     try:
         with _in_namespace(process) as link:

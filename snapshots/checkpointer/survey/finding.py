@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
-from holdfast.snapshots.checkpointer.survey.seen import Process
+from holdfast.snapshots.checkpointer.survey.seen import SeenProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Finding:
         return CATALOGUE[self.kind].verdict
 
 
-def of(process: Process, kind: str, what: str, fd: int = -1, also: tuple[int, ...] = ()) -> Finding:
+def of(process: SeenProcess, kind: str, what: str, fd: int = -1, also: tuple[int, ...] = ()) -> Finding:
     """Return a finding about a process or one of its descriptors."""
     status = process.status
     command = process.command or f"[{status.name}]"

@@ -14,14 +14,14 @@ from holdfast.snapshots.checkpointer.survey import (
 )
 from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS
 from holdfast.snapshots.checkpointer.survey.finding import Finding
-from holdfast.snapshots.checkpointer.survey.seen import Descriptor, Process, World
+from holdfast.snapshots.checkpointer.survey.seen import SeenDescriptor, SeenProcess, World
 
 # The supervisor releases these before a capture, and makes new ones after it.
 _LET_GO = frozenset({"unix_outside", "unix_waiting", "pidfd_outside", "loopback", "poll_lost"})
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class CaptureSize:
     """The most a capture would write, in bytes: resident memory, and files that no longer have a name."""
 
     memory: int
@@ -45,7 +45,7 @@ def findings(world: World) -> Iterator[Finding]:
     yield from judge_limits.beyond(world)
 
 
-def _of(world: World, one: Process, polled: set[tuple[int, ...]], adopted: set[int]) -> Iterator[Finding]:
+def _of(world: World, one: SeenProcess, polled: set[tuple[int, ...]], adopted: set[int]) -> Iterator[Finding]:
     if one.inner in adopted:
         yield judge_processes.in_lost_session(one)
     else:
@@ -65,13 +65,13 @@ def _of(world: World, one: Process, polled: set[tuple[int, ...]], adopted: set[i
             yield finding.of(one, *_descriptor(world, one, descriptor), descriptor.number)
 
 
-def _descriptor(world: World, one: Process, descriptor: Descriptor) -> tuple[str, str]:
+def _descriptor(world: World, one: SeenProcess, descriptor: SeenDescriptor) -> tuple[str, str]:
     if descriptor.link.kind == "socket":
         return judge_sockets.socket(world, descriptor)
     return judge_descriptors.descriptor(world, one, descriptor)
 
 
-def size(world: World) -> Size:
+def size(world: World) -> CaptureSize:
     """Return the most that a capture would write.
 
     Shared memory is counted once for each process that has touched it, so this is an upper bound.
@@ -83,4 +83,4 @@ def size(world: World) -> Size:
             if file is not None and not file.links and file.kind == "file" and descriptor.link.kind == "path":
                 deleted[file.device, file.inode] = file.bytes
     memory = sum(one.status.anonymous + one.status.shared for one in world.processes)
-    return Size(memory, sum(deleted.values()))
+    return CaptureSize(memory, sum(deleted.values()))

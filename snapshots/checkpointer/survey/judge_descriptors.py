@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from holdfast.snapshots.checkpointer.record import outside
 from holdfast.snapshots.checkpointer.survey.judge_processes import GHOST_LIMIT
-from holdfast.snapshots.checkpointer.survey.seen import Descriptor, Process, World
+from holdfast.snapshots.checkpointer.survey.seen import SeenDescriptor, SeenProcess, World
 
 _WAITING = frozenset({"eventfd", "eventpoll", "signalfd", "timerfd"})
 # Major numbers of devices, see devices.txt of Linux.
@@ -16,7 +16,7 @@ _MEMORY, _TERMINALS, _PTS = 1, 5, range(136, 144)
 _THREAD = re.compile(r"/proc/(\d+)/task/(\d+)")
 
 
-def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
+def descriptor(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple[str, str]:
     """Return the kind of a descriptor, and its description."""
     match one.link.kind:
         case "pipe":
@@ -32,7 +32,7 @@ def descriptor(world: World, process: Process, one: Descriptor) -> tuple[str, st
     return "kernel_object", one.link.name
 
 
-def lost(process: Process) -> Iterator[tuple[Descriptor, str]]:
+def lost(process: SeenProcess) -> Iterator[tuple[SeenDescriptor, str]]:
     """Yield epoll instances that poll what the process has closed and another process keeps open.
 
     Descriptors without an inode of their own (events, timers) cannot be told apart; those are not reported.
@@ -50,7 +50,7 @@ def lost(process: Process) -> Iterator[tuple[Descriptor, str]]:
                 break
 
 
-def _anonymous(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
+def _anonymous(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple[str, str]:
     name = one.link.name
     if name in _WAITING:
         return "waiting", name
@@ -61,7 +61,7 @@ def _anonymous(world: World, process: Process, one: Descriptor) -> tuple[str, st
     return ("io_uring", name) if name == "io_uring" else ("kernel_object", name)
 
 
-def _pidfd(world: World, one: Descriptor) -> tuple[str, str]:
+def _pidfd(world: World, one: SeenDescriptor) -> tuple[str, str]:
     pid = one.info.pid if one.info is not None else None
     if one.info is not None and one.info.flags & os.O_EXCL:  # PIDFD_THREAD, see pidfd_open(2)
         return "pidfd_outside", "pidfd of a thread"
@@ -72,7 +72,7 @@ def _pidfd(world: World, one: Descriptor) -> tuple[str, str]:
     return "pidfd_outside", "pidfd of a process outside"
 
 
-def _watch(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
+def _watch(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple[str, str]:
     info = one.info
     if info is None:
         return "watch", one.link.name
@@ -92,13 +92,13 @@ def _watch(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     return ("watch_deleted", f"{what}, {ending} of deleted files") if ending else ("watch", what)
 
 
-def _memory_file(world: World, one: Descriptor) -> tuple[str, str]:
+def _memory_file(world: World, one: SeenDescriptor) -> tuple[str, str]:
     if one.file is not None and world.places.memory and one.file.device != world.places.memory:
         return "nowhere", f"memory file {one.link.name} of huge pages"
     return "memory_file", f"memory file {one.link.name}"
 
 
-def _path(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
+def _path(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple[str, str]:
     path, file = one.link.name, one.file
     by_name = one.by_name or (one.info is not None and one.info.access == "path")
     if file is not None and file.kind == "device":
@@ -111,7 +111,7 @@ def _path(world: World, process: Process, one: Descriptor) -> tuple[str, str]:
     return _unreachable(world, process, one) or _regular(world, one)
 
 
-def _unreachable(world: World, process: Process, one: Descriptor) -> tuple[str, str] | None:
+def _unreachable(world: World, process: SeenProcess, one: SeenDescriptor) -> tuple[str, str] | None:
     """Judge a file that is not below what a copy has mounted; None if it is below that."""
     if one.info is None or not one.info.mount_id:
         return None
@@ -127,7 +127,7 @@ def _unreachable(world: World, process: Process, one: Descriptor) -> tuple[str, 
     return kind, f"{one.link.name} ({mount.kind}, mounted at {mount.point})"
 
 
-def _regular(world: World, one: Descriptor) -> tuple[str, str]:
+def _regular(world: World, one: SeenDescriptor) -> tuple[str, str]:
     path, file, info = one.link.name, one.file, one.info
     if file is None:
         return "file", path

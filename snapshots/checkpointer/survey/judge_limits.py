@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from holdfast.snapshots.checkpointer.record import judged_limits
 from holdfast.snapshots.checkpointer.survey import finding
 from holdfast.snapshots.checkpointer.survey.finding import Finding
-from holdfast.snapshots.checkpointer.survey.seen import Process, World
+from holdfast.snapshots.checkpointer.survey.seen import SeenProcess, World
 
 
 def beyond(world: World) -> Iterator[Finding]:
@@ -26,10 +26,10 @@ def beyond(world: World) -> Iterator[Finding]:
             yield finding.of(largest, "crowd", f"more than {most} {what} in all")
 
 
-def _groups(one: Process) -> int:
+def _groups(one: SeenProcess) -> int:
     """Return the number of groups in all threads, taking each to have as many as the first thread."""
     return len(one.status.groups) * max(1, one.status.threads)
 
 
-def _names(one: Process) -> int:
+def _names(one: SeenProcess) -> int:
     return sum(len(descriptor.link.name) for descriptor in one.descriptors if descriptor.link.kind == "path")

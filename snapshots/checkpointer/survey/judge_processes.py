@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from holdfast.snapshots.checkpointer import ancestry
 from holdfast.snapshots.checkpointer.survey import finding
 from holdfast.snapshots.checkpointer.survey.finding import Finding
-from holdfast.snapshots.checkpointer.survey.seen import Mapped, Process, World
+from holdfast.snapshots.checkpointer.survey.seen import Mapped, SeenProcess, World
 
 GHOST_LIMIT = 256 << 20
 """Bytes of a deleted file that CRIU is configured to keep at most."""
@@ -15,7 +15,7 @@ _SIGTRAP = 1 << 4
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time_for_children", "user", "uts")
 
 
-def process(world: World, one: Process) -> Iterator[Finding]:
+def process(world: World, one: SeenProcess) -> Iterator[Finding]:
     """Judge a process itself."""
     status = one.status
     what = f"user {status.uids.effective}, {status.threads} thread{'s' if status.threads != 1 else ''}"
@@ -49,7 +49,7 @@ def process(world: World, one: Process) -> Iterator[Finding]:
 def adopted(world: World) -> set[int]:
     """Return the inner pids of processes that cannot be restored in their sessions."""
     return ancestry.lost(
-        ancestry.Task(
+        ancestry.Relatives(
             one.inner,
             world.pids.get(one.status.parent, 0),
             _session(one),
@@ -60,21 +60,21 @@ def adopted(world: World) -> set[int]:
     )
 
 
-def in_lost_session(one: Process) -> Finding:
+def in_lost_session(one: SeenProcess) -> Finding:
     """Return the finding for such a process."""
     return finding.of(one, "adopted", f"of session {_session(one)}")
 
 
-def _session(one: Process) -> int:
+def _session(one: SeenProcess) -> int:
     return one.status.inner_sessions[-1] if one.status.inner_sessions else 0
 
 
-def outside(one: Process) -> Finding:
+def outside(one: SeenProcess) -> Finding:
     """Return the finding for a process of the container that is not in the tree."""
     return finding.of(one, "outside", f"user {one.status.uids.effective}")
 
 
-def memory(one: Process) -> Iterator[Finding]:
+def memory(one: SeenProcess) -> Iterator[Finding]:
     """Judge notable memory; yield one finding for all mappings that are alike."""
     seen: set[tuple[str, str]] = set()
     for mapped in one.memory:

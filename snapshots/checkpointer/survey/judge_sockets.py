@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.procfs.socket_tables import Socket
-from holdfast.snapshots.checkpointer.survey.seen import Descriptor, World
+from holdfast.procfs.socket_tables import SocketRow
+from holdfast.snapshots.checkpointer.survey.seen import SeenDescriptor, World
 
 # Names of protocols in the kernel, see /proc/net/protocols.
 _UNLISTED = {
@@ -24,7 +24,7 @@ _UNLISTED = {
 }
 
 
-def socket(world: World, one: Descriptor) -> tuple[str, str]:
+def socket(world: World, one: SeenDescriptor) -> tuple[str, str]:
     """Return the kind of a socket, and its description."""
     found = world.network.sockets.get(one.link.inode)
     if one.link.inode in world.network.unread:
@@ -43,7 +43,7 @@ def socket(world: World, one: Descriptor) -> tuple[str, str]:
     return "connectionless", f"{found.protocol} {found.local_end}".strip()
 
 
-def _connection(world: World, found: Socket) -> tuple[str, str]:
+def _connection(world: World, found: SocketRow) -> tuple[str, str]:
     what = f"{found.protocol} {found.local_end} -> {found.remote_end}"
     if (found.remote_end, found.local_end) not in world.network.ends:
         return "connection_outside", what
@@ -52,7 +52,7 @@ def _connection(world: World, found: Socket) -> tuple[str, str]:
     return "loopback", what
 
 
-def _unix(world: World, found: Socket) -> tuple[str, str]:
+def _unix(world: World, found: SocketRow) -> tuple[str, str]:
     what = f"{found.protocol} {found.local_end}".strip()
     if found.state == "listening":
         return ("unix_waiting", what) if _closed_early(found) else ("listener", what)
@@ -70,12 +70,12 @@ def _unix(world: World, found: Socket) -> tuple[str, str]:
     return _without_peer(world, found, what)
 
 
-def _closed_early(found: Socket) -> bool:
+def _closed_early(found: SocketRow) -> bool:
     """Check for a connection that was closed before it was accepted: it no longer has an inode number."""
     return 0 in found.waiting
 
 
-def _without_peer(world: World, found: Socket, what: str) -> tuple[str, str]:
+def _without_peer(world: World, found: SocketRow, what: str) -> tuple[str, str]:
     """Judge a connection whose other end has no inode: not accepted yet, closed, or in another namespace."""
     listener = next((one for one in world.network.listeners if found.inode in one.waiting), None)
     if listener is None:

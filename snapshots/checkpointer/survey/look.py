@@ -15,20 +15,20 @@ from itertools import islice
 from pathlib import Path
 
 from holdfast.procfs import bounded, memory_maps, mount_table, process_stat, socket_tables, walk
-from holdfast.procfs.descriptor_links import Link
-from holdfast.procfs.mount_table import Mount
-from holdfast.procfs.process_status import Status
+from holdfast.procfs.descriptor_links import DescriptorTarget
+from holdfast.procfs.mount_table import MountedPart
+from holdfast.procfs.process_status import ProcessStatus
 from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_DESCRIPTORS
 from holdfast.snapshots.checkpointer.survey import diag
 from holdfast.snapshots.checkpointer.survey.seen import (
-    Descriptor,
-    File,
+    FileState,
     Mapped,
     Network,
-    Places,
-    Process,
+    SeenDescriptor,
+    SeenProcess,
+    SessionMounts,
     World,
 )
 
@@ -74,7 +74,7 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
     counted = _counted(tree.pids)
     # Reading each costs far more, and with too many of them nothing else matters.
     most = MAX_TOTAL if sum(counted.values()) <= MAX_DESCRIPTORS else 0
-    looker = _Looker(places.mounts, depth, space, labels.Reader(init), most)
+    looker = _Looker(places.mounts, depth, space, labels.LabelReader(init), most)
     processes = tuple(found for pid in tree.pids if (found := looker.process(pid)) is not None)
     members = {*tree.pids, init}
     outside = tuple(pid for pid in container if pid not in members)[:MAX_OUTSIDE]
@@ -102,10 +102,10 @@ def _counted(pids: tuple[int, ...]) -> dict[int, int]:
     return found
 
 
-def _places(init: int, mounted: tuple[str, ...]) -> Places:
+def _places(init: int, mounted: tuple[str, ...]) -> SessionMounts:
     table = {mount.id: mount for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}
     known = (*ENGINE_FILES, "/", *mounted)
-    return Places(
+    return SessionMounts(
         mounts=table,
         inner=frozenset(
             mount.id
@@ -119,7 +119,7 @@ def _places(init: int, mounted: tuple[str, ...]) -> Places:
     )
 
 
-def _network(root: int, processes: tuple[Process, ...], outside: tuple[int, ...]) -> Network:
+def _network(root: int, processes: tuple[SeenProcess, ...], outside: tuple[int, ...]) -> Network:
     sockets = diag.listed(root)
     known = {one.inode for one in sockets}
     held = {found.link.inode for one in processes for found in one.descriptors if found.link.kind == "socket"}
@@ -137,7 +137,7 @@ def _network(root: int, processes: tuple[Process, ...], outside: tuple[int, ...]
     )
 
 
-def _in_flight(processes: tuple[Process, ...]) -> bool:
+def _in_flight(processes: tuple[SeenProcess, ...]) -> bool:
     """Check whether descriptors that were sent over a unix socket are still to be received."""
     for process in processes:
         for one in process.descriptors:
@@ -148,7 +148,7 @@ def _in_flight(processes: tuple[Process, ...]) -> bool:
     return False
 
 
-def _unread(root: int, processes: tuple[Process, ...]) -> frozenset[int]:
+def _unread(root: int, processes: tuple[SeenProcess, ...]) -> frozenset[int]:
     if not any(one.family == "NETLINK" for process in processes for one in process.descriptors):
         return frozenset()
     table = walk.read(f"{root}/net/netlink") or b""
@@ -163,18 +163,23 @@ def _sockets_of(pids: tuple[int, ...]) -> Iterator[int]:
                 yield link.inode
 
 
-def _brief(pid: int, depth: int) -> Process | None:
+def _brief(pid: int, depth: int) -> SeenProcess | None:
     status = walk.status_of(pid)
     if status is None:
         return None
-    return Process(pid, status.pid_at(depth), status, walk.command_of(pid), {})
+    return SeenProcess(pid, status.pid_at(depth), status, walk.command_of(pid), {})
 
 
 class _Looker:
     """A reader of processes, one after the other, with a bound on all of them."""
 
     def __init__(
-        self, table: Mapping[int, Mount], depth: int, confined: int, reader: labels.Reader, most: int
+        self,
+        table: Mapping[int, MountedPart],
+        depth: int,
+        confined: int,
+        reader: labels.LabelReader,
+        most: int,
     ) -> None:
         """Read at most `most` descriptors.
 
@@ -190,13 +195,13 @@ class _Looker:
         self._patience = PATIENCE
         self.left_out = 0
 
-    def process(self, pid: int) -> Process | None:
+    def process(self, pid: int) -> SeenProcess | None:
         status = walk.status_of(pid)
         if status is None:
             return None
         if status.state in "ZX":
             return _ended(pid, status.pid_at(self._depth), status)
-        return Process(
+        return SeenProcess(
             pid,
             status.pid_at(self._depth),
             status,
@@ -227,7 +232,7 @@ class _Looker:
         self._patience -= time.monotonic() - began
         return found
 
-    def _descriptors(self, pid: int) -> Iterator[Descriptor]:
+    def _descriptors(self, pid: int) -> Iterator[SeenDescriptor]:
         numbers = walk.descriptors(pid)
         room = max(0, self._most - self._looked)
         self._looked += len(numbers)
@@ -237,22 +242,22 @@ class _Looker:
             if link is not None:
                 yield self._descriptor(pid, number, link)
 
-    def _descriptor(self, pid: int, number: int, link: Link) -> Descriptor:
+    def _descriptor(self, pid: int, number: int, link: DescriptorTarget) -> SeenDescriptor:
         if link.kind == "socket":
-            return Descriptor(number, link, family=walk.protocol_of(pid, number))
+            return SeenDescriptor(number, link, family=walk.protocol_of(pid, number))
         if link.kind == "anon" and link.name not in _PLAIN:
             unread = _unread_events(pid, number) if link.name == "inotify" else 0
-            return Descriptor(number, link, walk.fdinfo_of(pid, number), unread=unread)
+            return SeenDescriptor(number, link, walk.fdinfo_of(pid, number), unread=unread)
         if link.kind not in ("path", "memfd"):
-            return Descriptor(number, link)
+            return SeenDescriptor(number, link)
         if link.name.startswith("/dev/") and not link.name.startswith(("/dev/shm/", "/dev/mqueue/")):  # noqa: S108
             file = _file(walk.stat_of(pid, number))
-            return Descriptor(number, link, file=file, by_name=walk.by_name(pid, number))
+            return SeenDescriptor(number, link, file=file, by_name=walk.by_name(pid, number))
         info = walk.fdinfo_of(pid, number)
         mount = self._mounts.get(info.mount_id) if info is not None else None
         if mount is not None and mount.kind.partition(".")[0] in _SLOW:
-            return Descriptor(number, link, info)
-        return Descriptor(number, link, info, _file(walk.stat_of(pid, number)))
+            return SeenDescriptor(number, link, info)
+        return SeenDescriptor(number, link, info, _file(walk.stat_of(pid, number)))
 
 
 def _unread_events(pid: int, number: int) -> int:
@@ -266,7 +271,7 @@ def _unread_events(pid: int, number: int) -> int:
         os.close(queue)
 
 
-def _ended(pid: int, inner: int, status: Status) -> Process | None:
+def _ended(pid: int, inner: int, status: ProcessStatus) -> SeenProcess | None:
     """Return a zombie. One that still has threads may only be about to end."""
     for _ in range(STUCK_LOOKS):
         if status.threads <= 1:
@@ -276,16 +281,16 @@ def _ended(pid: int, inner: int, status: Status) -> Process | None:
         if again is None:
             return None
         status = again
-    return Process(pid, inner, status, "", {})
+    return SeenProcess(pid, inner, status, "", {})
 
 
-def _file(found: os.stat_result | None) -> File | None:
+def _file(found: os.stat_result | None) -> FileState | None:
     if found is None:
         return None
     kind = next((name for test, name in _KINDS if test(found.st_mode)), "other")
     node = (os.major(found.st_rdev), os.minor(found.st_rdev)) if kind == "device" else (0, 0)
     # Blocks and not the size: holes are not kept.
-    return File(kind, found.st_dev, found.st_ino, found.st_blocks * 512, found.st_nlink, node)
+    return FileState(kind, found.st_dev, found.st_ino, found.st_blocks * 512, found.st_nlink, node)
 
 
 def _memory(pid: int) -> Iterator[Mapped]:
@@ -301,10 +306,10 @@ def _mapped_bytes(pid: int, found: memory_maps.Mapping) -> int:
     if found.path.startswith(("/memfd:", "/SYSV", "/dev/zero", "/dev/shm/")):  # noqa: S108
         return 0
     try:
-        told = (walk.PROC / str(pid) / "map_files" / f"{found.start:x}-{found.end:x}").stat()
+        status = (walk.PROC / str(pid) / "map_files" / f"{found.start:x}-{found.end:x}").stat()
     except OSError:
         return 0
-    return told.st_blocks * 512 if not told.st_nlink else 0
+    return status.st_blocks * 512 if not status.st_nlink else 0
 
 
 def _stuck(pid: int, threads: int, state: str) -> int:
@@ -323,16 +328,16 @@ def _stuck(pid: int, threads: int, state: str) -> int:
         now = _asleep(pid, list(before))
         before = {thread: runs for thread, runs in before.items() if now.get(thread) == runs}
     thread = next(iter(before), 0)
-    told = walk.status_of(pid, thread) if thread else None
-    return told.inner_pid if told is not None else 0
+    status = walk.status_of(pid, thread) if thread else None
+    return status.inner_pid if status is not None else 0
 
 
 def _asleep(pid: int, threads: list[int]) -> dict[int, bytes]:
     """Return the threads that cannot be interrupted, with the number of times each has run."""
     found: dict[int, bytes] = {}
     for thread in threads:
-        told = walk.read(f"{pid}/task/{thread}/stat", 4096)
-        if told is None or process_stat.fields(told)[:1] != [b"D"]:
+        text = walk.read(f"{pid}/task/{thread}/stat", 4096)
+        if text is None or process_stat.fields(text)[:1] != [b"D"]:
             continue
         status = walk.read(f"{pid}/task/{thread}/status") or b""
         found[thread] = status[status.find(b"voluntary_ctxt_switches") :]

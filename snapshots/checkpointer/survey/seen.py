@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.procfs.descriptor_info import FdInfo
-from holdfast.procfs.descriptor_links import Link
+from holdfast.procfs.descriptor_links import DescriptorTarget
 from holdfast.procfs.memory_maps import Mapping as Memory
-from holdfast.procfs.mount_table import Mount
-from holdfast.procfs.process_status import Status
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.mount_table import MountedPart
+from holdfast.procfs.process_status import ProcessStatus
+from holdfast.procfs.socket_tables import SocketRow
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class FileState:
     """A file's state (stat(2)); `device` is the file system's, `node` major and minor of a device file."""
 
     kind: str
@@ -26,7 +26,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Descriptor:
+class SeenDescriptor:
     """One open descriptor. `info` and `file` are set only where they matter; `family` only for sockets.
 
     `by_name`: it only names a device (O_PATH); for other files `info` has that. `unread`: bytes of unread
@@ -34,9 +34,9 @@ class Descriptor:
     """
 
     number: int
-    link: Link
+    link: DescriptorTarget
     info: FdInfo | None = None
-    file: File | None = None
+    file: FileState | None = None
     family: str = ""
     by_name: bool = False
     unread: int = 0
@@ -51,7 +51,7 @@ class Mapped:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class SeenProcess:
     """One process. `pid` is the host's number, `inner` the session's, even for one in a namespace below it.
 
     `stuck` is the inner id of a thread that nothing can stop; 0: none. `label` is the security label of a
@@ -60,17 +60,17 @@ class Process:
 
     pid: int
     inner: int
-    status: Status
+    status: ProcessStatus
     command: str
     namespaces: Mapping[str, int]
-    descriptors: tuple[Descriptor, ...] = ()
+    descriptors: tuple[SeenDescriptor, ...] = ()
     memory: tuple[Mapped, ...] = ()
     stuck: int = 0
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SessionMounts:
     """The mounts of a session. Device numbers are those of stat(2).
 
     `mounts` are all by their id, `inner` those that were made inside, `host` folders that a user mounted.
@@ -78,7 +78,7 @@ class Places:
     of /proc, `memory` that of ordinary memfds.
     """
 
-    mounts: Mapping[int, Mount]
+    mounts: Mapping[int, MountedPart]
     inner: frozenset[int] = frozenset()
     host: frozenset[int] = frozenset()
     engine_files: frozenset[tuple[int, int]] = frozenset()
@@ -97,12 +97,12 @@ class Network:
     with messages.
     """
 
-    sockets: Mapping[int, Socket]
+    sockets: Mapping[int, SocketRow]
     held: frozenset[int] = frozenset()
     outside: frozenset[int] = frozenset()
     ends: frozenset[tuple[str, str]] = frozenset()
     unaccepted: frozenset[tuple[str, str]] = frozenset()
-    listeners: tuple[Socket, ...] = ()
+    listeners: tuple[SocketRow, ...] = ()
     in_flight: bool = False
     unread: frozenset[int] = frozenset()
 
@@ -117,11 +117,11 @@ class World:
     judges.
     """
 
-    processes: tuple[Process, ...]
+    processes: tuple[SeenProcess, ...]
     network: Network
-    places: Places
+    places: SessionMounts
     root_namespaces: Mapping[str, int]
     pids: Mapping[int, int]
-    outside: tuple[Process, ...] = ()
+    outside: tuple[SeenProcess, ...] = ()
     whole: bool = True
     open: Mapping[int, int] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from holdfast.base.interrupts import held
 from holdfast.engine import disk_limits
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine_faults import PERMISSION_HINT, START_HINT, translated
-from holdfast.engine.engine_images import Images, label_filters
+from holdfast.engine.engine_images import EngineImages, label_filters
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.errors import EngineError, EngineUnavailable
 
@@ -59,7 +59,7 @@ class Engine:
     def __init__(self, client: docker.DockerClient) -> None:
         self.client = client
         self.layers = EngineLayers(client)
-        self.images = Images(client, self.layers)
+        self.images = EngineImages(client, self.layers)
         self.files = ContainerFiles(client, self.layers)
 
     @classmethod
@@ -103,9 +103,9 @@ class Engine:
     @cached_property
     def title(self) -> str:
         """Its name and version; empty if it does not report them."""
-        told = self.version()
-        names = [str(part.get("Name", "")) for part in told.get("Components") or []][:1]
-        return f"{'docker' if names in ([], ['Engine']) else names[0]} {told.get('Version', '')}".strip()
+        version = self.version()
+        names = [str(part.get("Name", "")) for part in version.get("Components") or []][:1]
+        return f"{'docker' if names in ([], ['Engine']) else names[0]} {version.get('Version', '')}".strip()
 
     # Containers.
 

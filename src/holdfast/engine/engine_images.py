@@ -28,7 +28,7 @@ class ListedImage:
     created: float
 
 
-class Images:
+class EngineImages:
     """The images of one engine. `ref` is a name or an id."""
 
     def __init__(self, client: docker.DockerClient, layers: EngineLayers) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine import image_store
 from holdfast.engine.engine_faults import translated
-from holdfast.engine.image_store import Store
+from holdfast.engine.image_store import ImageStore
 
 if TYPE_CHECKING:
     import docker
@@ -25,14 +25,14 @@ class EngineLayers:
         # This part of the SDK has no types.
         self._api: Any = client.api
 
-    def store(self) -> Store:
+    def store(self) -> ImageStore:
         """Return the kind of store it has."""
         return image_store.kind(self._info())
 
     def places(self) -> list[Path]:
         """Return the folders that all its layers may be in, the likeliest first; none for other stores."""
         info = self._info()
-        if image_store.kind(info) is Store.OVERLAY2:
+        if image_store.kind(info) is ImageStore.OVERLAY2:
             return [Path(str(info["DockerRootDir"])) / "overlay2"]
         return [image_store.snapshots(root) for root in self._roots(info)]
 
@@ -57,7 +57,7 @@ class EngineLayers:
         return image_store.folders_of(self._roots(self._info()), name)
 
     def _roots(self, info: Mapping[str, Any]) -> list[Path]:
-        if image_store.kind(info) is not Store.CONTAINERD:
+        if image_store.kind(info) is not ImageStore.CONTAINERD:
             return []
         return image_store.roots(info, islice(self._pids(), _ASKED))
 

@@ -24,7 +24,7 @@ _SYSTEM_SOCKETS = ("/run/containerd/", "/var/run/containerd/")
 _MOST_LAYERS = 512
 
 
-class Store(Enum):
+class ImageStore(Enum):
     """A kind of store. The layers of OTHER are never read here."""
 
     OVERLAY2 = "overlay2"
@@ -32,12 +32,12 @@ class Store(Enum):
     OTHER = "other"
 
 
-def kind(info: Mapping[str, Any]) -> Store:
+def kind(info: Mapping[str, Any]) -> ImageStore:
     """Return the kind of store of an engine with this description (`docker info`)."""
     status = dict(item for item in info.get("DriverStatus") or [] if len(item) == 2)
     containerd = "containerd" in str(status.get("driver-type", ""))
-    names = {("overlay2", False): Store.OVERLAY2, ("overlayfs", True): Store.CONTAINERD}
-    return names.get((str(info.get("Driver")), containerd), Store.OTHER)
+    names = {("overlay2", False): ImageStore.OVERLAY2, ("overlayfs", True): ImageStore.CONTAINERD}
+    return names.get((str(info.get("Driver")), containerd), ImageStore.OTHER)
 
 
 def roots(info: Mapping[str, Any], pids: Iterable[int]) -> list[Path]:

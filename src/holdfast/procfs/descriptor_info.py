@@ -11,7 +11,7 @@ _INOTIFY = re.compile(r"inotify wd:[0-9a-f]+ ino:([0-9a-f]+) sdev:([0-9a-f]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class FileLock:
     """A lock on the file. `kind` is `posix`, `flock`, `ofd` or `lease`; `pid` -1: of no process (OFD).
 
     `end` is the last byte, None for the end of the file. `waits`: it is not held, but waited for.
@@ -27,7 +27,7 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class EpollEntry:
     """An entry of an epoll instance: descriptor, events, inode of the watched file."""
 
     fd: int
@@ -47,8 +47,8 @@ class FdInfo:
     flags: int
     mount_id: int
     inode: int
-    locks: tuple[Lock, ...]
-    watched: tuple[Watched, ...]
+    locks: tuple[FileLock, ...]
+    watched: tuple[EpollEntry, ...]
     others: tuple[tuple[str, str], ...]
 
     @property
@@ -88,8 +88,8 @@ class FdInfo:
 def parse(data: bytes) -> FdInfo:
     """Return a descriptor's information; what is missing is 0."""
     numbers = {"pos": 0, "flags": 0, "mnt_id": 0, "ino": 0}
-    locks: list[Lock] = []
-    watched: list[Watched] = []
+    locks: list[FileLock] = []
+    watched: list[EpollEntry] = []
     others: list[tuple[str, str]] = []
     for line in data.decode("utf-8", "replace").split("\n"):
         name, colon, value = line.partition(":")
@@ -116,7 +116,7 @@ def parse(data: bytes) -> FdInfo:
     )
 
 
-def parse_lock(line: str) -> Lock | None:
+def parse_lock(line: str) -> FileLock | None:
     """Return a lock as in /proc/locks, see proc_locks(5): "1: POSIX  ADVISORY  WRITE 42 08:01:7 0 EOF"."""
     words = line.split()
     waits = "->" in words
@@ -125,7 +125,7 @@ def parse_lock(line: str) -> Lock | None:
         return None
     _, kind, enforced, mode, pid, _, start, end = words
     kinds = {"OFDLCK": "ofd", "DELEG": "lease"}
-    return Lock(
+    return FileLock(
         kinds.get(kind, kind.lower()),
         mode.lower(),
         _integer(pid, 10),
@@ -136,12 +136,12 @@ def parse_lock(line: str) -> Lock | None:
     )
 
 
-def _watched(value: str) -> Watched:
+def _watched(value: str) -> EpollEntry:
     """Read "  5 events:       19 data: 5  pos:0 ino:3d sdev:8"; numbers but the first are hexadecimal."""
     first, _, rest = value.strip().partition(" ")
     words = rest.replace(":", " ").split()
     table = dict(zip(words[::2], words[1::2], strict=False))
-    return Watched(
+    return EpollEntry(
         _integer(first, 10), _integer(table.get("events", ""), 16), _integer(table.get("ino", ""), 16)
     )
 

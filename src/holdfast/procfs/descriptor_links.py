@@ -15,7 +15,7 @@ DELETED = " (deleted)"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class DescriptorTarget:
     """The target of a descriptor.
 
     `kind` is `path`, `memfd`, `socket`, `pipe`, `anon`, `namespace` or `other`. `name` is the path, the
@@ -30,25 +30,27 @@ class Link:
     deleted: bool = False
 
 
-def parse(target: str) -> Link:
+def parse(target: str) -> DescriptorTarget:
     """Return the target that the text of a link names."""
     deleted = target.endswith(DELETED)
     if target.startswith("/memfd:"):
-        return Link("memfd", target.removeprefix("/memfd:").removesuffix(DELETED), deleted=deleted)
+        return DescriptorTarget(
+            "memfd", target.removeprefix("/memfd:").removesuffix(DELETED), deleted=deleted
+        )
     if target.startswith("/"):
-        return Link("path", target.removesuffix(DELETED), deleted=deleted)
+        return DescriptorTarget("path", target.removesuffix(DELETED), deleted=deleted)
     numbered = _NUMBERED.fullmatch(target)
     if numbered is not None:
         kind, inode = numbered[1], int(numbered[2])
         if kind in ("socket", "pipe"):
-            return Link(kind, kind, inode)
+            return DescriptorTarget(kind, kind, inode)
         if kind == "pidfd":
-            return Link("anon", kind, inode)
-        return Link("namespace" if kind in _NAMESPACES else "other", kind, inode)
+            return DescriptorTarget("anon", kind, inode)
+        return DescriptorTarget("namespace" if kind in _NAMESPACES else "other", kind, inode)
     anonymous = _ANONYMOUS.fullmatch(target)
     if anonymous is not None:
-        return Link("anon", anonymous[1].strip("[]"))
-    return Link("other", target)
+        return DescriptorTarget("anon", anonymous[1].strip("[]"))
+    return DescriptorTarget("other", target)
 
 
 def namespace(target: str) -> int:

@@ -10,7 +10,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class MountedPart:
     """A mounted file system, or a part of one: `root` is the part's path in it, `point` the mount point.
 
     `options` are those of the file system, separated by commas and escaped as the kernel writes them.
@@ -27,7 +27,7 @@ class Mount:
     options: str = ""
 
 
-def parse(data: bytes) -> Iterator[Mount]:
+def parse(data: bytes) -> Iterator[MountedPart]:
     """Yield every mount, in the order they were made."""
     for line in data.decode("utf-8", "replace").split("\n"):
         before, _, after = line.partition(" - ")
@@ -37,7 +37,7 @@ def parse(data: bytes) -> Iterator[Mount]:
         major, _, minor = fields[2].partition(":")
         if not all(word.isdecimal() for word in (fields[0], fields[1], major, minor)):
             continue
-        yield Mount(
+        yield MountedPart(
             int(fields[0]),
             int(fields[1]),
             int(major),

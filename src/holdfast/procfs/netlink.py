@@ -13,7 +13,7 @@ _LARGEST = 1 << 18
 """Bytes of a datagram."""
 
 
-class Refused(OSError):
+class KernelRefused(OSError):
     """The kernel answered a request with an error."""
 
 
@@ -52,5 +52,5 @@ def dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
             if answer == _DONE:
                 return
             if answer == _ERROR:
-                raise Refused("the kernel refused a request over netlink")
+                raise KernelRefused("the kernel refused a request over netlink")
             yield content

@@ -32,7 +32,7 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ProcessStatus:
     """A task. `pid`, `parent` and `tracer` are as the reader's PID namespace numbers them, 0 for none.
 
     `inner_pids` are its pids in each namespace from the reader's to the innermost; `inner_groups` and
@@ -88,13 +88,13 @@ def field(data: bytes, name: bytes) -> bytes:
     return rest.partition(b"\n")[0].strip() if found else b""
 
 
-def parse(data: bytes) -> Status | None:
+def parse(data: bytes) -> ProcessStatus | None:
     """Return a task's status, or None if the text is not one (the task is gone)."""
     text = data.decode("utf-8", "replace")
     lines = dict(line.split(":\t", 1) for line in text.split("\n") if ":\t" in line)
     if "Pid" not in lines or "State" not in lines:
         return None
-    return Status(
+    return ProcessStatus(
         name=lines.get("Name", ""),
         state=lines["State"][:1],
         pid=_number(lines, "Pid"),

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 from holdfast.procfs import netlink, socket_tables
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 
 MAX_SOCKETS = 50_000
 """Of one family and protocol."""
@@ -49,7 +49,7 @@ def opened(patience: float) -> socket.socket:
     return link
 
 
-def tcp(link: socket.socket, states: int = ALL) -> Iterator[Socket]:
+def tcp(link: socket.socket, states: int = ALL) -> Iterator[SocketRow]:
     """Yield the TCP sockets in some states, given as bits.
 
     Raises:
@@ -60,7 +60,7 @@ def tcp(link: socket.socket, states: int = ALL) -> Iterator[Socket]:
             yield found
 
 
-def every(link: socket.socket) -> Iterator[Socket]:
+def every(link: socket.socket) -> Iterator[SocketRow]:
     """Yield TCP, UDP and unix sockets, but for protocols that the kernel refuses to list.
 
     Raises:
@@ -78,20 +78,20 @@ def every(link: socket.socket) -> Iterator[Socket]:
 
 def _bounded(link: socket.socket, request: bytes) -> Iterator[bytes]:
     """Yield the first answers; the rest is read all the same, so that the next request has its own."""
-    with suppress(netlink.Refused):
+    with suppress(netlink.KernelRefused):
         for number, body in enumerate(netlink.dump(link, _BY_FAMILY, request)):
             if number < MAX_SOCKETS:
                 yield body
 
 
-def internet(body: bytes, protocol: str) -> Socket | None:
+def internet(body: bytes, protocol: str) -> SocketRow | None:
     """Return the TCP or UDP socket in a message, or None if there is none; `protocol` is `tcp` or `udp`."""
     if len(body) < _INTERNET.size:
         return None
     family, state, sport, dport, source, target, _, received, sent, uid, inode = _INTERNET.unpack_from(body)
     # Of a listener it is the number of connections that may wait, and nothing is queued.
     listens = protocol == "tcp" and state == socket_tables.LISTENING
-    return Socket(
+    return SocketRow(
         f"{protocol}6" if family == socket.AF_INET6 else protocol,
         socket_tables.state(protocol, state),
         _host(family, source),
@@ -105,7 +105,7 @@ def internet(body: bytes, protocol: str) -> Socket | None:
     )
 
 
-def unix(body: bytes) -> Socket | None:
+def unix(body: bytes) -> SocketRow | None:
     """Return the unix socket in a message, or None if there is none."""
     if len(body) < _UNIX.size:
         return None
@@ -116,7 +116,7 @@ def unix(body: bytes) -> Socket | None:
     queues = found.get(_QUEUE, b"")
     received, sent = struct.unpack_from("=II", queues) if len(queues) >= 8 else (0, 0)
     peer = found.get(_PEER, b"")
-    return Socket(
+    return SocketRow(
         f"unix {socket_tables.UNIX_TYPES.get(kind, 'other')}",
         socket_tables.state("unix", state),
         _abstract(name) if name[:1] == b"\0" else name.rstrip(b"\0").decode("utf-8", "replace"),

@@ -33,7 +33,7 @@ _ACCEPTS = 0x10000
 """SO_ACCEPTCON in the column Flags."""
 
 
-class Socket(NamedTuple):
+class SocketRow(NamedTuple):
     """A socket of a network namespace. (A frozen dataclass takes eight times as long to make.)
 
     `protocol` is `tcp`, `tcp6`, `udp`, … or `unix stream`, `unix datagram`, … Addresses are textual, IPv4 in
@@ -72,7 +72,7 @@ class Socket(NamedTuple):
         return _end(self.remote, self.remote_port)
 
 
-def internet(data: bytes, protocol: str) -> Iterator[Socket]:
+def internet(data: bytes, protocol: str) -> Iterator[SocketRow]:
     """Yield the sockets of a table; `protocol` is its name."""
     for line in data.splitlines()[1:]:
         words = line.decode("ascii", "replace").split()
@@ -80,7 +80,7 @@ def internet(data: bytes, protocol: str) -> Iterator[Socket]:
             continue
         try:
             sending, _, received = words[4].partition(":")
-            yield Socket(
+            yield SocketRow(
                 protocol,
                 state(protocol, int(words[3], 16)),
                 *address(words[1]),
@@ -101,7 +101,7 @@ def state(protocol: str, number: int) -> str:
     return TCP_STATES[number] if number < len(TCP_STATES) else TCP_STATES[0]
 
 
-def unix(data: bytes) -> Iterator[Socket]:
+def unix(data: bytes) -> Iterator[SocketRow]:
     """Yield the unix sockets of a table."""
     for line in data.splitlines()[1:]:
         words = line.split(None, 7)
@@ -112,7 +112,7 @@ def unix(data: bytes) -> Iterator[Socket]:
             inode = int(words[6])
         except ValueError:
             continue
-        yield Socket(
+        yield SocketRow(
             f"unix {UNIX_TYPES.get(kind, 'other')}",
             "listening" if flags & _ACCEPTS else _UNIX_STATES.get(number, "unknown"),
             words[7].decode("utf-8", "replace") if len(words) > 7 else "",

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from holdfast.procfs import bounded, descriptor_info, descriptor_links, process_status
 from holdfast.procfs.descriptor_info import FdInfo
-from holdfast.procfs.descriptor_links import Link
-from holdfast.procfs.process_status import Status
+from holdfast.procfs.descriptor_links import DescriptorTarget
+from holdfast.procfs.process_status import ProcessStatus
 
 PROC = Path("/proc")
 MAX_PROCESSES = 20_000
@@ -34,14 +34,14 @@ NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "time_for_children",
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class PidTree:
     """Pids of a tree, parents before children; `whole` is false if it has more than were wanted."""
 
     pids: tuple[int, ...]
     whole: bool
 
 
-def tree(root: int, most: int | None = None) -> Tree:
+def tree(root: int, most: int | None = None) -> PidTree:
     """Return `root` and its descendants as of now; empty if it is gone.
 
     At most `most` processes are listed, MAX_PROCESSES unless given, and that many threads of each looked at.
@@ -50,9 +50,9 @@ def tree(root: int, most: int | None = None) -> Tree:
     found = [root] if (PROC / str(root)).exists() else []
     for pid in found:
         if len(found) > most:
-            return Tree(tuple(found[:most]), whole=False)
+            return PidTree(tuple(found[:most]), whole=False)
         found.extend(children(pid, max(most, MAX_THREADS)))
-    return Tree(tuple(dict.fromkeys(found)), whole=True)
+    return PidTree(tuple(dict.fromkeys(found)), whole=True)
 
 
 def children(pid: int, most: int | None = None) -> list[int]:
@@ -74,13 +74,13 @@ def descriptors(pid: int, most: int = MAX_DESCRIPTORS) -> list[int]:
     return _numbers(f"{pid}/fd", most)
 
 
-def status_of(pid: int, thread: int | None = None) -> Status | None:
+def status_of(pid: int, thread: int | None = None) -> ProcessStatus | None:
     """Return the status of a process, or of one of its threads; None if it is gone."""
     data = read(f"{pid}/status" if thread is None else f"{pid}/task/{thread}/status", small=SMALL)
     return process_status.parse(data) if data is not None else None
 
 
-def link_of(pid: int, fd: int) -> Link | None:
+def link_of(pid: int, fd: int) -> DescriptorTarget | None:
     """Return the target of a descriptor; None if it is closed."""
     target = _target(f"{pid}/fd/{fd}")
     return descriptor_links.parse(target) if target is not None else None

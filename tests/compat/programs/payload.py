@@ -21,9 +21,9 @@ _SECONDS = 60.0
 
 def packed() -> bytes:
     """Return all files as a compressed archive."""
-    from holdfast.images.build_context import Context, tree
+    from holdfast.images.build_context import BuildContext, tree
 
-    return gzip.compress(Context("programs", dict(tree(FILES, "inside"))).tar(), mtime=0)
+    return gzip.compress(BuildContext("programs", dict(tree(FILES, "inside"))).tar(), mtime=0)
 
 
 def put(session: Session) -> None:

@@ -59,7 +59,7 @@ def finish(session: Session, task: Task, project: Project, where: str) -> Run:
     ended = task.wait(wait=True, patience=project.patience)
     if ended.running:
         info = task.info()
-        doing = f", {info.observed.told(time.time())}" if info.observed else ""
+        doing = f", {info.observed.phrase(time.time())}" if info.observed else ""
         failure = f"has not ended after {project.patience:.0f} s{doing}: {_end(task.output(-2000))}"
         return Run(where, None, seconds=info.duration, failure=plain(failure, 400))
     return Run(

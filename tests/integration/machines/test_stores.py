@@ -15,7 +15,7 @@ from tests.machines.second import Machine
 
 from holdfast.base.home import Home
 from holdfast.engine import image_store
-from holdfast.engine.image_store import Store
+from holdfast.engine.image_store import ImageStore
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.snapshots import record, service
@@ -41,7 +41,7 @@ def session(there: Holdfast) -> Session:
 def test_the_machines_have_the_stores(machines: dict[str, Machine]) -> None:
     """Otherwise nothing here would be proved."""
     found = {name: machine.engine.layers.store() for name, machine in machines.items()}
-    assert found == {"overlay2": Store.OVERLAY2, "containerd": Store.CONTAINERD}
+    assert found == {"overlay2": ImageStore.OVERLAY2, "containerd": ImageStore.CONTAINERD}
     assert {machine.engine.info()["ServerVersion"].split("+")[0] for machine in machines.values()} == {
         "26.1.5"
     }
@@ -211,7 +211,7 @@ def test_blobs_survive_the_removal_of_others_that_share_them(there: Holdfast, se
     for one in kept:
         image = str(one.row.image_id)
         layers = there.engine.images.described(image)["RootFS"]["Layers"]
-        if there.engine.layers.store() is Store.CONTAINERD:
+        if there.engine.layers.store() is ImageStore.CONTAINERD:
             blobs = oci.blobs(there.engine, image, layers)
             assert blobs is not None
             assert there.engine.layers.has_blobs([blob.digest for blob in blobs])
@@ -244,7 +244,7 @@ def test_descriptors_are_the_same_where_only_root_can_read_them(
     """Another user has the engine save the image."""
     image = str(session.snapshot("one").row.image_id)
     layers = there.engine.images.described(image)["RootFS"]["Layers"]
-    if there.engine.layers.store() is not Store.CONTAINERD:
+    if there.engine.layers.store() is not ImageStore.CONTAINERD:
         return
     found = oci.blobs(there.engine, image, layers)
     monkeypatch.setattr(image_store, "_CONTENT", "not/here")
@@ -261,7 +261,7 @@ def test_where_layers_cannot_be_read_the_engine_commits_them(
     told: list[str] = []
     home = Home(tmp_path / "home").create()
     with machine.holdfast(home, progress=told.append) as there, monkeypatch.context() as blind:
-        blind.setattr(image_store, "kind", lambda _info: Store.OTHER)
+        blind.setattr(image_store, "kind", lambda _info: ImageStore.OTHER)
         session = there.new("work")
         session.exec(CHANGE)
         slow = session.snapshot("slow")
@@ -318,7 +318,7 @@ def test_doctor_tries_the_store(machine: Machine, there: Holdfast) -> None:
     """It names the store, and its own live snapshot works."""
     told = {check.name: check for check in there.doctor()}
 
-    containerd = there.engine.layers.store() is Store.CONTAINERD
+    containerd = there.engine.layers.store() is ImageStore.CONTAINERD
     assert told["engine"].ok
     assert told["engine"].detail.endswith("containerd image store") is containerd
     assert told["live capture"].ok

@@ -19,7 +19,7 @@ def test_a_failure_is_reported_in_few_lines() -> None:
         tail="\n".join(f"line {n}" for n in range(50)),
         revision="abc",
     )
-    lines = thawing.told(record)
+    lines = thawing.format_failure(record)
     assert lines[:3] == ["a.py::b failed with 1: boo[2J", "it ran: pytest -x", "at: abc"]
     assert lines[3:] == [f"  | line {n}" for n in range(40, 50)]
 

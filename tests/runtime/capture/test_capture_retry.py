@@ -7,11 +7,13 @@ from typing import NoReturn
 import pytest
 
 from holdfast.runtime.capture import capture_retry
-from holdfast.snapshots.link import Refused
+from holdfast.snapshots.link import CheckpointerFailed
 
-PASSING = Refused("criu", "failed", ["(criu/seize.c:1): Zombies with threads are not supported"])
-LASTING = Refused("criu", "failed", ["(criu/seize.c:1): Unseizable non-zombie 3 found, state t, err -1/10"])
-OTHER = Refused("os", "No such file or directory", [])
+PASSING = CheckpointerFailed("criu", "failed", ["(criu/seize.c:1): Zombies with threads are not supported"])
+LASTING = CheckpointerFailed(
+    "criu", "failed", ["(criu/seize.c:1): Unseizable non-zombie 3 found, state t, err -1/10"]
+)
+OTHER = CheckpointerFailed("os", "No such file or directory", [])
 
 
 class Said(Exception):
@@ -21,7 +23,7 @@ class Said(Exception):
 class Attempts:
     """Fails with each of `failures`, then succeeds."""
 
-    def __init__(self, *failures: Refused) -> None:
+    def __init__(self, *failures: CheckpointerFailed) -> None:
         self.failures = list(failures)
         self.made = 0
 
@@ -32,7 +34,7 @@ class Attempts:
         return "captured"
 
 
-def say(refusal: Refused) -> NoReturn:
+def say(refusal: CheckpointerFailed) -> NoReturn:
     raise Said from refusal
 
 
@@ -61,7 +63,7 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
 
 
 @pytest.mark.parametrize("refusal", [LASTING, OTHER])
-def test_everything_else_is_reported_at_once(refusal: Refused) -> None:
+def test_everything_else_is_reported_at_once(refusal: CheckpointerFailed) -> None:
     """Neither a debugger nor a full disk goes away automatically."""
     attempts = Attempts(refusal)
 

@@ -13,7 +13,7 @@ from holdfast.base.home import Home
 from holdfast.engine.engine import ContainerState
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.capture import preflight
-from holdfast.snapshots.link import Refused
+from holdfast.snapshots.link import CheckpointerFailed
 
 QUIET = {
     "processes": 3,
@@ -38,7 +38,7 @@ class Checkpointer:
     def __init__(self, *answers: list[dict[str, Any]]) -> None:
         self.answers = list(answers)
         self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.refusal: Refused | None = None
+        self.refusal: CheckpointerFailed | None = None
 
     def ask(self, _engine: object, _home: object, _progress: object, op: str, **fields: Any) -> Checkpointer:
         self.asked.append((op, fields))
@@ -138,7 +138,7 @@ def test_transient_obstacles_are_checked_again(clear: Clear) -> None:
 
 
 def test_a_check_that_fails_is_left_to_the_capture_unless_something_is_to_be_dropped(clear: Clear) -> None:
-    refusal = Refused("target", "it is another process", [])
+    refusal = CheckpointerFailed("target", "it is another process", [])
     assert clear([], refusal=refusal)[1] == []
     with pytest.raises(Exception, match="another process"):
         clear([], drop=("pid:9",), refusal=refusal)

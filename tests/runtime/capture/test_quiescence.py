@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.runtime.capture import quiescence, reuse_check
-from holdfast.runtime.capture.quiescence import Look
+from holdfast.runtime.capture.quiescence import ContainerSample
 
 READ = "0 0x0 0x7f0000000000 0x1 0x0 0x0 0x0 0x7ffe00000000 0x7f00000000ff"
 
@@ -77,7 +77,7 @@ class Machine:
         pids = sorted(path.name for path in self.proc.iterdir())
         (self.folder / "cgroup.procs").write_text("\n".join(pids) + "\n")
 
-    def look(self) -> Look:
+    def look(self) -> ContainerSample:
         found = quiescence.look(100, 301, self.proc, self.cgroups)
         assert found is not None
         return found

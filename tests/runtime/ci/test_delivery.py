@@ -15,8 +15,8 @@ from holdfast.errors import CaptureFailed, InvalidArgument, StoreError
 from holdfast.runtime.api.capture_requests import Asked, Served
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.ci import capture_job, delivery
-from holdfast.runtime.ci.delivery import Deliveries, Destination
-from holdfast.runtime.ci.job_captures import Captures
+from holdfast.runtime.ci.delivery import Deliveries, DeliveryTarget
+from holdfast.runtime.ci.job_captures import JobCaptures
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.failure import Failure
 
@@ -73,14 +73,14 @@ def served(fake: Fake | None, error: StoreError | None = None) -> Served:
     return Served(asked, None if fake is None else snapshot(fake), "", error)
 
 
-def captures(destination: Destination, remarks: list[str], size: int | None = None) -> Captures:
-    return Captures(Deliveries(destination), lambda given: given, remarks.append, size, 5)
+def captures(destination: DeliveryTarget, remarks: list[str], size: int | None = None) -> JobCaptures:
+    return JobCaptures(Deliveries(destination), lambda given: given, remarks.append, size, 5)
 
 
 def test_a_delivered_snapshot_is_removed_here(tmp_path: Path) -> None:
     """It is exported with the job's own options, its contents are remarked once, and it is removed."""
     fake, notes = Fake(), list[str]()
-    to = Destination(tmp_path / "new" / "out", options={"key": "ci"})
+    to = DeliveryTarget(tmp_path / "new" / "out", options={"key": "ci"})
     kept = Deliveries(to).deliver(snapshot(fake), "failure", "title", notes.append)
     path = str(tmp_path / "new" / "out" / "failure.holdfast")
     assert fake.done == [("export", path, {"key": "ci"}), "removed"]
@@ -92,26 +92,26 @@ def test_an_impossible_destination_is_reported_in_advance(tmp_path: Path) -> Non
     """An invalid reference, a folder that cannot be made, a missing key; not at the end."""
     home, notes = Home(tmp_path / "home").create(), list[str]()
     with pytest.raises(InvalidArgument):
-        Destination(reference="not a reference").check(home, notes.append)
+        DeliveryTarget(reference="not a reference").check(home, notes.append)
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot make"):
-        Destination(tmp_path / "file" / "out").check(home, notes.append)
+        DeliveryTarget(tmp_path / "file" / "out").check(home, notes.append)
     assert notes == []
     with pytest.raises(InvalidArgument, match="cannot sign"):
-        Destination(tmp_path / "out", options={"key": "missing"}).check(home, notes.append)
-    Destination(tmp_path / "out").check(home, notes.append)
-    Destination(reference="host:5000/ci/app:7").check(home, notes.append)
-    Destination(options={"key": "missing"}).check(home, notes.append)
+        DeliveryTarget(tmp_path / "out", options={"key": "missing"}).check(home, notes.append)
+    DeliveryTarget(tmp_path / "out").check(home, notes.append)
+    DeliveryTarget(reference="host:5000/ci/app:7").check(home, notes.append)
+    DeliveryTarget(options={"key": "missing"}).check(home, notes.append)
 
 
 def test_a_key_is_made_before_the_job(tmp_path: Path) -> None:
     """The key to trust elsewhere is reported at once; where nothing leaves, none is made."""
     home, notes = Home(tmp_path / "home").create(), list[str]()
-    Destination().check(home, notes.append)
+    DeliveryTarget().check(home, notes.append)
     assert Keys(home).known() == []
 
     for _ in range(2):
-        Destination(tmp_path / "out").check(home, notes.append)
+        DeliveryTarget(tmp_path / "out").check(home, notes.append)
 
     (key,) = Keys(home).known()
     (note,) = notes
@@ -121,14 +121,14 @@ def test_a_key_is_made_before_the_job(tmp_path: Path) -> None:
 def test_without_a_destination_it_stays_here() -> None:
     """And is thawed by its own name."""
     fake = Fake()
-    kept = Deliveries(Destination()).deliver(snapshot(fake), "failure", "t", lambda _text: None)
+    kept = Deliveries(DeliveryTarget()).deliver(snapshot(fake), "failure", "t", lambda _text: None)
     assert (fake.done, kept.thaw) == ([], f"holdfast thaw {fake.id}")
 
 
 def test_captures_are_named_on_request_and_delivered_later(tmp_path: Path) -> None:
     """The program gets the name; what cannot be delivered stays, and that is remarked."""
     remarks: list[str] = []
-    asked = captures(Destination(tmp_path), remarks)
+    asked = captures(DeliveryTarget(tmp_path), remarks)
     first, second = Fake(), Fake(id="1" * 12, error=StoreError("cannot write: no space"))
     assert asked._place(snapshot(first)) == str(tmp_path / "tests-a.py-b.holdfast")
     assert asked._place(snapshot(second)) == str(tmp_path / "tests-a.py-b-2.holdfast")
@@ -146,7 +146,7 @@ def test_captures_are_named_on_request_and_delivered_later(tmp_path: Path) -> No
 def test_a_capture_that_is_too_large_or_refused_is_remarked() -> None:
     """It is not kept, and the number of such captures is reported."""
     remarks: list[str] = []
-    asked = captures(Destination(), remarks, size=1 << 20)
+    asked = captures(DeliveryTarget(), remarks, size=1 << 20)
     large = Fake()
     asked._place(snapshot(large))
     asked._captured(served(large))
@@ -159,7 +159,7 @@ def test_a_capture_that_is_too_large_or_refused_is_remarked() -> None:
 
 def test_a_capture_without_a_failure_is_not_a_failure() -> None:
     """A checkpoint that a program wants does not stand for the end of a job that failed."""
-    asked = captures(Destination(), [])
+    asked = captures(DeliveryTarget(), [])
     asked._place(snapshot(Fake(failure=Failure(reason="asked", command="x"))))
     assert not asked.of_failures
 

@@ -9,15 +9,15 @@ import pytest
 from markdown_it import MarkdownIt
 
 from holdfast.runtime.ci import failure_record, job_summary
-from holdfast.runtime.ci.job_summary import Kept, Summary
-from holdfast.runtime.ci.watched_command import Watched
+from holdfast.runtime.ci.job_summary import KeptCapture, Summary
+from holdfast.runtime.ci.watched_command import WatchedOutcome
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.snapshots.failure import Failure
 
 
-def ended(code: int | None = 1, **more: object) -> Watched:
-    return Watched(ExecResult(code, b"", 0, 0, **more))  # type: ignore[arg-type]
+def ended(code: int | None = 1, **more: object) -> WatchedOutcome:
+    return WatchedOutcome(ExecResult(code, b"", 0, 0, **more))  # type: ignore[arg-type]
 
 
 PYTEST = """
@@ -63,17 +63,17 @@ def test_the_place_of_a_failure_is_read_from_the_output(output: str, where: str 
         (ended(137, signal=9), 137),
         (ended(None, signal=15), 143),
         (ended(None, shell_exited=True), 1),
-        (Watched(None, "timeout"), 124),
-        (Watched(None, "standstill"), 124),
-        (Watched(None, "waiting", State("waiting", "line")), 75),
+        (WatchedOutcome(None, "timeout"), 124),
+        (WatchedOutcome(None, "standstill"), 124),
+        (WatchedOutcome(None, "waiting", State("waiting", "line")), 75),
     ],
 )
-def test_the_exit_code_is_the_commands_or_says_why_it_was_stopped(watched: Watched, code: int) -> None:
+def test_the_exit_code_is_the_commands_or_says_why_it_was_stopped(watched: WatchedOutcome, code: int) -> None:
     """128+n after a signal, 124 if stopped, 75 if it waits."""
     assert failure_record.exit_code(watched) == code
 
 
-def of(watched: Watched, tail: bytes = b"") -> Failure:
+def of(watched: WatchedOutcome, tail: bytes = b"") -> Failure:
     return failure_record.of("make", watched, tail, None, seconds=61.0)
 
 
@@ -84,14 +84,14 @@ def test_a_record_says_how_it_failed() -> None:
     assert failed.exit_code == 2
     assert "\x1b" not in failed.tail
     assert of(ended(137, signal=9)).message == "ended by signal 9"
-    late = of(Watched(None, "timeout"))
+    late = of(WatchedOutcome(None, "timeout"))
     assert (late.reason, late.exit_code, late.message) == ("timeout", None, "it had not ended after 61 s")
-    asks = of(Watched(None, "waiting", State("waiting", "password", 7, "ssh", prompt="Password: ")))
+    asks = of(WatchedOutcome(None, "waiting", State("waiting", "password", 7, "ssh", prompt="Password: ")))
     assert asks.reason == "hang"
     assert asks.message.startswith("ssh (pid 7) waits for a password ('Password: ')")
     assert asks.debugger is not None
     assert asks.debugger.program == "ssh"
-    assert of(Watched(None, "standstill")).reason == "hang"
+    assert of(WatchedOutcome(None, "standstill")).reason == "hang"
 
 
 def test_the_address_of_a_job_is_known() -> None:
@@ -120,7 +120,7 @@ def test_a_summary_says_what_failed_and_how_to_thaw_it() -> None:
         ),
         1,
         12.3,
-        (Kept("t", "holdfast thaw out/failure.holdfast", 20_000_000),),
+        (KeptCapture("t", "holdfast thaw out/failure.holdfast", 20_000_000),),
     ).markdown()
     for part in ("## t.py::a failed with 1", "<code>pytest -x</code>", "| exit code | 1 |", "ran for | 12 s"):
         assert part in told
@@ -131,7 +131,7 @@ def test_a_summary_says_what_failed_and_how_to_thaw_it() -> None:
 
 def test_several_captures_are_a_table() -> None:
     """Each test that was captured has its row; too many are counted."""
-    kept = tuple(Kept(f"test-{n}", f"holdfast thaw {n}.holdfast") for n in range(60))
+    kept = tuple(KeptCapture(f"test-{n}", f"holdfast thaw {n}.holdfast") for n in range(60))
     told = Summary(Failure(reason="failed", command="x"), 1, 1.0, kept).markdown()
     assert "| test-49 | <code>holdfast thaw 49.holdfast</code> |" in told
     assert "test-50" not in told
@@ -219,7 +219,7 @@ def test_output_of_programs_never_becomes_a_link(text: str) -> None:
     record_ = Failure(
         reason="failed", command=text, message=text, where=text, tail=text, job=text, revision=text
     )
-    kept = tuple(Kept(text, f"holdfast thaw '{text}'") for _ in range(2))
+    kept = tuple(KeptCapture(text, f"holdfast thaw '{text}'") for _ in range(2))
     told = Summary(record_, 1, 1.0, kept, text, (text,)).markdown()
     page = _Texts()
     page.feed(MarkdownIt("commonmark").enable("table").render(told))

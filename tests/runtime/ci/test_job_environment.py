@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.ci import job_environment
-from holdfast.runtime.ci.delivery import Deliveries, Destination
+from holdfast.runtime.ci.delivery import Deliveries, DeliveryTarget
 from holdfast.runtime.ci.redaction import Redaction
 
 HOST = {"GITHUB_SHA": "abc", "GITHUB_TOKEN": "ghs_12345", "LANG": "C", "BASH_FUNC_x%%": "() { :; }"}
@@ -70,7 +70,7 @@ def test_more_than_the_kernel_takes_is_refused() -> None:
 
 def test_names_of_deliveries_are_plain_and_distinct() -> None:
     """Two tests of the same name do not overwrite each other."""
-    deliveries = Deliveries(Destination(Path("out")))
+    deliveries = Deliveries(DeliveryTarget(Path("out")))
     first = deliveries.name("tests/test_a.py::test_b[x y]")
     assert first == "tests-test_a.py-test_b-x-y"
     assert deliveries.name("tests/test_a.py::test_b[x y]") == f"{first}-2"
@@ -80,9 +80,9 @@ def test_names_of_deliveries_are_plain_and_distinct() -> None:
 
 def test_references_of_deliveries() -> None:
     """The failure has the given one, other captures have their name in the tag."""
-    tagged = Deliveries(Destination(reference="host:5000/ci:run-7"))
+    tagged = Deliveries(DeliveryTarget(reference="host:5000/ci:run-7"))
     assert tagged.place("failure") == "host:5000/ci:run-7"
     assert tagged.place("a-test") == "host:5000/ci:run-7-a-test"
-    plain = Deliveries(Destination(reference="host:5000/ci"))
+    plain = Deliveries(DeliveryTarget(reference="host:5000/ci"))
     assert plain.place("a-test") == "host:5000/ci:a-test"
     assert len((tagged.place("x" * 300) or "").rpartition(":")[2]) <= 128

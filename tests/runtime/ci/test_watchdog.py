@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.ci.hang_detector import IDLE_BYTES, Look, Standstill
-from holdfast.runtime.ci.watchdog import Patience, Vigil
+from holdfast.runtime.ci.hang_detector import IDLE_BYTES, Counters, Standstill
+from holdfast.runtime.ci.watchdog import TimeLimits, Vigil
 from holdfast.runtime.guest.pulse.state import State
 
 ASKS = State("waiting", "password", prompt="Password:")
@@ -15,7 +15,7 @@ def looks(after: float, seen: list[tuple[int, float, int]]) -> float:
     """Return for how long a session made no progress, sampled once a second."""
     still, stood = Standstill(0.0, after), 0.0
     for at, (output, cpu, moved) in enumerate(seen, start=1):
-        stood = still.take(Look(float(at), output, cpu, moved))
+        stood = still.take(Counters(float(at), output, cpu, moved))
     return stood
 
 
@@ -44,7 +44,7 @@ def test_noise_of_clock_ticks_is_not_progress() -> None:
     """The CPU time varies by a tick or two between samples that are close together."""
     still, stood = Standstill(0.0, 1.0), 0.0
     for number, cpu in enumerate([0.44, 0.429, 0.428, 0.437, 0.436, 0.46, 0.433, 0.431], start=1):
-        stood = still.take(Look(number / 4, 7, cpu, 100 * number))
+        stood = still.take(Counters(number / 4, 7, cpu, 100 * number))
     assert stood == 2.0
 
 
@@ -65,14 +65,14 @@ def test_samples_are_few() -> None:
 
 def test_without_limits_nothing_is_ever_due() -> None:
     """A job without any limit is waited for until it ends."""
-    vigil = Vigil(0.0, 0.0, Patience(None, 0.0))
+    vigil = Vigil(0.0, 0.0, TimeLimits(None, 0.0))
     assert vigil.next() is None
     assert vigil.due(1e9) is None
 
 
 def test_the_time_of_a_job_counts_from_its_beginning() -> None:
     """The setup's share is lost to the command."""
-    vigil = Vigil(90.0, 0.0, Patience(100.0, 0.0))
+    vigil = Vigil(90.0, 0.0, TimeLimits(100.0, 0.0))
     assert vigil.next() == 100.0
     assert vigil.due(99.9) is None
     assert vigil.due(100.0) == "timeout"
@@ -80,7 +80,7 @@ def test_the_time_of_a_job_counts_from_its_beginning() -> None:
 
 def test_waiting_is_confirmed_after_the_grace() -> None:
     """It is checked once more then, and forgotten if it has continued; a new question starts over."""
-    vigil = Vigil(0.0, 0.0, Patience(None, 0.0, answer=2.0))
+    vigil = Vigil(0.0, 0.0, TimeLimits(None, 0.0, answer=2.0))
     vigil.waits(ASKS, 10.0)
     assert vigil.next() == 12.0
     assert vigil.due(11.9) is None
@@ -93,26 +93,26 @@ def test_waiting_is_confirmed_after_the_grace() -> None:
 
 def test_a_question_is_confirmed_before_the_time_is_over() -> None:
     """If both are due, the question says more."""
-    vigil = Vigil(0.0, 0.0, Patience(10.0, 0.0, answer=2.0))
+    vigil = Vigil(0.0, 0.0, TimeLimits(10.0, 0.0, answer=2.0))
     vigil.waits(ASKS, 8.0)
     assert vigil.due(10.0) == "confirm"
 
 
 def test_samples_follow_each_other() -> None:
     """Each sets the time of the next, and the one after long enough detects the hang."""
-    vigil = Vigil(0.0, 0.0, Patience(None, 4.0))
+    vigil = Vigil(0.0, 0.0, TimeLimits(None, 4.0))
     hangs: list[bool] = []
     while not hangs or not hangs[-1]:
         at = vigil.next()
         assert at is not None
         assert vigil.due(at) == "look"
-        hangs.append(vigil.looked(Look(at, 5, 0.5, 0), at))
+        hangs.append(vigil.looked(Counters(at, 5, 0.5, 0), at))
     assert vigil.next() == 4.5
     assert len(hangs) == 8
 
 
 def test_a_sample_that_fails_is_retried() -> None:
     """A session that is just being captured does not answer; that is not a hang, and sampling continues."""
-    vigil = Vigil(0.0, 0.0, Patience(None, 4.0))
+    vigil = Vigil(0.0, 0.0, TimeLimits(None, 4.0))
     assert not vigil.looked(None, 0.5)
     assert vigil.next() == 1.0

@@ -7,10 +7,10 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from holdfast.runtime.egress import reach
-from holdfast.runtime.egress.reach import Bridge, Machine
-from holdfast.snapshots.checkpointer.netrules import Opening, Rules
+from holdfast.runtime.egress.reach import Bridge, HostNetwork
+from holdfast.snapshots.checkpointer.netrules import NetworkRules, Opening
 
-MACHINE = Machine(
+MACHINE = HostNetwork(
     addresses=(ip_address("198.51.100.7"), ip_address("2001:db8::7")),
     networks=(ip_network("198.51.100.0/28"), ip_network("2001:db8::/64")),
     resolvers=(ip_address("10.0.0.53"), ip_address("169.254.169.254")),
@@ -18,7 +18,7 @@ MACHINE = Machine(
 BRIDGE = Bridge((ip_network("192.168.7.0/24"),), (ip_address("192.168.7.1"),))
 
 
-def refused(rules: Rules, address: str) -> bool:
+def refused(rules: NetworkRules, address: str) -> bool:
     """Return whether the rules refuse a packet to a port that was not opened."""
     found = ip_address(address)
 

@@ -9,23 +9,23 @@ import pytest
 from holdfast.runtime.egress import reach
 from holdfast.runtime.gateway import destinations
 from holdfast.runtime.gateway.names import Address, Domain
-from holdfast.runtime.gateway.session_rules import Opening, Policy, Secret, SecretHost, load
+from holdfast.runtime.gateway.session_rules import NetworkOpening, Secret, SecretHost, SessionRules, load
 
-RULES = reach.rules("internet", reach.Machine((ip_address("198.51.100.7"),)), reach.Bridge(), ())
-NARROW = Policy(
+RULES = reach.rules("internet", reach.HostNetwork((ip_address("198.51.100.7"),)), reach.Bridge(), ())
+NARROW = SessionRules(
     "s",
     only_domains=True,
     domains=(Domain.parse("api.example.com"),),
     secrets=(Secret("T", "p", (SecretHost.parse("keyed.example.com:8443"),), "value-of-it"),),
     refused=RULES.refused,
-    opened=(Opening(ip_network("10.0.0.0/30"), 5432),),
+    opened=(NetworkOpening(ip_network("10.0.0.0/30"), 5432),),
     opened_names=(("db.internal", 5432),),
     names=(("listed.internal", ip_address("10.0.0.3")),),
 )
 PUBLIC = ip_address("203.0.113.9")
 
 
-def reached(policy: Policy, host: str, port: int, *addresses: str) -> list[Address]:
+def reached(policy: SessionRules, host: str, port: int, *addresses: str) -> list[Address]:
     return destinations.reachable(
         policy, host, port, [ip_address(one) for one in addresses or ("203.0.113.9",)]
     )
@@ -63,7 +63,9 @@ def test_an_opening_is_reached_by_address_and_by_any_name() -> None:
     assert reached(NARROW, "db.internal", 5432, "10.0.0.1") == [ip_address("10.0.0.1")]
     assert reached(NARROW, "10.0.0.2", 5432, "10.0.0.2") == [ip_address("10.0.0.2")]
     assert reached(NARROW, "10.0.0.2", 5433, "10.0.0.2") == []
-    wide = Policy("s", opened=(Opening(ip_network("0.0.0.0/0"), None), Opening(ip_network("::/0"), None)))
+    wide = SessionRules(
+        "s", opened=(NetworkOpening(ip_network("0.0.0.0/0"), None), NetworkOpening(ip_network("::/0"), None))
+    )
     for address in ("127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.169.254", "::1", "fe80::1"):
         assert reached(wide, "db.internal", 80, address) == []
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from holdfast.runtime.gateway import refusal_log
 from holdfast.runtime.gateway.policies import Policies
-from holdfast.runtime.gateway.refusal_log import Refusal, Refusals
-from holdfast.runtime.gateway.session_rules import Policy
+from holdfast.runtime.gateway.refusal_log import Refusals, RefusedHost
+from holdfast.runtime.gateway.session_rules import SessionRules
 
 
 def test_a_policy_is_the_present_one_of_its_address(tmp_path: Path) -> None:
@@ -16,16 +16,16 @@ def test_a_policy_is_the_present_one_of_its_address(tmp_path: Path) -> None:
     policies, path = Policies(tmp_path), tmp_path / "172.18.0.5.json"
     assert policies.of("172.18.0.5") is None
 
-    path.write_text(Policy("one").dump())
-    assert policies.of("::ffff:172.18.0.5") == policies.of("172.18.0.5") == Policy("one")
-    (tmp_path / "new").write_text(Policy("two").dump())
+    path.write_text(SessionRules("one").dump())
+    assert policies.of("::ffff:172.18.0.5") == policies.of("172.18.0.5") == SessionRules("one")
+    (tmp_path / "new").write_text(SessionRules("two").dump())
     (tmp_path / "new").replace(path)
-    assert policies.of("172.18.0.5") == Policy("two")
+    assert policies.of("172.18.0.5") == SessionRules("two")
     path.write_text("{}")
     assert policies.of("172.18.0.5") is None
     path.unlink()
     assert policies.of("172.18.0.5") is None
-    (tmp_path / "x.json").write_text(Policy("one").dump())
+    (tmp_path / "x.json").write_text(SessionRules("one").dump())
     assert policies.of("x") is None
 
 
@@ -34,7 +34,7 @@ def test_refusals_are_read_as_written_and_bounded(tmp_path: Path) -> None:
     written = Refusals(tmp_path)
     for second in range(50):
         written.add("s", "a.org", 443, 1000.0 + second)
-    assert refusal_log.read(tmp_path, "s") == [Refusal(1000.0, "a.org", 443)]
+    assert refusal_log.read(tmp_path, "s") == [RefusedHost(1000.0, "a.org", 443)]
 
     for number in range(12_000):
         written.add("s", f"host-{number}.example.org", 443, 2000.0 + number)
@@ -49,7 +49,7 @@ def test_a_file_of_refusals_is_not_trusted(tmp_path: Path) -> None:
              '{"at": 1, "host": "\\u001b[31m", "port": 1}', '{"at": "x", "host": "a", "port": 1}',
              '{"at": 1, "host": "a", "port": 99999}', "[" * 100_000]  # fmt: skip
     (tmp_path / "s").write_text("\n".join(lines))
-    assert refusal_log.read(tmp_path, "s") == [Refusal(1.0, "a.org", 1)]
+    assert refusal_log.read(tmp_path, "s") == [RefusedHost(1.0, "a.org", 1)]
 
     (tmp_path / "link").symlink_to(tmp_path / "s")
     os.mkfifo(tmp_path / "pipe")

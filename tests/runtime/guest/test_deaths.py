@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.runtime.guest.pulse.deaths import MAX_WATCHED, End, MemoryKills, Roster
-from holdfast.runtime.guest.pulse.process_lineage import Origin, Seen
+from holdfast.runtime.guest.pulse.deaths import MAX_WATCHED, MemoryKills, ProcessEnd, Roster
+from holdfast.runtime.guest.pulse.process_lineage import Origin, ScannedProcess
 
 SHELL = Origin("shell", "main")
 JOB = Origin("command", "a", "make serve", "agent")
 LATER = Origin("command", "b", "make test", "agent")
 
 
-def seen(pid: int, parent: int, start: float = 1.0) -> Seen:
-    return Seen(pid, parent, pid, 20, start)
+def seen(pid: int, parent: int, start: float = 1.0) -> ScannedProcess:
+    return ScannedProcess(pid, parent, pid, 20, start)
 
 
 class Session:
@@ -117,11 +117,11 @@ def test_the_roster_is_bounded(session: Session) -> None:
 @pytest.mark.parametrize(
     ("leave", "end"),
     [
-        (lambda: os._exit(3), End(exit_code=3)),
-        (lambda: os.kill(os.getpid(), signal.SIGTERM), End(signal=signal.SIGTERM)),
+        (lambda: os._exit(3), ProcessEnd(exit_code=3)),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), ProcessEnd(signal=signal.SIGTERM)),
     ],
 )
-def test_an_end_is_the_same_however_it_is_reported(leave: Callable[[], None], end: End) -> None:
+def test_an_end_is_the_same_however_it_is_reported(leave: Callable[[], None], end: ProcessEnd) -> None:
     """waitid, a wait status and Python's return code give the same result."""
     pid = os.fork()
     if pid == 0:
@@ -129,23 +129,23 @@ def test_an_end_is_the_same_however_it_is_reported(leave: Callable[[], None], en
     info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert info is not None
     _, status = os.waitpid(pid, 0)
-    assert End.of_child(info.si_code, info.si_status) == end
-    assert End.of_status(status) == end
-    assert End.of_returncode(os.waitstatus_to_exitcode(status)) == end
+    assert ProcessEnd.of_child(info.si_code, info.si_status) == end
+    assert ProcessEnd.of_status(status) == end
+    assert ProcessEnd.of_returncode(os.waitstatus_to_exitcode(status)) == end
 
 
-KILLED = End(signal=signal.SIGKILL)
+KILLED = ProcessEnd(signal=signal.SIGKILL)
 
 
 def test_causes() -> None:
     """A SIGKILL is an OOM kill if the kernel counted one, each once and not forever."""
     kills = MemoryKills(3)
-    assert kills.cause(End(exit_code=0), 0.0) == "exited"
-    assert kills.cause(End(signal=15), 0.0) == "signal"
-    assert kills.cause(End(), 0.0) == "unknown"
+    assert kills.cause(ProcessEnd(exit_code=0), 0.0) == "exited"
+    assert kills.cause(ProcessEnd(signal=15), 0.0) == "signal"
+    assert kills.cause(ProcessEnd(), 0.0) == "unknown"
     assert kills.cause(KILLED, 0.0) == "signal"
     assert kills.counted(4, 1.0) == 1
-    assert kills.cause(End(signal=15), 1.0) == "signal"
+    assert kills.cause(ProcessEnd(signal=15), 1.0) == "signal"
     assert kills.cause(KILLED, 1.0) == "oom"
     assert kills.cause(KILLED, 1.0) == "signal"
     assert kills.counted(5, 2.0) == 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.runtime.guest.harness import Connection, Guest, Refused
 
-from holdfast.runtime.guest.records.timeline import Kind, Moment, decode
+from holdfast.runtime.guest.records.timeline import Moment, MomentKind, decode
 
 ALICE, BOB = "person:alice", "person:bob"
 SMALL = {"rows": 30, "cols": 100}
@@ -197,10 +197,10 @@ def test_only_input_the_terminal_shows_is_kept(guest: Guest) -> None:
     assert [entry["bytes"] for entry in typed[1::2]] == [4, 9]
     assert typed[1]["text"] == "Ada\n"
     assert {entry["actor"] for entry in typed} == {ALICE}
-    kept = [moment for moment in moments(guest) if moment.kind in (Kind.INPUT, Kind.HIDDEN)]
+    kept = [moment for moment in moments(guest) if moment.kind in (MomentKind.INPUT, MomentKind.HIDDEN)]
     assert [(moment.kind, moment.text, moment.size) for moment in kept[1::2]] == [
-        (Kind.INPUT, b"Ada\n", 4),
-        (Kind.HIDDEN, b"", 9),
+        (MomentKind.INPUT, b"Ada\n", 4),
+        (MomentKind.HIDDEN, b"", 9),
     ]
     folder = guest.folder / "state"
     for path in folder.rglob("*"):
@@ -257,7 +257,7 @@ def test_the_recording_has_times_and_sizes(guest: Guest) -> None:
     assert [moment.offset for moment in found] == sorted(moment.offset for moment in found)
     assert [moment.at for moment in found] == sorted(moment.at for moment in found)
     assert found[-1].offset >= end
-    [size] = [moment for moment in found if moment.kind is Kind.RESIZE]
+    [size] = [moment for moment in found if moment.kind is MomentKind.RESIZE]
     assert (size.rows, size.columns) == (50, 70)
     before = b"".join(f.payload for f in guest.ask("read", offset=0, end=size.offset) if f.event == "output")
     assert b"before" in before

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.pulse.process_lineage import SUPERVISOR, Lineage, Origin, Seen, short
+from holdfast.runtime.guest.pulse.process_lineage import (
+    SUPERVISOR,
+    Origin,
+    ProcessLineage,
+    ScannedProcess,
+    short,
+)
 
 SUPER, SHELL, KERNEL = 10, 20, 30
 MAIN = Origin("shell", "main")
@@ -14,15 +20,15 @@ MIND = Origin("kernel", "main")
 A = Origin("command", "a", "make serve", "agent")
 B = Origin("command", "b", "true", "agent")
 BASE = [
-    Seen(SUPER, 1, SUPER, SUPER, 1.0),
-    Seen(SHELL, SUPER, SHELL, SHELL, 1.1),
-    Seen(KERNEL, SUPER, KERNEL, KERNEL, 1.2),
+    ScannedProcess(SUPER, 1, SUPER, SUPER, 1.0),
+    ScannedProcess(SHELL, SUPER, SHELL, SHELL, 1.1),
+    ScannedProcess(KERNEL, SUPER, KERNEL, KERNEL, 1.2),
 ]
 
 
 @pytest.fixture
-def lineage() -> Lineage:
-    known = Lineage()
+def lineage() -> ProcessLineage:
+    known = ProcessLineage()
     known.own(SUPER, SUPERVISOR)
     known.own(SHELL, MAIN)
     known.own(KERNEL, MIND)
@@ -38,11 +44,11 @@ def marked(**marks: str) -> Any:
     return lambda _: marks
 
 
-def child(pid: int, start: float, parent: int = SHELL, **other: int) -> Seen:
-    return Seen(pid, parent, other.get("group", pid), other.get("session", SHELL), start)
+def child(pid: int, start: float, parent: int = SHELL, **other: int) -> ScannedProcess:
+    return ScannedProcess(pid, parent, other.get("group", pid), other.get("session", SHELL), start)
 
 
-def test_a_child_of_the_shell_belongs_to_the_command_that_ran(lineage: Lineage) -> None:
+def test_a_child_of_the_shell_belongs_to_the_command_that_ran(lineage: ProcessLineage) -> None:
     """The time of its start decides, even if it is seen after the command's end."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.end(MAIN, "a", 3.0, 60)
@@ -51,7 +57,7 @@ def test_a_child_of_the_shell_belongs_to_the_command_that_ran(lineage: Lineage) 
     assert lineage.find(70) == MAIN
 
 
-def test_the_pid_distinguishes_commands_of_one_tick(lineage: Lineage) -> None:
+def test_the_pid_distinguishes_commands_of_one_tick(lineage: ProcessLineage) -> None:
     """Start times are in hundredths of a second; two commands fit into one."""
     lineage.begin(MAIN, A, 2.001, 50)
     lineage.end(MAIN, "a", 2.003)
@@ -61,7 +67,7 @@ def test_the_pid_distinguishes_commands_of_one_tick(lineage: Lineage) -> None:
     assert (lineage.find(51), lineage.find(52)) == (A, B)
 
 
-def test_pids_may_start_over(lineage: Lineage) -> None:
+def test_pids_may_start_over(lineage: ProcessLineage) -> None:
     """A pid below the window's first is in it if the pids wrapped around in the meantime."""
     lineage.begin(MAIN, B, 1.999, 32000)
     lineage.end(MAIN, "b", 2.0, 32760)
@@ -71,7 +77,7 @@ def test_pids_may_start_over(lineage: Lineage) -> None:
     assert lineage.find(305) == A
 
 
-def test_origin_is_inherited(lineage: Lineage) -> None:
+def test_origin_is_inherited(lineage: ProcessLineage) -> None:
     """A process that a background job starts hours later belongs to the job's command, not to what
     runs now.
     """
@@ -83,7 +89,7 @@ def test_origin_is_inherited(lineage: Lineage) -> None:
     assert lineage.find(91) == A
 
 
-def test_an_adopted_orphan_keeps_its_origin(lineage: Lineage) -> None:
+def test_an_adopted_orphan_keeps_its_origin(lineage: ProcessLineage) -> None:
     """The origin determined at first sight holds, even if the parent changes later."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.0), child(52, 2.1, parent=51)], nothing)
@@ -91,7 +97,7 @@ def test_an_adopted_orphan_keeps_its_origin(lineage: Lineage) -> None:
     assert lineage.find(52) == A
 
 
-def test_an_orphan_belongs_to_its_group_and_session(lineage: Lineage) -> None:
+def test_an_orphan_belongs_to_its_group_and_session(lineage: ProcessLineage) -> None:
     """A process whose parent was gone at first sight is identified by its group and session."""
     lineage.begin(MAIN, A, 2.0, 50)
     job = child(51, 2.0)
@@ -103,7 +109,7 @@ def test_an_orphan_belongs_to_its_group_and_session(lineage: Lineage) -> None:
     assert lineage.find(60) == lineage.find(61) == A
 
 
-def test_a_daemon_is_known_by_its_environment_and_its_time(lineage: Lineage) -> None:
+def test_a_daemon_is_known_by_its_environment_and_its_time(lineage: ProcessLineage) -> None:
     """It left its parents, group and session before any scan saw it."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.end(MAIN, "a", 3.0, 60)
@@ -114,7 +120,7 @@ def test_a_daemon_is_known_by_its_environment_and_its_time(lineage: Lineage) -> 
     assert lineage.find(70) == MAIN
 
 
-def test_a_task_is_known_by_its_environment(lineage: Lineage) -> None:
+def test_a_task_is_known_by_its_environment(lineage: ProcessLineage) -> None:
     """A task has no time window: every process that carries its marker is the task's."""
     task = Origin("task", "t1", "sleep 9", "agent")
     lineage.own(80, task)
@@ -122,7 +128,7 @@ def test_a_task_is_known_by_its_environment(lineage: Lineage) -> None:
     assert lineage.find(81) == task
 
 
-def test_without_a_marker_the_only_command_of_that_time_owns_it(lineage: Lineage) -> None:
+def test_without_a_marker_the_only_command_of_that_time_owns_it(lineage: ProcessLineage) -> None:
     """An environment may have been cleared. If more than one command ran, the origin is unknown."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.5, parent=SUPER, session=51)], nothing)
@@ -132,7 +138,7 @@ def test_without_a_marker_the_only_command_of_that_time_owns_it(lineage: Lineage
     assert lineage.find(61) == SUPERVISOR
 
 
-def test_a_process_placed_from_outside_belongs_to_no_command(lineage: Lineage) -> None:
+def test_a_process_placed_from_outside_belongs_to_no_command(lineage: ProcessLineage) -> None:
     """The engine can start a process in the container; children of another supervisor have the same
     markers.
     """
@@ -142,7 +148,7 @@ def test_a_process_placed_from_outside_belongs_to_no_command(lineage: Lineage) -
     assert lineage.find(51) == lineage.find(52) == SUPERVISOR
 
 
-def test_a_reused_pid_is_another_process(lineage: Lineage) -> None:
+def test_a_reused_pid_is_another_process(lineage: ProcessLineage) -> None:
     """The start times differ."""
     lineage.begin(MAIN, A, 2.0, 50)
     lineage.take([*BASE, child(51, 2.0)], nothing)
@@ -151,11 +157,13 @@ def test_a_reused_pid_is_another_process(lineage: Lineage) -> None:
     assert lineage.find(51) == MAIN
 
 
-def test_a_restore_changes_times_but_no_origin(lineage: Lineage) -> None:
+def test_a_restore_changes_times_but_no_origin(lineage: ProcessLineage) -> None:
     """All processes have new start times, on another boot clock; what ran continues to own what it starts."""
     lineage.begin(MAIN, A, 2000.0, 50)
     lineage.take([*BASE, child(51, 2000.0)], nothing)
-    there = [Seen(each.pid, each.parent, each.group, each.session, 7.0) for each in [*BASE, child(51, 0)]]
+    there = [
+        ScannedProcess(each.pid, each.parent, each.group, each.session, 7.0) for each in [*BASE, child(51, 0)]
+    ]
     lineage.moved(there)
     lineage.take([*there, child(52, 8.0)], nothing)
     assert lineage.find(51) == lineage.find(52) == A
@@ -165,7 +173,7 @@ def test_a_restore_changes_times_but_no_origin(lineage: Lineage) -> None:
     assert lineage.find(53) == MAIN
 
 
-def test_processes_that_are_gone_are_forgotten(lineage: Lineage) -> None:
+def test_processes_that_are_gone_are_forgotten(lineage: ProcessLineage) -> None:
     """Memory is bounded by the processes that are there."""
     lineage.begin(MAIN, A, 2.0, 50)
     for pid in range(51, 5000):

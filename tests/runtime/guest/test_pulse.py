@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
 from holdfast.runtime.guest.pulse import access, descriptors, gather, probe, sockets
-from holdfast.runtime.guest.pulse.descriptors import Wanted
+from holdfast.runtime.guest.pulse.descriptors import ScanBounds
 
 HOLDER = """
 import fcntl, os, socket
@@ -230,7 +230,7 @@ def test_other_tasks_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_process_that_is_gone_has_no_descriptors() -> None:
     """A process may end between two scans."""
-    (table,) = descriptors.look(1 << 22, 0, 0, Wanted(links=10, files=10))
+    (table,) = descriptors.look(1 << 22, 0, 0, ScanBounds(links=10, files=10))
     assert (table.count, table.files) == (None, [])
     assert access.stat(1 << 22) is None
 

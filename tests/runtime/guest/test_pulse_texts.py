@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.procfs import descriptor_info, descriptor_links
 from holdfast.procfs.process_stat import Stat
-from holdfast.procfs.socket_tables import Socket
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.runtime.guest.pulse import (
     cgroup_limits,
     detail,
@@ -36,7 +36,7 @@ def stat(pid: int = 7, cpu: float = 0.0, start: float = 100.0) -> Stat:
 
 def test_sockets() -> None:
     """A mapped IPv4 address is reported as IPv4, and what is missing is None."""
-    listener = sockets.row(Socket("tcp6", "listening", "::ffff:127.0.0.1", 80, "::", 0, 0, 2, 1000, 41))
+    listener = sockets.row(SocketRow("tcp6", "listening", "::ffff:127.0.0.1", 80, "::", 0, 0, 2, 1000, 41))
     assert (listener["local"], listener["local_port"], listener["receive_queue"]) == ("127.0.0.1", 80, 2)
     assert (listener["remote"], listener["remote_port"], listener["uid"], listener["inode"]) == (
         None,
@@ -44,20 +44,20 @@ def test_sockets() -> None:
         1000,
         41,
     )
-    connected = sockets.row(Socket("udp", "connected", "::1", 5, "::1", 6))
+    connected = sockets.row(SocketRow("udp", "connected", "::1", 5, "::1", 6))
     assert (connected["protocol"], connected["local"], connected["remote"]) == ("udp", "::1", "::1")
 
 
 def test_unix_sockets() -> None:
     """They have a type and a path, or no name."""
-    assert sockets.row(Socket("unix datagram", "unconnected", "@hidden", inode=102)) == {
+    assert sockets.row(SocketRow("unix datagram", "unconnected", "@hidden", inode=102)) == {
         "protocol": "unix",
         "state": "unconnected",
         "type": "datagram",
         "path": "@hidden",
         "inode": 102,
     }
-    assert sockets.row(Socket("unix stream", "connected", inode=101))["path"] is None
+    assert sockets.row(SocketRow("unix stream", "connected", inode=101))["path"] is None
 
 
 def test_an_open_file() -> None:
@@ -185,12 +185,12 @@ def test_modes_of_a_terminal() -> None:
 
 def test_answers_of_servers() -> None:
     """A status line of HTTP is recognised; anything else is its first line."""
-    assert probe.told(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n") == {
+    assert probe.parse_reply(b"HTTP/1.1 404 Not Found\r\nServer: x\r\n") == {
         "http_status": 404,
         "first_line": "HTTP/1.1 404 Not Found",
     }
-    assert probe.told(b"SSH-2.0-OpenSSH\r\n") == {"first_line": "SSH-2.0-OpenSSH"}
-    assert probe.told(b"") == {}
+    assert probe.parse_reply(b"SSH-2.0-OpenSSH\r\n") == {"first_line": "SSH-2.0-OpenSSH"}
+    assert probe.parse_reply(b"") == {}
     assert (probe.reachable("0.0.0.0"), probe.reachable("::"), probe.reachable("10.0.0.1")) == (
         "127.0.0.1",
         "::1",

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from holdfast.runtime.guest.pulse import system_calls
-from holdfast.runtime.guest.pulse.system_calls import Call, Doing
+from holdfast.runtime.guest.pulse.system_calls import Doing, SystemCall
 
 X86_64, AARCH64 = system_calls.table("x86_64"), system_calls.table("aarch64")
 
@@ -36,7 +36,7 @@ def _line(number: int, *args: int) -> bytes:
 )
 def test_a_call_is_recognized_by_its_number(numbers: dict[int, Doing], number: int, doing: Doing) -> None:
     """The numbers differ between machines."""
-    assert system_calls.parse(_line(number, 3, 5), numbers) == Call(doing, (3, 5, 0, 0, 0, 0))
+    assert system_calls.parse(_line(number, 3, 5), numbers) == SystemCall(doing, (3, 5, 0, 0, 0, 0))
 
 
 @pytest.mark.parametrize("line", [b"running\n", b"-1 0x7ffd 0x7f00\n", b"", b"x y z 1 2 3 4 5 6\n"])

@@ -6,24 +6,32 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.pulse.input_kind import Modes, kind
+from holdfast.runtime.guest.pulse.input_kind import InputModes, kind
 from holdfast.runtime.guest.pulse.prompts import Prompt
-from holdfast.runtime.guest.pulse.system_calls import Call, Doing
-from holdfast.runtime.guest.pulse.terminal_state import Thing, Thread, View, decide, thing
+from holdfast.runtime.guest.pulse.system_calls import Doing, SystemCall
+from holdfast.runtime.guest.pulse.terminal_state import (
+    ForegroundSample,
+    ForegroundThread,
+    Thing,
+    decide,
+    thing,
+)
 
-NORMAL = Modes()
-HIDDEN = Modes(echo=False)
-RAW = Modes(canonical=False, echo=False, translates=False)
-CBREAK = Modes(canonical=False)
+NORMAL = InputModes()
+HIDDEN = InputModes(echo=False)
+RAW = InputModes(canonical=False, echo=False, translates=False)
+CBREAK = InputModes(canonical=False)
 
 
-def _thread(doing: Doing, *things: Thing, pid: int = 10, tid: int | None = None) -> Thread:
-    return Thread(pid, tid or pid, Call(doing), frozenset(things))
+def _thread(doing: Doing, *things: Thing, pid: int = 10, tid: int | None = None) -> ForegroundThread:
+    return ForegroundThread(pid, tid or pid, SystemCall(doing), frozenset(things))
 
 
-def _view(*threads: Thread, modes: Modes = NORMAL, prompt: str = "", **more: Any) -> View:
+def _view(
+    *threads: ForegroundThread, modes: InputModes = NORMAL, prompt: str = "", **more: Any
+) -> ForegroundSample:
     shown = Prompt(prompt, alternate=more.pop("alternate", False))
-    return View(threads, modes, shown, more.pop("names", {}), more.pop("parents", {}), **more)
+    return ForegroundSample(threads, modes, shown, more.pop("names", {}), more.pop("parents", {}), **more)
 
 
 READER = _thread(Doing.READS, Thing.TERMINAL)
@@ -64,7 +72,7 @@ def test_a_reader_thread_of_a_server_does_not_wait() -> None:
     ("modes", "prompt", "detail"),
     [(RAW, "ada@far:~$ ", "repl"), (RAW, "ada@far's password: ", "password"), (HIDDEN, "", "password")],
 )
-def test_a_client_with_a_prompt_waits(modes: Modes, prompt: str, detail: str) -> None:
+def test_a_client_with_a_prompt_waits(modes: InputModes, prompt: str, detail: str) -> None:
     """A remote shell is behind a socket; its output shows whether it waits."""
     thread = _thread(Doing.POLLS, Thing.TERMINAL, Thing.SOCKET)
 
@@ -123,7 +131,7 @@ def test_a_hidden_echo_alone_is_not_a_password_prompt() -> None:
         ([_thread(Doing.WAITS_FOR_CHILD)], "io", 10),
     ],
 )
-def test_one_process_explains_what_is_running(threads: list[Thread], detail: str, pid: int) -> None:
+def test_one_process_explains_what_is_running(threads: list[ForegroundThread], detail: str, pid: int) -> None:
     """A process that only waits for another does not explain it."""
     found = decide(_view(*threads))
 
@@ -166,7 +174,7 @@ def test_an_empty_foreground_runs() -> None:
         (CBREAK, "Continue? ", "bash", "key"),
     ],
 )
-def test_the_kind_of_answer(modes: Modes, prompt: str, name: str, detail: str) -> None:
+def test_the_kind_of_answer(modes: InputModes, prompt: str, name: str, detail: str) -> None:
     """From the terminal's modes first, then from the text, then from the program's name."""
     assert kind(modes, Prompt(prompt), name) == detail
 

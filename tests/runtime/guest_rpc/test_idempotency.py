@@ -12,7 +12,7 @@ from holdfast.errors import InvalidArgument, OutcomeUnknown, SessionBusy, Sessio
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest_rpc import idempotency
-from holdfast.runtime.guest_rpc.idempotency import Intents, Order
+from holdfast.runtime.guest_rpc.idempotency import IdempotentCall, Intents
 from holdfast.runtime.guest_rpc.idempotent_calls import cell_once, exec_once
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.journal import host_events, journal_query
@@ -133,7 +133,7 @@ def test_a_key_stands_for_one_text_also_when_the_session_is_gone(
     for op, target, text in (("exec", "main", "false"), ("exec", "other", "true"), ("cell", "main", "true")):
         with pytest.raises(InvalidArgument, match="another"):
             idempotency.run(
-                controller.context, session, Order("k", op, target, text), gone, lambda _a, _b: None
+                controller.context, session, IdempotentCall("k", op, target, text), gone, lambda _a, _b: None
             )
 
 
@@ -148,13 +148,13 @@ def test_a_torn_intent_is_ignored(tmp_path: Path) -> None:
     """A process that died while it wrote had not sent anything."""
     path = tmp_path / "intents.jsonl"
     intents = Intents(path)
-    intents.add(Order("a", "exec", "main", "true"), "intent")
+    intents.add(IdempotentCall("a", "exec", "main", "true"), "intent")
     whole = path.stat().st_size
-    intents.add(Order("b", "exec", "main", "true"), "intent")
+    intents.add(IdempotentCall("b", "exec", "main", "true"), "intent")
     path.write_bytes(path.read_bytes()[: whole + 20])
 
     assert intents.find("b") is None
-    intents.add(Order("c", "exec", "main", "true"), "intent")
+    intents.add(IdempotentCall("c", "exec", "main", "true"), "intent")
     assert intents.find("c") is not None
     assert intents.find("a") is not None
 

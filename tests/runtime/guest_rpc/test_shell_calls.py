@@ -24,7 +24,8 @@ from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_deadline, guest_client, reconnect
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
-from holdfast.runtime.guest_rpc.shell_calls import Following, ShellCall, shell_info
+from holdfast.runtime.guest_rpc.shell_calls import Following, ShellCall
+from holdfast.runtime.guest_rpc.shell_report import shell_info
 
 FINISHED = {
     "event": "finished",

@@ -7,7 +7,7 @@ import pytest
 from holdfast.base.home import Home
 from holdfast.runtime.journal import journal_query
 from holdfast.runtime.store import past_lives
-from holdfast.runtime.store.entry import Told
+from holdfast.runtime.store.entry import CheckedLine
 from holdfast.runtime.store.lives import Lives
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
@@ -22,7 +22,7 @@ def store(home: Home) -> Store:
 
 def _ran(store: Store, session: str, *numbers: int) -> None:
     store.entries.take(
-        session, [Told(n, float(n), "command_started", None, f'{{"command":"c{n}"}}') for n in numbers]
+        session, [CheckedLine(n, float(n), "command_started", None, f'{{"command":"c{n}"}}') for n in numbers]
     )
 
 

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO, Self
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.transfer.outgoing_layers import Layers, Remembered
+from holdfast.runtime.transfer.outgoing_layers import OutgoingLayers, Remembered
 from holdfast.snapshots.bundle import form, image_layers, media, segment_packing
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.bundle.sealing import Sealing
 
@@ -26,10 +26,10 @@ class There:
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
 
-    def has(self, blob: Descriptor) -> bool:
+    def has(self, blob: BlobDescriptor) -> bool:
         return blob.digest in self.blobs
 
-    def put(self, blob: Descriptor, data: BinaryIO) -> None:
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         self.blobs[blob.digest] = data.read()
 
     def finish(self, index: bytes) -> str:
@@ -57,9 +57,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def _layers(tmp_path: Path, seal: Sealing | None = None, compression: str = "gzip") -> Layers:
+def _layers(tmp_path: Path, seal: Sealing | None = None, compression: str = "gzip") -> OutgoingLayers:
     engine: Any = None
-    return Layers(engine, compression, tmp_path, Remembered(tmp_path / "cache/layers.json"), seal)
+    return OutgoingLayers(engine, compression, tmp_path, Remembered(tmp_path / "cache/layers.json"), seal)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zstd"])

@@ -18,7 +18,7 @@ from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.transfer import memory_owners
 from holdfast.runtime.transfer.searched_layers import SearchedLayers
 from holdfast.snapshots.bundle.image_layers import Hashed
-from holdfast.snapshots.record import Process, Record, Tree
+from holdfast.snapshots.record import RecordedProcess, RecordedTree, StateRecord
 
 TOKEN = SECRETS["github token"][0]
 FILES = {"etc/a": b"x" * 9000, "root/.netrc": b"x", "root/b": f"a {TOKEN}".encode()}
@@ -144,14 +144,14 @@ def test_memory_is_reported_by_program_and_pid(tmp_path: Path) -> None:
     (tmp_path / "images/pagemap-14.img").write_bytes(b"\x08")
     names.append("images/pagemap-14.img")
     process = {"ppid": 1, "pgid": 1, "sid": 1, "state": "alive"}
-    tree = Tree(
+    tree = RecordedTree(
         processes=[
-            Process.model_validate({"pid": 12, "name": "python3", **process}),
-            Process.model_validate({"pid": 13, "name": "a\x1b[31mb", **process}),
+            RecordedProcess.model_validate({"pid": 12, "name": "python3", **process}),
+            RecordedProcess.model_validate({"pid": 13, "name": "a\x1b[31mb", **process}),
         ]
     )
 
-    owned = memory_owners.owners(tmp_path, names, Record(tree=tree))
+    owned = memory_owners.owners(tmp_path, names, StateRecord(tree=tree))
 
     assert memory_owners.place("images/pages-1.img", owned) == ("memory of python3 (pid 12)", "memory")
     assert memory_owners.place("images/pages-300.img", owned) == ("memory of a[31mb (pid 13)", "memory")

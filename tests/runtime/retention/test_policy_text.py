@@ -39,7 +39,7 @@ def test_unknown_fields_are_named(text: str) -> None:
 
 def test_a_policy_is_described_in_words() -> None:
     """Every rule that applies, and that no rule does if none applies."""
-    lines = policy_text.told(
+    lines = policy_text.format_policy(
         parse(policy_text.policy("every=20,idle=90s,risky=deploy,before-risky,keep-for=2d,daily=7,quota=1k"))
     )
 
@@ -49,4 +49,4 @@ def test_a_policy_is_described_in_words() -> None:
         "kept of automatic ones: the last 20; those of the last 2 d; one for each of 7 days",
         "quota: 1024 bytes",
     ]
-    assert policy_text.told(Policy())[0] == "captured (live): only when asked for"
+    assert policy_text.format_policy(Policy())[0] == "captured (live): only when asked for"

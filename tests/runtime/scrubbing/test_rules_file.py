@@ -12,7 +12,7 @@ from holdfast.base.home import Home
 from holdfast.errors import HoldfastError, InvalidArgument, StoreError
 from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.scrubbing.matcher import Matcher
-from holdfast.runtime.scrubbing.rules_file import Rules
+from holdfast.runtime.scrubbing.rules_file import ScrubbingRules
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def _write(home: Home, text: str, mode: int = 0o600) -> None:
 
 def test_without_a_file_the_built_in_rules_count(home: Home) -> None:
     """And they warn."""
-    assert rules_file.read(home) == Rules()
+    assert rules_file.read(home) == ScrubbingRules()
     assert rules_file.read(home).action == "warn"
 
 
@@ -138,7 +138,7 @@ def test_patterns_of_paths(glob: str, path: str, fits: bool) -> None:
 
 def test_the_action_is_one_of_three() -> None:
     """The caller's choice overrides the file."""
-    assert rules_file.action(None, Rules(action="refuse")) == "refuse"
-    assert rules_file.action("ignore", Rules(action="refuse")) == "ignore"
+    assert rules_file.action(None, ScrubbingRules(action="refuse")) == "refuse"
+    assert rules_file.action("ignore", ScrubbingRules(action="refuse")) == "ignore"
     with pytest.raises(InvalidArgument, match="cannot do 'shout' about secrets"):
-        rules_file.action("shout", Rules())
+        rules_file.action("shout", ScrubbingRules())

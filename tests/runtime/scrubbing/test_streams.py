@@ -12,7 +12,7 @@ from holdfast.runtime.scrubbing.matcher import LONGEST, Matcher
 from holdfast.runtime.scrubbing.rule import checked
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.scrubbing.search import MOST, Search
-from holdfast.runtime.scrubbing.stream import MOST_HELD, Stream
+from holdfast.runtime.scrubbing.stream import MOST_HELD, ScrubbedStream
 
 NARROW, WIDE = Matcher(RULES), Matcher(RULES, wide=True)
 
@@ -69,7 +69,7 @@ def test_a_search_finds_the_same_however_data_is_cut(seed: int) -> None:
 def test_a_stream_is_scrubbed_the_same_however_it_is_cut(seed: int) -> None:
     """As if it had come as one text."""
     data = b"".join(_texts(seed + n) for n in range(3))
-    stream = Stream(Scrubber(NARROW))
+    stream = ScrubbedStream(Scrubber(NARROW))
 
     shown = b"".join([*(stream.feed(piece) for piece in _pieces(data, seed)), stream.end()])
 
@@ -114,7 +114,7 @@ def test_a_flood_of_secrets_ends_their_count_and_hides_no_others() -> None:
 
 def test_ordinary_output_passes_at_once() -> None:
     """Dots of a test run, a prompt, colors: nothing waits for the end of its line."""
-    stream = Stream(Scrubber(NARROW))
+    stream = ScrubbedStream(Scrubber(NARROW))
 
     for piece in (b"....", b"F.", b"\x1b[32mPassword: ", b"a/b/c", b"\rfull"):
         assert stream.feed(piece) == piece
@@ -124,7 +124,7 @@ def test_ordinary_output_passes_at_once() -> None:
 def test_a_possible_secret_waits() -> None:
     """From its first letters to the end of its line; a key to its last one."""
     token, key = SECRETS["github token"][0], pem()
-    stream = Stream(Scrubber(NARROW))
+    stream = ScrubbedStream(Scrubber(NARROW))
 
     assert stream.feed(b"token: g") == b"token: "
     assert stream.feed(token[1:].encode()) == b""
@@ -135,7 +135,7 @@ def test_a_possible_secret_waits() -> None:
 
 def test_rules_without_hints_hold_lines() -> None:
     """Their beginnings are not known."""
-    stream = Stream(Scrubber(Matcher([checked("own", "secret: [a-z]+")])))
+    stream = ScrubbedStream(Scrubber(Matcher([checked("own", "secret: [a-z]+")])))
 
     assert stream.feed(b"a\nmy secre") == b"a\n"
     assert stream.feed(b"t: abc") == b""
@@ -145,7 +145,7 @@ def test_rules_without_hints_hold_lines() -> None:
 def test_waiting_data_is_bounded() -> None:
     """A line without end that begins like a secret costs no memory; a secret in it is still removed."""
     token = SECRETS["npm token"][0].encode()
-    stream = Stream(Scrubber(NARROW))
+    stream = ScrubbedStream(Scrubber(NARROW))
     block = (b"npm_ " + b"x" * 995) * 10
     shown = bytearray()
     for n in range(40):

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from holdfast.runtime.store.row_details import Moment, OperationDetails, SessionDetails, SnapshotDetails
+from holdfast.runtime.store.row_details import OperationDetails, RecordsEnd, SessionDetails, SnapshotDetails
 
 
 def test_what_is_written_is_read_again() -> None:
     """It goes through JSON on its way, and what is None is not kept at all."""
-    moment = Moment(7, 12.5, {"main": 100})
+    moment = RecordsEnd(7, 12.5, {"main": 100})
     kept = SnapshotDetails.of(generation=2, auto={"trigger": "idle"}, failure=None, moment=moment._asdict())
     found = SnapshotDetails(json.loads(json.dumps(kept.plus(base="", damage="why", storage={"own": 1}))))
     assert "failure" not in found
@@ -27,7 +27,7 @@ def test_rows_of_older_versions_lack_things() -> None:
     )
     for old in rows:
         found = SnapshotDetails(old)
-        assert found.moment == Moment()
+        assert found.moment == RecordsEnd()
         assert (found.auto, found.storage, found.origin, found.note) == (None, None, None, None)
         assert (found.generation, found.base, found.has_base, found.dropped) == (0, None, False, False)
     session = SessionDetails(policy=3, unhealthy=None, hooks="x")

@@ -19,12 +19,12 @@ from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.transfer import describe
 from holdfast.runtime.transfer.inspection import Inspection
 from holdfast.snapshots.bundle import form
-from holdfast.snapshots.bundle.image_layers import Image
+from holdfast.snapshots.bundle.image_layers import ImageFacts
 from holdfast.snapshots.failure import Failure
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
 TOKEN = SECRETS["github token"][0]
-IMAGE = Image("amd64", "linux", {"Env": ["PATH=/bin", f"TOKEN={TOKEN}", "A=1"]}, (f"sha256:{'0' * 64}",))
+IMAGE = ImageFacts("amd64", "linux", {"Env": ["PATH=/bin", f"TOKEN={TOKEN}", "A=1"]}, (f"sha256:{'0' * 64}",))
 
 
 def _manifest(label: str | None, session: str) -> Manifest:

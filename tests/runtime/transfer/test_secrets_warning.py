@@ -9,7 +9,7 @@ import pytest
 from holdfast.runtime.store.entry import Entry
 from holdfast.runtime.transfer import journal_export, secrets_warning
 from holdfast.snapshots.manifest import Manifest
-from holdfast.snapshots.record import Process, Record, Tree
+from holdfast.snapshots.record import RecordedProcess, RecordedTree, StateRecord
 
 
 def _manifest(kind: Literal["live", "filesystem"] = "live") -> Manifest:
@@ -29,14 +29,14 @@ def _manifest(kind: Literal["live", "filesystem"] = "live") -> Manifest:
     )
 
 
-def _record(*processes: tuple[int, str, list[str]]) -> Record:
-    tree = Tree(
+def _record(*processes: tuple[int, str, list[str]]) -> StateRecord:
+    tree = RecordedTree(
         processes=[
-            Process(pid=pid, ppid=1, pgid=1, sid=1, state="alive", name=name, secrets=names)
+            RecordedProcess(pid=pid, ppid=1, pgid=1, sid=1, state="alive", name=name, secrets=names)
             for pid, name, names in processes
         ]
     )
-    return Record(tree=tree)
+    return StateRecord(tree=tree)
 
 
 def _entry(kind: str, **details: object) -> Entry:

@@ -12,10 +12,10 @@ from blake3 import blake3
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.runtime.transfer import unpack_parts
-from holdfast.runtime.transfer.unpack_parts import Segments, Source
+from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
 from holdfast.snapshots.bundle import form, media, segment_packing
-from holdfast.snapshots.bundle.endpoints import Descriptor
-from holdfast.snapshots.bundle.form import Config, InParts, Part, Segment
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
+from holdfast.snapshots.bundle.form import Config, FilePart, InParts, LayerSegment
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
 
@@ -28,7 +28,7 @@ class Blobs:
         self.blobs: dict[str, bytes] = {}
         self.asked: list[str] = []
 
-    def add(self, media_type: str, data: bytes, **annotations: str) -> Descriptor:
+    def add(self, media_type: str, data: bytes, **annotations: str) -> BlobDescriptor:
         found = form.described(media_type, data, annotations)
         self.blobs[found.digest] = data
         return found
@@ -36,7 +36,7 @@ class Blobs:
     def index(self) -> bytes:
         return b""
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         self.asked.append(blob.digest)
         return io.BytesIO(self.blobs[blob.digest][start:])
 
@@ -54,8 +54,8 @@ def origin() -> Blobs:
 
 def _segments(origin: Blobs, *data: bytes) -> Segments:
     blobs = [origin.add(media.SEGMENT, segment_packing.segment(each)) for each in data]
-    told = [Segment(bytes=len(each), blake3=blake3(each).hexdigest()) for each in data]
-    return Segments(Source(origin), blobs, told, lambda _count: None)
+    told = [LayerSegment(bytes=len(each), blake3=blake3(each).hexdigest()) for each in data]
+    return Segments(BundleSource(origin), blobs, told, lambda _count: None)
 
 
 def _config(sizes: Mapping[str, int] | None = None, kind: str = "live") -> Config:
@@ -77,7 +77,7 @@ def _config(sizes: Mapping[str, int] | None = None, kind: str = "live") -> Confi
             "files": files,
         }
     )
-    parts = [InParts(name=name, parts=[Part(bytes=size)]) for name, size in sizes.items()]
+    parts = [InParts(name=name, parts=[FilePart(bytes=size)]) for name, size in sizes.items()]
     return Config(snapshot=kept, base=1, segments=[], files=parts)
 
 
@@ -87,10 +87,10 @@ def test_a_file_is_put_together_of_parts_and_zeros(origin: Blobs, tmp_path: Path
     file = InParts(
         name="x",
         parts=[
-            Part(segment=1, offset=1, bytes=3),
-            Part(bytes=1 << 20),
-            Part(segment=0, bytes=5),
-            Part(bytes=4096),
+            FilePart(segment=1, offset=1, bytes=3),
+            FilePart(bytes=1 << 20),
+            FilePart(segment=0, bytes=5),
+            FilePart(bytes=4096),
         ],
     )
     segments.write(file, tmp_path / "x")
@@ -108,14 +108,14 @@ def test_a_wrong_segment_is_refused(origin: Blobs, tmp_path: Path) -> None:
             origin.blobs[blob.digest] = segment_packing.segment(b"jello")
         elif change == "other":
             segments = Segments(
-                Source(origin),
+                BundleSource(origin),
                 [origin.add(media.SEGMENT, segment_packing.segment(b"jello"))],
-                [Segment(bytes=5, blake3=blake3(b"hello").hexdigest())],
+                [LayerSegment(bytes=5, blake3=blake3(b"hello").hexdigest())],
                 lambda _count: None,
             )
         elif change == "kind":
             segments._blobs = [origin.add(media.LAYER_GZIP, segment_packing.segment(b"hello"))]
-        part = Part(segment=0, offset=3, bytes=5 if change == "beyond" else 2)
+        part = FilePart(segment=0, offset=3, bytes=5 if change == "beyond" else 2)
         path = tmp_path / change
         with pytest.raises(BundleRefused):
             segments.write(InParts(name="x", parts=[part]), path)
@@ -124,9 +124,9 @@ def test_a_wrong_segment_is_refused(origin: Blobs, tmp_path: Path) -> None:
 def test_files_that_jump_between_segments_are_refused(origin: Blobs, tmp_path: Path) -> None:
     """Each jump would open a segment again; an ordinary bundle's repetitions are within bounds."""
     segments = _segments(origin, b"hello", b"world")
-    ordinary = [Part(segment=number, bytes=5) for number in (0, 1, 0, 1)]
+    ordinary = [FilePart(segment=number, bytes=5) for number in (0, 1, 0, 1)]
     segments.write(InParts(name="x", parts=ordinary), tmp_path / "ordinary")
-    jumping = [Part(segment=number % 2, bytes=1) for number in range(100)]
+    jumping = [FilePart(segment=number % 2, bytes=1) for number in range(100)]
 
     with pytest.raises(BundleRefused, match="far more segments"):
         segments.write(InParts(name="y", parts=jumping), tmp_path / "jumping")
@@ -139,39 +139,41 @@ def test_a_layer_is_verified_before_and_after_it_is_opened(origin: Blobs, tmp_pa
     size = {media.RAW_BYTES: str(len(data))}
     diff_id = form.described("", data).digest
     good = origin.add(media.LAYER_GZIP, packed, **size)
-    unpack_parts.layer(Source(origin), good, diff_id, tmp_path / "good", lambda _count: None)
+    unpack_parts.layer(BundleSource(origin), good, diff_id, tmp_path / "good", lambda _count: None)
     assert (tmp_path / "good").read_bytes() == data
 
     changed = origin.add(media.LAYER_GZIP, packed + b"", **size)
     for number, (blob, wanted) in enumerate(
         (
             (changed, "sha256:" + "0" * 64),
-            (Descriptor(media.LAYER_GZIP, good.digest, good.size - 1, size), diff_id),
-            (Descriptor(media.LAYER_GZIP, good.digest, good.size, {media.RAW_BYTES: "5"}), diff_id),
-            (Descriptor(media.LAYER_GZIP, good.digest, good.size, {}), diff_id),
-            (Descriptor(media.LAYER_GZIP, good.digest, good.size, {media.RAW_BYTES: "-1"}), diff_id),
-            (Descriptor("application/x-elf", good.digest, good.size, size), diff_id),
+            (BlobDescriptor(media.LAYER_GZIP, good.digest, good.size - 1, size), diff_id),
+            (BlobDescriptor(media.LAYER_GZIP, good.digest, good.size, {media.RAW_BYTES: "5"}), diff_id),
+            (BlobDescriptor(media.LAYER_GZIP, good.digest, good.size, {}), diff_id),
+            (BlobDescriptor(media.LAYER_GZIP, good.digest, good.size, {media.RAW_BYTES: "-1"}), diff_id),
+            (BlobDescriptor("application/x-elf", good.digest, good.size, size), diff_id),
         )
     ):
         with pytest.raises(BundleRefused):
-            unpack_parts.layer(Source(origin), blob, wanted, tmp_path / str(number), lambda _count: None)
+            unpack_parts.layer(
+                BundleSource(origin), blob, wanted, tmp_path / str(number), lambda _count: None
+            )
     origin.blobs[good.digest] = packed[:-4] + b"????"
     with pytest.raises(BundleRefused):
-        unpack_parts.layer(Source(origin), good, diff_id, tmp_path / "last", lambda _count: None)
+        unpack_parts.layer(BundleSource(origin), good, diff_id, tmp_path / "last", lambda _count: None)
 
 
 def test_a_document_is_bounded_and_verified(origin: Blobs) -> None:
     """Before it is read, where possible."""
     found = origin.add(media.MANIFEST, b"{}")
 
-    assert Source(origin).document(found, 100) == b"{}"
+    assert BundleSource(origin).document(found, 100) == b"{}"
     with pytest.raises(BundleRefused, match="more than"):
-        Source(origin).document(found, 1)
+        BundleSource(origin).document(found, 1)
     origin.blobs[found.digest] = b"[]"
     with pytest.raises(BundleRefused, match="digest"):
-        Source(origin).document(found, 100)
+        BundleSource(origin).document(found, 100)
     with pytest.raises(BundleRefused, match="encrypted"):
-        Source(origin).document(origin.add(media.IMAGE_CONFIG + media.ENCRYPTED, b"x"), 100)
+        BundleSource(origin).document(origin.add(media.IMAGE_CONFIG + media.ENCRYPTED, b"x"), 100)
 
 
 def test_a_download_larger_than_the_disk_is_not_started(tmp_path: Path) -> None:

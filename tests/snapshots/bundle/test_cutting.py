@@ -4,18 +4,18 @@ import io
 import random
 
 from holdfast.snapshots.bundle import cutting
-from holdfast.snapshots.bundle.cutting import PAGE, Piece
+from holdfast.snapshots.bundle.cutting import PAGE, FilePiece
 
 
 def _noise(pages: int, seed: int = 1) -> bytes:
     return random.Random(seed).randbytes(pages * PAGE)
 
 
-def _pieces(data: bytes) -> list[Piece]:
+def _pieces(data: bytes) -> list[FilePiece]:
     return list(cutting.pieces(io.BytesIO(data)))
 
 
-def _joined(pieces: list[Piece]) -> bytes:
+def _joined(pieces: list[FilePiece]) -> bytes:
     return b"".join(bytes(piece.size) if piece.data is None else piece.data for piece in pieces)
 
 

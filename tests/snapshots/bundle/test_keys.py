@@ -11,11 +11,11 @@ from holdfast.base.home import Home
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import media, signing
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 
-IMAGE = Descriptor(media.MANIFEST, "sha256:" + "1" * 64, 1)
-SNAPSHOT = Descriptor(media.MANIFEST, "sha256:" + "2" * 64, 2)
+IMAGE = BlobDescriptor(media.MANIFEST, "sha256:" + "1" * 64, 1)
+SNAPSHOT = BlobDescriptor(media.MANIFEST, "sha256:" + "2" * 64, 2)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_sender_without_a_key_gets_one(keys: Keys) -> None:
 
 
 def test_a_key_that_was_named_is_not_made(keys: Keys) -> None:
-    """A mistyped name must not lead to a key that nobody trusts."""
+    """A mistyped name must not lead to a key that no one trusts."""
     with pytest.raises(InvalidArgument, match="there is no key ci"):
         keys.sending("ci")
     assert keys.known() == []
@@ -101,7 +101,7 @@ def test_a_signature_is_of_both_manifests_in_their_places(keys: Keys) -> None:
     signer = keys.signer()
     assert signer is not None
     given = signing.signed(signer, IMAGE, SNAPSHOT)
-    other = Descriptor(media.MANIFEST, "sha256:" + "3" * 64, 1)
+    other = BlobDescriptor(media.MANIFEST, "sha256:" + "3" * 64, 1)
     signature = base64.b64decode(given[media.SIGNATURE])
     flipped = base64.b64encode(bytes([signature[0] ^ 1]) + signature[1:]).decode()
 
@@ -152,7 +152,7 @@ def test_which_key_signs_is_never_guessed(keys: Keys) -> None:
 
 
 def test_a_key_with_a_passphrase_opens_with_it_only(keys: Keys) -> None:
-    """What is wrong is said, and where to put it."""
+    """The error names the cause, and where to put the passphrase."""
     made = keys.new("locked", "correct horse")
 
     with pytest.raises(InvalidArgument, match="needs its passphrase") as told:

@@ -14,11 +14,11 @@ import pytest
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import form, media, sealing
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 
 
-def _write(path: Path, *blobs: bytes, index: bytes = b'{"manifests":[]}') -> list[Descriptor]:
+def _write(path: Path, *blobs: bytes, index: bytes = b'{"manifests":[]}') -> list[BlobDescriptor]:
     found = [form.described("application/octet-stream", data) for data in blobs]
     with FileDestination(path, "name") as destination:
         for each, data in zip(found, blobs, strict=True):
@@ -158,7 +158,7 @@ def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
         origin = _forged(tmp_path / f"{number}.tar", **{"index.json": index.encode()})
         with pytest.raises(BundleRefused, match="twice"), origin:
             origin.index()
-    for model in (form.Index, form.ImageManifest, form.ImageConfig, form.Config):
+    for model in (form.BundleIndex, form.ImageManifest, form.ImageConfig, form.Config):
         with pytest.raises(BundleRefused, match="it says twice what 'x' is"):
             form.parse(model, b'{"a": [{"x": 1, "x": 1}]}', "it")
     with pytest.raises(BundleRefused, match="twice"):

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import form, media
-from holdfast.snapshots.bundle.endpoints import Descriptor
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.resuming import KEPT, Resuming
 
 DATA = os.urandom(3 << 20)
@@ -31,7 +31,7 @@ class Flaky:
     def index(self) -> bytes:
         return b"{}"
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         self.starts.append(start)
         return io.BytesIO(self.data[start : start + self.most])
 
@@ -60,7 +60,7 @@ def test_an_interrupted_fetch_resumes_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_what_does_not_match_its_digest_is_not_kept(tmp_path: Path) -> None:
-    """The next attempt begins anew, and can succeed."""
+    """The next attempt starts over, and can succeed."""
     with pytest.raises(BundleRefused, match="digest"):
         _read(Flaky(DATA[:-1] + b"x"), tmp_path / "downloads")
     with pytest.raises(BundleRefused, match="digest"):
@@ -70,7 +70,7 @@ def test_what_does_not_match_its_digest_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_once_it_was_taken_in(tmp_path: Path) -> None:
-    """Nor of what nobody has wanted for a week."""
+    """Nor of what was not requested for a week."""
     folder = tmp_path / "downloads"
     with Resuming(Flaky(), folder) as resuming:
         resuming.open(BLOB).close()
@@ -114,7 +114,7 @@ class Several(Flaky):
         self.blobs = [form.described("", part) for part in self.parts.values()]
         self.together = threading.Barrier(at_once, timeout=60)
 
-    def open(self, blob: Descriptor, start: int = 0) -> BinaryIO:
+    def open(self, blob: BlobDescriptor, start: int = 0) -> BinaryIO:
         self.starts.append(start)
         self.together.wait()
         return io.BytesIO(self.parts[blob.digest][start:])
@@ -136,7 +136,7 @@ def test_what_will_be_opened_is_fetched_ahead(tmp_path: Path) -> None:
 
 
 def test_a_failure_to_fetch_ahead_is_raised_on_open(tmp_path: Path) -> None:
-    """Not before, and nothing is waited for that nobody wants any more."""
+    """Not before, and nothing is waited for that is no longer wanted."""
     with Resuming(Flaky(most=10), tmp_path / "downloads") as resuming:
         resuming.ahead([BLOB] * 5)
         with pytest.raises(StoreError, match="ended after"):
@@ -144,10 +144,10 @@ def test_a_failure_to_fetch_ahead_is_raised_on_open(tmp_path: Path) -> None:
 
 
 def test_memory_that_was_fetched_is_kept_for_later_bundles(tmp_path: Path) -> None:
-    """The last that was used, up to so many bytes; not what was refused."""
+    """The most recently used, up to a number of bytes; not what was refused."""
     origin, folder = Several(1), tmp_path / "downloads"
-    blobs = [Descriptor(media.SEGMENT, each.digest, each.size) for each in origin.blobs]
-    other = Descriptor(media.LAYER_GZIP, origin.blobs[0].digest, origin.blobs[0].size)
+    blobs = [BlobDescriptor(media.SEGMENT, each.digest, each.size) for each in origin.blobs]
+    other = BlobDescriptor(media.LAYER_GZIP, origin.blobs[0].digest, origin.blobs[0].size)
     with Resuming(origin, folder) as resuming:
         for number, blob in enumerate([other, *blobs[1:]]):
             resuming.open(blob).close()
@@ -161,7 +161,7 @@ def test_memory_that_was_fetched_is_kept_for_later_bundles(tmp_path: Path) -> No
 
 
 def test_two_concurrent_readers_leave_nothing_half_done(tmp_path: Path) -> None:
-    """Whoever waited for another finds what that one fetched."""
+    """A reader that waited for the other finds what that one fetched."""
     origin, folder = Several(1), tmp_path / "downloads"
     with Resuming(origin, folder) as resuming:
         for _ in range(50):

@@ -95,7 +95,7 @@ def test_the_same_bytes_are_sealed_differently_each_time(one: Sealing) -> None:
 
 
 def test_it_is_sealed_for_somebody() -> None:
-    """Nobody, and what is no key, are refused."""
+    """An empty list of recipients and invalid keys are refused."""
     for recipients in ([], ["x25519:short"], ["ed25519:" + "A" * 43], ["x25519:" + "A" * 43]):
         with pytest.raises(InvalidArgument, match="cannot encrypt"):
             Sealing.new(recipients)

@@ -69,7 +69,7 @@ def test_members_of_gzip_after_each_other_are_one_layer() -> None:
 
 
 def test_a_segment_comes_back_and_says_its_size() -> None:
-    """What it says is compared with what was said of it, before it is opened."""
+    """Its header is compared with the announced size before it is opened."""
     data = os.urandom(5000) * 3
 
     assert segment_packing.open_segment(segment_packing.segment(data), len(data)) == data

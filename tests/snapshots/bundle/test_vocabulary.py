@@ -161,7 +161,7 @@ def test_shared_memory_has_files_folders_and_links_within(tmp_path: Path, member
 
 
 def test_an_invalid_archive_or_endless_header_is_refused(tmp_path: Path) -> None:
-    """The memory of whoever reads it is not filled."""
+    """The memory of its reader is not filled."""
     path = tmp_path / "layer.tar"
     for data in (b"x" * 1000, _archive(path, {"name": "x", "size": 5000}).read_bytes()[:2000]):
         path.write_bytes(data)

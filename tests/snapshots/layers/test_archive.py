@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.snapshots.checkpointer.layers import file_entry
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 from holdfast.snapshots.layer.archive import LayerArchive
 
 
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(folder: Path, *entries: Entry) -> tarfile.TarFile:
+def read(folder: Path, *entries: FileEntry) -> tarfile.TarFile:
     file_entry.write(folder / file_entry.ENTRIES, list(entries))
     archive = LayerArchive(folder)
     packed = b"".join(archive.read())
@@ -32,7 +32,7 @@ def read(folder: Path, *entries: Entry) -> tarfile.TarFile:
 
 def test_files_come_with_their_contents_and_what_describes_them(folder: Path) -> None:
     """Times to the nanosecond, owners, modes, attributes of any bytes, names of any bytes."""
-    item = Entry(
+    item = FileEntry(
         "a/\udcff\n",
         file_entry.FILE,
         mode=0o4755,
@@ -43,7 +43,7 @@ def test_files_come_with_their_contents_and_what_describes_them(folder: Path) ->
         offset=4,
         attributes={"user.x": "\x00\xff=\n"},
     )
-    with read(folder, Entry("a", file_entry.DIRECTORY, mode=0o1777), item) as archive:
+    with read(folder, FileEntry("a", file_entry.DIRECTORY, mode=0o1777), item) as archive:
         folder_, file = archive.getmembers()
         assert (folder_.name, folder_.isdir(), folder_.mode) == ("a", True, 0o1777)
         contents = archive.extractfile(file)
@@ -58,18 +58,18 @@ def test_deletions_are_names_of_their_own(folder: Path) -> None:
     """Beside the deleted name, or in the directory that hides what is below."""
     with read(
         folder,
-        Entry("gone", file_entry.WHITEOUT),
-        Entry("d", file_entry.DIRECTORY, opaque=True),
-        Entry("d/gone", file_entry.WHITEOUT),
+        FileEntry("gone", file_entry.WHITEOUT),
+        FileEntry("d", file_entry.DIRECTORY, opaque=True),
+        FileEntry("d/gone", file_entry.WHITEOUT),
     ) as archive:
         assert archive.getnames() == [".wh.gone", "d", "d/.wh..wh..opq", "d/.wh.gone"]
 
 
 def test_several_names_of_a_file_stay_one_file(folder: Path) -> None:
     """The first has the contents, the others refer to it."""
-    first = Entry("a", file_entry.FILE, size=5, offset=4, group="7")
-    second = Entry("b", file_entry.FILE, size=5, offset=4, group="7")
-    with read(folder, first, second, Entry("c", file_entry.FILE, size=5, offset=9)) as archive:
+    first = FileEntry("a", file_entry.FILE, size=5, offset=4, group="7")
+    second = FileEntry("b", file_entry.FILE, size=5, offset=4, group="7")
+    with read(folder, first, second, FileEntry("c", file_entry.FILE, size=5, offset=9)) as archive:
         kinds = [(member.name, member.islnk(), member.linkname, member.size) for member in archive]
     assert kinds == [("a", False, "", 5), ("b", True, "a", 0), ("c", False, "", 5)]
 
@@ -78,9 +78,9 @@ def test_links_pipes_and_devices_have_no_contents(folder: Path) -> None:
     """What they are is all there is."""
     with read(
         folder,
-        Entry("l", file_entry.LINK, target="../x"),
-        Entry("p", file_entry.FIFO),
-        Entry("c", file_entry.CHARACTER, device=os.makedev(1, 3)),
+        FileEntry("l", file_entry.LINK, target="../x"),
+        FileEntry("p", file_entry.FIFO),
+        FileEntry("c", file_entry.CHARACTER, device=os.makedev(1, 3)),
     ) as archive:
         link, pipe, device = archive.getmembers()
     assert (link.issym(), link.linkname) == (True, "../x")

@@ -15,7 +15,7 @@ from tests import peak_memory
 from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.layers import contents, copy, file_entry, scan
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ def begin(upper: Path, folder: Path) -> LayerCopy:
     return made
 
 
-def saved(folder: Path) -> dict[str, Entry]:
+def saved(folder: Path) -> dict[str, FileEntry]:
     return {item.path: item for item in file_entry.read(folder / file_entry.ENTRIES)[0]}
 
 
-def data(folder: Path, item: Entry) -> bytes:
+def data(folder: Path, item: FileEntry) -> bytes:
     with (folder / file_entry.DATA).open("rb") as file:
         return os.pread(file.fileno(), item.size, item.offset)
 
@@ -106,7 +106,7 @@ class Swapping(LayerCopy):
         super().__init__(folder)
         self._link = link
 
-    def _unchanged(self, path: str, identity: scan.Identity) -> Entry | None:
+    def _unchanged(self, path: str, identity: scan.Identity) -> FileEntry | None:
         if path == self._link.name and self._link.is_symlink():
             self._link.unlink()
             self._link.mkdir()
@@ -163,7 +163,7 @@ def test_a_change_within_a_tick_is_copied_again(
 
 
 def test_a_file_that_is_open_for_writing_is_copied_again(upper: Path, folder: Path) -> None:
-    """A long write changes the time when it begins; nothing tells that it went on after the copy."""
+    """A long write changes the time when it begins; nothing shows that it continued after the copy."""
     file = upper / "file"
     file.write_bytes(b"12345678")
     age(file)
@@ -206,7 +206,7 @@ def test_a_file_that_is_mapped_for_writing_is_copied_again_under_all_its_names(
 
 
 def test_holes_take_no_space(upper: Path, folder: Path) -> None:
-    """A file that is mostly nothing is so in the copy, too."""
+    """A sparse file is also sparse in the copy."""
     with (upper / "sparse").open("wb") as file:
         file.seek(64 << 20)
         file.write(b"end")
@@ -243,7 +243,7 @@ def test_everything_is_described(upper: Path, folder: Path) -> None:
 
 
 def test_links_of_a_session_are_not_followed(upper: Path, folder: Path, tmp_path: Path) -> None:
-    """A directory that becomes a link to somewhere else while it is listed leads nowhere."""
+    """A directory that becomes a link to somewhere else while it is listed is not followed."""
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "key").write_text("secret")
@@ -283,13 +283,13 @@ def test_reserved_names_are_left_out(upper: Path, folder: Path) -> None:
 def test_passes_are_repeated_while_much_changes(
     upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is written during a long first pass is copied before the freeze, too, within limits."""
+    """What is written during a long first pass is also copied before the freeze, within limits."""
     monkeypatch.setattr(copy, "LITTLE", 10)
     file = upper / "file"
     passes = 0
     real = LayerCopy._pass
 
-    def counting(self: LayerCopy, layer: Path, group: str, mapped: set[str]) -> list[Entry]:
+    def counting(self: LayerCopy, layer: Path, group: str, mapped: set[str]) -> list[FileEntry]:
         nonlocal passes
         passes += 1
         age(file) if file.exists() else None
@@ -385,7 +385,7 @@ def test_what_is_kept_of_the_layers_below_counts(
 
 
 def test_a_copy_that_takes_too_long_ends(upper: Path, folder: Path) -> None:
-    """Between two files and in the middle of one: nobody stands still for longer than was said."""
+    """Between two files and in the middle of one: nothing is frozen for longer than the limit."""
     (upper / "few").write_bytes(b"x")
     made = begin(upper, folder)
     (upper / "few").write_bytes(b"changed")

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from holdfast.snapshots.checkpointer.layers import file_entry
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 from holdfast.snapshots.checkpointer.layers.merge import merged
 
 
-def d(path: str, *, opaque: bool = False) -> Entry:
-    return Entry(path, file_entry.DIRECTORY, opaque=opaque)
+def d(path: str, *, opaque: bool = False) -> FileEntry:
+    return FileEntry(path, file_entry.DIRECTORY, opaque=opaque)
 
 
-def f(path: str, offset: int = 0) -> Entry:
-    return Entry(path, file_entry.FILE, offset=offset)
+def f(path: str, offset: int = 0) -> FileEntry:
+    return FileEntry(path, file_entry.FILE, offset=offset)
 
 
-def gone(path: str) -> Entry:
-    return Entry(path, file_entry.WHITEOUT)
+def gone(path: str) -> FileEntry:
+    return FileEntry(path, file_entry.WHITEOUT)
 
 
-def shape(entries: list[Entry]) -> list[str]:
+def shape(entries: list[FileEntry]) -> list[str]:
     return [f"{item.path}:{item.kind}{':opaque' if item.opaque else ''}" for item in entries]
 
 
@@ -34,7 +34,7 @@ def test_directories_are_joined() -> None:
 
 
 def test_a_deletion_takes_what_is_below_and_stays() -> None:
-    """The image below may have the name, too."""
+    """The image below may also have the name."""
     assert shape(merged([[d("x"), f("x/a")], [gone("x")]])) == ["x:whiteout"]
 
 

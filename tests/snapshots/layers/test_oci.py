@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from holdfast.snapshots.checkpointer.layers import file_entry
-from holdfast.snapshots.checkpointer.layers.file_entry import Entry
-from holdfast.snapshots.layer.oci import Blob, Layout, search
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
+from holdfast.snapshots.layer.oci import Blob, OciLayout, search
 
 BELOW = (Blob("application/vnd.docker.image.rootfs.diff.tar.gzip", "sha256:" + "b" * 64, 7),)
 
@@ -21,7 +21,7 @@ BELOW = (Blob("application/vnd.docker.image.rootfs.diff.tar.gzip", "sha256:" + "
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / file_entry.DATA).write_bytes(b"hello")
-    file_entry.write(tmp_path / file_entry.ENTRIES, [Entry("a", file_entry.FILE, mode=0o644, size=5)])
+    file_entry.write(tmp_path / file_entry.ENTRIES, [FileEntry("a", file_entry.FILE, mode=0o644, size=5)])
     return tmp_path
 
 
@@ -32,7 +32,7 @@ def members(data: bytes) -> dict[str, bytes]:
 
 def test_a_layout_has_what_the_specification_asks_for_and_one_layer(folder: Path) -> None:
     """Every blob is named by its digest, and the manifest names the parent's as they were given."""
-    layout = Layout(BELOW, folder, lambda digest: json.dumps({"layer": digest}).encode(), "some/name:tag")
+    layout = OciLayout(BELOW, folder, lambda digest: json.dumps({"layer": digest}).encode(), "some/name:tag")
 
     found = members(b"".join(layout.read()))
 
@@ -54,7 +54,7 @@ def test_a_layout_has_what_the_specification_asks_for_and_one_layer(folder: Path
 
 def test_a_copy_that_changes_meanwhile_is_no_image(folder: Path) -> None:
     """The digest was promised before the layer is read for the second time."""
-    layout = Layout(BELOW, folder, str.encode, "some/name:tag")
+    layout = OciLayout(BELOW, folder, str.encode, "some/name:tag")
     (folder / file_entry.DATA).write_bytes(b"jello")
     with pytest.raises(OSError, match="changed"):
         b"".join(layout.read())

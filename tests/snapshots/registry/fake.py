@@ -1,4 +1,4 @@
-"""A registry in memory, as strict as the specification, that loses connections where it is told to."""
+"""A registry in memory, as strict as the specification, that loses connections on request."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 import httpx
 
-from holdfast.snapshots.bundle.endpoints import Descriptor
-from holdfast.snapshots.registry.backoff import Patience
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
+from holdfast.snapshots.registry.backoff import Backoff
 from holdfast.snapshots.registry.http_client import Wire
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.registry_login import Credentials
@@ -19,8 +19,8 @@ from holdfast.snapshots.registry.registry_login import Credentials
 Fault = Callable[[httpx.Request], httpx.Response | Exception | None]
 
 
-def blob_of(content: bytes, media_type: str = "application/octet-stream") -> Descriptor:
-    return Descriptor(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
+def blob_of(content: bytes, media_type: str = "application/octet-stream") -> BlobDescriptor:
+    return BlobDescriptor(media_type, f"sha256:{hashlib.sha256(content).hexdigest()}", len(content))
 
 
 class _Transport(httpx.BaseTransport):
@@ -56,7 +56,7 @@ class FakeRegistry:
     def wire(
         self, reference: str = "registry.test/team/work:one", user: Credentials | None = None, **options: Any
     ) -> Wire:
-        patience = Patience(attempts=4, first=0.25, sleep=self.slept.append)
+        patience = Backoff(attempts=4, first=0.25, sleep=self.slept.append)
         return Wire(
             Reference.parse(reference),
             find=lambda _host: user,
@@ -81,7 +81,7 @@ class FakeRegistry:
         return self._answer(request)
 
     def cut(self, request: httpx.Request, received: int) -> Exception:
-        """The connection is lost when so much of the body has arrived."""
+        """The connection is lost when this many bytes of the body have arrived."""
         upload = request.url.path.rpartition("/")[2]
         if request.method == "PATCH" and upload in self.uploads:
             self.uploads[upload] += request.content[:received]

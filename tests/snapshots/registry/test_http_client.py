@@ -50,7 +50,7 @@ def test_what_may_pass_is_tried_again(registry: FakeRegistry, status: int) -> No
 
 
 def test_a_lost_connection_is_tried_again_so_often(registry: FakeRegistry) -> None:
-    """Then it is said, in one line."""
+    """Then it is reported in one line."""
     registry.fault = lambda _request: httpx.ReadError("reset")
     with pytest.raises(RegistryUnavailable, match=r"cannot reach registry\.test: the connection was lost"):
         _ask(registry.wire())

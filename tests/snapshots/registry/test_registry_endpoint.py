@@ -74,7 +74,7 @@ def test_what_is_there_is_not_sent_again(registry: FakeRegistry) -> None:
 
 
 def test_a_failure_lets_nothing_be_found(registry: FakeRegistry) -> None:
-    """One that happened in the background is told before the manifest is sent."""
+    """One that happened in the background is raised before the manifest is sent."""
     bad = blob_of(LAYERS[7]).hex
 
     def fault(request: httpx.Request) -> Exception | None:
@@ -93,7 +93,7 @@ def test_no_digest_is_pushed_to(registry: FakeRegistry) -> None:
 
 
 def _cut(registry: FakeRegistry, every: int) -> None:
-    """Answers to GET end after so many bytes, and then the connection is lost."""
+    """Answers to GET end after this many bytes, and then the connection is lost."""
 
     class Broken(httpx.SyncByteStream):
         def __init__(self, content: bytes) -> None:
@@ -124,7 +124,7 @@ def test_a_blob_comes_over_many_connections(registry: FakeRegistry) -> None:
 
 
 def test_what_never_comes_is_given_up(registry: FakeRegistry) -> None:
-    """After so many connections that brought nothing, and so many altogether."""
+    """After a number of connections that brought nothing, and a number in total."""
     content = bytes(200)
     registry.blobs[blob_of(content).digest] = content
     for every, most in ((0, 4), (1, 100)):

@@ -34,7 +34,7 @@ def test_the_environment_comes_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["r.test", "https://r.test", "https://r.test/v1/", "r.test/v2/"])
 def test_what_docker_login_wrote(tmp_path: Path, key: str) -> None:
-    """A password may have colons; hosts were written as addresses, too."""
+    """A password may have colons; hosts were also written as addresses."""
     environ = _config(tmp_path, auths={"x.test": _auth("no:no"), key: _auth("me:pass:word")})
     assert find("r.test", environ) == Credentials("me", "pass:word")
     assert find("other.test", environ) is None

@@ -125,7 +125,7 @@ def test_a_lost_answer_does_not_lose_the_blob(registry: FakeRegistry) -> None:
 
 
 def test_it_gives_up_in_the_end(registry: FakeRegistry) -> None:
-    """After so many losses that brought it no further, not after so many losses."""
+    """After a number of losses without progress, not after that number of losses."""
     lost = [0]
 
     def every_other(request: httpx.Request) -> Exception | None:

@@ -14,7 +14,7 @@ from holdfast.engine.machine_facts import (
     SocketFacts,
     remaps_users,
 )
-from holdfast.runtime.doctor.posture.posture_rules import Finding, judge
+from holdfast.runtime.doctor.posture.posture_rules import PostureFinding, judge
 
 # The answer of Docker 26 on Debian 13 with AppArmor, shortened.
 INFO: dict[str, Any] = {
@@ -55,7 +55,7 @@ def engine(**changed: Any) -> MachineFacts:
     return replace(GOOD, engine=EngineFacts.parse(INFO | changed))
 
 
-def line(facts: MachineFacts, name: str) -> Finding:
+def line(facts: MachineFacts, name: str) -> PostureFinding:
     return next(found for found in judge(facts) if found.name == name)
 
 

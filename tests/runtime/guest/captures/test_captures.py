@@ -14,8 +14,8 @@ from tests.runtime.guest.harness import Connection, Guest, Refused
 
 from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.captures import capture_fifo
-from holdfast.runtime.guest.captures.captures import MOST, Captures, Request, failed
-from holdfast.runtime.guest.wire.connection import Refusal
+from holdfast.runtime.guest.captures.captures import MOST, CaptureRequests, Request, failed
+from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MODULES = str(Path(holdfast_session.__file__).parent)
 
@@ -25,7 +25,7 @@ class Told:
 
     def __init__(self) -> None:
         self.answers: list[tuple[str, dict[str, Any]]] = []
-        self.captures = Captures(lambda asker, answer: self.answers.append((asker, dict(answer))))
+        self.captures = CaptureRequests(lambda asker, answer: self.answers.append((asker, dict(answer))))
 
     def ask(self, *askers: str, generation: int = 0) -> None:
         for asker in askers:
@@ -69,7 +69,7 @@ def test_one_is_out_at_a_time(told: Told) -> None:
     assert second != first
     told.captures.answered(first, failed("y", "no"))
     assert told.kinds() == [("a", "x")]
-    with pytest.raises(Refusal):
+    with pytest.raises(RequestRefused):
         told.captures.serve(0)
 
 

@@ -1,6 +1,7 @@
 """A supervisor that wakes as another session, and the ways in which that becomes known."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -116,7 +117,7 @@ def test_bad_hooks_are_reported_and_end(guest: Guest) -> None:
     program(guest, "2-writes", "yes | head -c 3000000; echo last")
     program(guest, "3-none", "")
     (guest.folder / "hooks" / "3-none").write_text("#!/no/such/program\n")
-    program(guest, "4-forks", "sleep 1000 & echo forked")
+    program(guest, "4-forks", "sleep 1000 & echo $! > forked; echo forked")
     become(guest)
     found = {Path(one["hook"]).name: one for one in outcomes(guest)}
     assert (found["1-fails"]["trouble"], found["1-fails"]["output"]) == ("exit code 3", "why\n")
@@ -125,19 +126,19 @@ def test_bad_hooks_are_reported_and_end(guest: Guest) -> None:
     assert len(found["2-writes"]["output"]) <= 2000
     assert "cannot run" in found["3-none"]["trouble"]
     assert (found["4-forks"]["trouble"], found["4-forks"]["output"]) == ("", "forked\n")
-    guest.exec("pkill -f 'sleep 1000'")
+    os.kill(int((guest.home / "forked").read_text()), signal.SIGKILL)
 
 
 HANGING = """
 import asyncio, os
 from pathlib import Path
-from holdfast.runtime.guest.identity.account import Account
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hook_process import HookProcess
 from holdfast.runtime.guest.tasks.reaper import Reaper
 async def main():
     reaper = Reaper()
     reaper.install(asyncio.get_running_loop())
-    process = HookProcess(Path("hangs"), os.environ, Account.of(None), reaper)
+    process = HookProcess(Path("hangs"), os.environ, UserAccount.of(None), reaper)
     print(await process.ended(0.5), process.exit_code, len(process.output()), open_files())
 def open_files():
     return len(os.listdir("/proc/self/fd"))
@@ -234,12 +235,12 @@ def test_environments() -> None:
     own.
     """
     own = {"HOLDFAST_NAME": "copy", "HOSTNAME": "copy", "PATH": "x"}
-    assert identity_files.told({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
+    assert identity_files.with_identity({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
         "HOLDFAST_NAME": "copy",
         "HOSTNAME": "copy",
         "A": "1",
     }
-    assert identity_files.told({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
+    assert identity_files.with_identity({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
     told = hooks.facts_of(Awakening("restored", "s", Identity("a", "b")), Identity("c", "d", generation=3))
     env = hooks.environment({"A": "1"}, told)
     assert (env["HOLDFAST_EVENT"], env["HOLDFAST_OLD_NAME"], env["HOLDFAST_GENERATION"]) == (

@@ -71,7 +71,7 @@ def test_actors_are_bounded() -> None:
     died(news, 1, signal=9)
     for number in range(MAX_ACTORS * 2):
         told(news, f"agent:{number}")
-    assert len(news._told) == MAX_ACTORS
+    assert len(news._delivered) == MAX_ACTORS
 
 
 @pytest.mark.parametrize(

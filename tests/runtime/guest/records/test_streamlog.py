@@ -3,17 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.guest.records.segments import SegmentIndex, Span
+from holdfast.runtime.guest.records.segments import SegmentIndex, SegmentSpan
 from holdfast.runtime.guest.records.streamlog import StreamLog
 
 
 def test_spans_cover_what_is_appended() -> None:
     """Appended bytes are contiguous, cut at the ends of segments."""
     index = SegmentIndex(10, 100)
-    assert index.append(7) == [Span(0, 0, 7)]
-    assert index.append(15) == [Span(0, 7, 3), Span(10, 0, 10), Span(20, 0, 2)]
-    assert index.locate(5, 100) == Span(0, 5, 5)
-    assert index.locate(10, 3) == Span(10, 0, 3)
+    assert index.append(7) == [SegmentSpan(0, 0, 7)]
+    assert index.append(15) == [SegmentSpan(0, 7, 3), SegmentSpan(10, 0, 10), SegmentSpan(20, 0, 2)]
+    assert index.locate(5, 100) == SegmentSpan(0, 5, 5)
+    assert index.locate(10, 3) == SegmentSpan(10, 0, 3)
     assert index.locate(22, 1) is None
 
 
@@ -33,7 +33,7 @@ def test_forgetting_all_leaves_an_empty_stream_that_continues() -> None:
     index.append(15)
     assert index.forget(index.end) == [0, 10]
     assert (index.start, index.end) == (15, 15)
-    assert index.append(2) == [Span(10, 5, 2)]
+    assert index.append(2) == [SegmentSpan(10, 5, 2)]
     assert index.forget(index.end) == [10]
 
 

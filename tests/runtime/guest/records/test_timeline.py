@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.records.terminal_recording import Recording
+from holdfast.runtime.guest.records.terminal_recording import ShellRecording
 from holdfast.runtime.guest.records.timeline import (
     Encoder,
-    Kind,
     Malformed,
     Moment,
+    MomentKind,
     Start,
     decode,
     start_of,
 )
 from holdfast.runtime.guest.shells.screen_modes import Picture
-from holdfast.runtime.guest.shells.terminal import Size
+from holdfast.runtime.guest.shells.terminal import TerminalSize
 from holdfast.runtime.guest.shells.typed import Burst, Echo, Typed, Typing, echo_of
 
 
@@ -38,11 +38,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return [1000.0]
 
 
-def recorded(folder: Path, clock: list[float], **limits: int) -> Recording:
-    return Recording(folder, Size(40, 120), lambda: clock[0], **limits)
+def recorded(folder: Path, clock: list[float], **limits: int) -> ShellRecording:
+    return ShellRecording(folder, TerminalSize(40, 120), lambda: clock[0], **limits)
 
 
-def moments(recording: Recording, start: int = 0, end: int = 2**60) -> list[Moment]:
+def moments(recording: ShellRecording, start: int = 0, end: int = 2**60) -> list[Moment]:
     return [m for number in recording.segments(start, end) for m in decode(recording.read(number))]
 
 
@@ -50,10 +50,10 @@ def test_what_is_encoded_is_decoded() -> None:
     """Each kind of moment comes back, times to the millisecond."""
     encoder = Encoder(Start(1000.5, 7, 40, 120))
     wanted = [
-        Moment(Kind.OUTPUT, 1000.5, 9),
-        Moment(Kind.RESIZE, 1001.25, 9, rows=24, columns=80),
-        Moment(Kind.INPUT, 1001.25, 9, text="é\r".encode(), size=3),
-        Moment(Kind.HIDDEN, 5000.0, 300, size=12),
+        Moment(MomentKind.OUTPUT, 1000.5, 9),
+        Moment(MomentKind.RESIZE, 1001.25, 9, rows=24, columns=80),
+        Moment(MomentKind.INPUT, 1001.25, 9, text="é\r".encode(), size=3),
+        Moment(MomentKind.HIDDEN, 5000.0, 300, size=12),
     ]
     segment = encoder.head + b"".join(encoder.encode(moment) for moment in wanted)
 
@@ -67,7 +67,7 @@ def test_recorded_time_never_runs_backward() -> None:
     """Times never fall, whatever the clock does."""
     encoder = Encoder(Start(1000.0, 0, 40, 120))
     data = b"".join(
-        encoder.encode(Moment(Kind.OUTPUT, at, n)) for n, at in enumerate((1001.0, 900.0, 1001.5))
+        encoder.encode(Moment(MomentKind.OUTPUT, at, n)) for n, at in enumerate((1001.0, 900.0, 1001.5))
     )
 
     assert [moment.at for moment in decode(encoder.head + data)] == [1001.0, 1001.0, 1001.5]

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.runtime.guest.shells.marks import Kind, Mark, MarkFilter, MarkReader, Piece
+from holdfast.runtime.guest.shells.marks import Mark, MarkFilter, MarkKind, MarkReader, OutputPiece
 
 NONCE = "c0ffee"
 
@@ -19,16 +19,16 @@ def test_marks_are_found_with_their_place_and_values() -> None:
     """A mark has its kind, status, serial number and exact place."""
     found = MarkReader(NONCE, offset=1000).feed(STREAM)
     assert found[:2] == [
-        Mark(Kind.ACCEPTED, 1002, 1002 + len(ACCEPTED), 0, 7),
+        Mark(MarkKind.ACCEPTED, 1002, 1002 + len(ACCEPTED), 0, 7),
         Mark(
-            Kind.EXECUTED,
+            MarkKind.EXECUTED,
             STREAM.index(EXECUTED) + 1000,
             STREAM.index(EXECUTED) + 1000 + len(EXECUTED),
             130,
             7,
         ),
     ]
-    assert [each.kind for each in found] == [Kind.ACCEPTED, Kind.EXECUTED, Kind.PROMPT]
+    assert [each.kind for each in found] == [MarkKind.ACCEPTED, MarkKind.EXECUTED, MarkKind.PROMPT]
 
 
 def test_a_mark_may_carry_its_time() -> None:
@@ -60,7 +60,7 @@ def test_repeated_marks_are_output() -> None:
     assert len(reader.feed(mark("D", 1 << 32))) == 1
 
 
-def visible(data: bytes, *, start: int = 0, final: bool = True) -> tuple[list[Piece], int]:
+def visible(data: bytes, *, start: int = 0, final: bool = True) -> tuple[list[OutputPiece], int]:
     return MarkFilter(NONCE).pieces(data, 0, start, final=final)
 
 
@@ -87,8 +87,8 @@ def test_every_start_gives_the_same_rest() -> None:
 def test_a_cut_mark_is_left_for_later() -> None:
     """The beginning of a mark is not shown; at the end of everything it is output."""
     data = b"abc" + EXECUTED[:20]
-    assert visible(data, final=False) == ([Piece(0, b"abc", 3)], 3)
-    assert visible(data)[0] == [Piece(0, data, len(data))]
+    assert visible(data, final=False) == ([OutputPiece(0, b"abc", 3)], 3)
+    assert visible(data)[0] == [OutputPiece(0, data, len(data))]
     assert visible(b"abc\x1b", final=False)[1] == 3
     assert visible(b"abc\x1b[", final=False)[1] == 5
 

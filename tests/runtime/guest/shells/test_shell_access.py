@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.runtime.guest.shells.shell_access import Desk, Seat
-from holdfast.runtime.guest.shells.terminal import Size
+from holdfast.runtime.guest.shells.terminal import TerminalSize
 
-FIRST = Size(40, 120)
-SMALL = Size(30, 100)
+FIRST = TerminalSize(40, 120)
+SMALL = TerminalSize(30, 100)
 
 
 def test_a_terminal_lost_with_the_capture_does_not_resize_a_copy_before_it_has_arrived() -> None:
     """Programs of the copy may not run yet when its dead connection is noticed."""
-    sizes: list[Size] = []
+    sizes: list[TerminalSize] = []
 
     async def run() -> None:
         desk = Desk("main", FIRST, sizes.append, lambda kind, **fields: None)

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.runtime.guest.shells.marks import Kind, Mark
+from holdfast.runtime.guest.shells.marks import Mark, MarkKind
 from holdfast.runtime.guest.shells.shell_fsm import (
     BUSY_PATIENCE,
     CANCELS,
@@ -9,12 +9,12 @@ from holdfast.runtime.guest.shells.shell_fsm import (
     LAST_RESORT,
     OFFERS,
     PROMPT_PATIENCE,
-    Action,
-    Busy,
     Exec,
     Phase,
+    ShellAction,
+    ShellActivity,
+    ShellBusy,
     ShellMachine,
-    State,
 )
 
 
@@ -26,27 +26,27 @@ class Play:
         self.now = 0.0
         self.offset = 0
 
-    def mark(self, *kinds: Kind, status: int = 0, serial: int = 0) -> list[Action]:
+    def mark(self, *kinds: MarkKind, status: int = 0, serial: int = 0) -> list[ShellAction]:
         actions = []
         for kind in kinds:
             self.offset += 10
             actions += self.machine.mark(Mark(kind, self.offset, self.offset + 5, status, serial), self.now)
         return actions
 
-    def prompt(self) -> list[Action]:
-        return self.mark(Kind.PROMPT, Kind.READY)
+    def prompt(self) -> list[ShellAction]:
+        return self.mark(MarkKind.PROMPT, MarkKind.READY)
 
-    def submit(self, serial: int = 1, timeout: float | None = None) -> tuple[Exec, list[Action]]:
+    def submit(self, serial: int = 1, timeout: float | None = None) -> tuple[Exec, list[ShellAction]]:
         request = Exec(f"exec{serial}", serial, timeout)
         return request, self.machine.submit(request, self.now)
 
     def running(self, timeout: float | None = None) -> Exec:
         self.prompt()
         request, _ = self.submit(1, timeout)
-        self.mark(Kind.ACCEPTED, serial=1)
+        self.mark(MarkKind.ACCEPTED, serial=1)
         return request
 
-    def wake(self, *, at_work: bool = False) -> list[Action]:
+    def wake(self, *, at_work: bool = False) -> list[ShellAction]:
         assert self.machine.wake_at is not None
         self.now = self.machine.wake_at
         return self.machine.tick(self.now, lambda: at_work)
@@ -57,21 +57,21 @@ def test_a_command_ends_where_the_shell_says_it_was_executed() -> None:
     play = Play()
     play.prompt()
     request, actions = play.submit()
-    assert actions == [Action.OFFER]
-    play.mark(Kind.ACCEPTED, serial=1)
+    assert actions == [ShellAction.OFFER]
+    play.mark(MarkKind.ACCEPTED, serial=1)
     assert (request.phase, request.start_offset) == (Phase.RUNNING, 35)
     play.now = 3.0
-    play.mark(Kind.EXECUTED, status=7, serial=1)
+    play.mark(MarkKind.EXECUTED, status=7, serial=1)
     assert (request.phase, request.exit_code, request.end_offset) == (Phase.FINISHED, 7, 40)
     assert request.duration == 3.0
-    assert play.machine.state is State.SETTLING
+    assert play.machine.state is ShellActivity.SETTLING
 
 
 def test_a_command_ends_at_the_latest_with_the_next_prompt() -> None:
     """A shell that replaced itself never reports that it executed; its prompt ends the command."""
     play = Play()
     request = play.running()
-    play.mark(Kind.DONE, status=3)
+    play.mark(MarkKind.DONE, status=3)
     assert (request.phase, request.exit_code) == (Phase.FINISHED, 3)
 
 
@@ -80,7 +80,7 @@ def test_a_command_waits_for_an_imminent_prompt() -> None:
     play = Play()
     request, actions = play.submit()
     assert (request.phase, actions) == (Phase.WAITING, [])
-    assert play.prompt() == [Action.OFFER]
+    assert play.prompt() == [ShellAction.OFFER]
 
 
 def test_a_prompt_that_does_not_come_refuses_the_command() -> None:
@@ -97,7 +97,7 @@ def test_one_command_at_a_time() -> None:
     """A second command is refused, with the holder of the shell."""
     play = Play()
     play.running()
-    with pytest.raises(Busy) as caught:
+    with pytest.raises(ShellBusy) as caught:
         play.submit(2)
     assert caught.value.holder == "exec1"
 
@@ -106,14 +106,14 @@ def test_what_a_person_runs_holds_the_shell() -> None:
     """While a typed command runs others are refused after a moment; afterwards they are not."""
     play = Play()
     play.prompt()
-    play.mark(Kind.ACCEPTED)
+    play.mark(MarkKind.ACCEPTED)
     request, actions = play.submit()
     assert (play.machine.wake_at, actions) == (BUSY_PATIENCE, [])
     play.wake()
     assert request.phase is Phase.REFUSED
-    play.mark(Kind.DONE)
+    play.mark(MarkKind.DONE)
     play.prompt()
-    assert play.submit()[1] == [Action.OFFER]
+    assert play.submit()[1] == [ShellAction.OFFER]
 
 
 def test_a_person_who_is_faster_wins() -> None:
@@ -121,11 +121,11 @@ def test_a_person_who_is_faster_wins() -> None:
     play = Play()
     play.prompt()
     request, _ = play.submit()
-    assert play.mark(Kind.ACCEPTED) == [Action.WITHDRAW]
+    assert play.mark(MarkKind.ACCEPTED) == [ShellAction.WITHDRAW]
     play.machine.withdrawn(gone=False)
     assert request.phase is Phase.WAITING
-    play.mark(Kind.DONE)
-    assert play.prompt() == [Action.OFFER]
+    play.mark(MarkKind.DONE)
+    assert play.prompt() == [ShellAction.OFFER]
 
 
 def test_an_offer_that_was_taken_meanwhile_is_not_refused() -> None:
@@ -133,11 +133,11 @@ def test_an_offer_that_was_taken_meanwhile_is_not_refused() -> None:
     play = Play()
     play.prompt()
     request, _ = play.submit()
-    assert play.mark(Kind.ACCEPTED) == [Action.WITHDRAW]
+    assert play.mark(MarkKind.ACCEPTED) == [ShellAction.WITHDRAW]
     play.machine.withdrawn(gone=True)
-    play.mark(Kind.DONE, Kind.PROMPT, Kind.READY)
-    play.mark(Kind.ACCEPTED, serial=1)
-    play.mark(Kind.EXECUTED, serial=1)
+    play.mark(MarkKind.DONE, MarkKind.PROMPT, MarkKind.READY)
+    play.mark(MarkKind.ACCEPTED, serial=1)
+    play.mark(MarkKind.EXECUTED, serial=1)
     assert request.phase is Phase.FINISHED
 
 
@@ -146,7 +146,9 @@ def test_an_eaten_key_is_sent_again_and_then_given_up() -> None:
     play = Play()
     play.prompt()
     request, _ = play.submit()
-    assert [play.wake() for _ in range(OFFERS)] == [[Action.NUDGE]] * (OFFERS - 1) + [[Action.WITHDRAW]]
+    assert [play.wake() for _ in range(OFFERS)] == [[ShellAction.NUDGE]] * (OFFERS - 1) + [
+        [ShellAction.WITHDRAW]
+    ]
     play.machine.withdrawn(gone=False)
     assert request.phase is Phase.REFUSED
 
@@ -155,12 +157,12 @@ def test_an_unfinished_command_is_cancelled_until_it_is_over() -> None:
     """The shell may miss the first interrupt, but not twenty; then the shell itself is the problem."""
     play = Play()
     request = play.running()
-    play.mark(Kind.MORE)
+    play.mark(MarkKind.MORE)
 
-    assert [play.wake() for _ in range(CANCELS - 1)] == [[Action.CANCEL_INPUT]] * (CANCELS - 1)
+    assert [play.wake() for _ in range(CANCELS - 1)] == [[ShellAction.CANCEL_INPUT]] * (CANCELS - 1)
     assert not request.timed_out
-    assert play.wake() == [Action.INTERRUPT]
-    play.mark(Kind.DONE, status=130)
+    assert play.wake() == [ShellAction.INTERRUPT]
+    play.mark(MarkKind.DONE, status=130)
     assert (request.phase, request.exit_code, request.incomplete) == (Phase.FINISHED, 2, True)
     assert play.machine.wake_at is None
 
@@ -169,10 +171,10 @@ def test_an_incomplete_command_is_cancelled() -> None:
     """When the shell wants more, its input is cancelled; the result says so and has no prompt in it."""
     play = Play()
     request = play.running()
-    assert play.mark(Kind.MORE) == [Action.CANCEL_INPUT]
+    assert play.mark(MarkKind.MORE) == [ShellAction.CANCEL_INPUT]
     asked_at = play.offset
-    assert play.mark(Kind.MORE) == []
-    play.mark(Kind.DONE, status=130)
+    assert play.mark(MarkKind.MORE) == []
+    play.mark(MarkKind.DONE, status=130)
     assert request.incomplete
     assert (request.exit_code, request.end_offset) == (2, asked_at)
 
@@ -185,7 +187,7 @@ def test_the_end_of_the_shell_ends_the_command() -> None:
     assert request.over
     assert request.shell_exited
     assert (request.exit_code, request.end_offset) == (3, 99)
-    assert play.machine.state is State.STARTING
+    assert play.machine.state is ShellActivity.STARTING
 
 
 def test_a_command_that_was_not_taken_survives_the_shell() -> None:
@@ -193,10 +195,10 @@ def test_a_command_that_was_not_taken_survives_the_shell() -> None:
     play = Play()
     play.prompt()
     request, _ = play.submit()
-    assert play.machine.exited(50, play.now, exit_code=0, signal=None) == [Action.WITHDRAW]
+    assert play.machine.exited(50, play.now, exit_code=0, signal=None) == [ShellAction.WITHDRAW]
     play.machine.withdrawn(gone=False)
     assert request.phase is Phase.WAITING
-    assert play.prompt() == [Action.OFFER]
+    assert play.prompt() == [ShellAction.OFFER]
 
 
 def test_a_shell_killed_with_the_command_in_hand_ends_it() -> None:
@@ -215,14 +217,14 @@ def test_a_timeout_escalates_from_interrupt_to_kill() -> None:
     play = Play()
     request = play.running(timeout=5.0)
     assert play.machine.wake_at == 5.0
-    steps: list[tuple[float, list[Action]]] = []
-    while not steps or steps[-1][1] != [Action.KILL_SHELL]:
+    steps: list[tuple[float, list[ShellAction]]] = []
+    while not steps or steps[-1][1] != [ShellAction.KILL_SHELL]:
         actions = play.wake()
         steps.append((play.now - 5.0, actions))
     assert steps[:3] == [
-        (0.0, [Action.INTERRUPT]),
-        (GRACE, [Action.TERMINATE]),
-        (2 * GRACE, [Action.KILL]),
+        (0.0, [ShellAction.INTERRUPT]),
+        (GRACE, [ShellAction.TERMINATE]),
+        (2 * GRACE, [ShellAction.KILL]),
     ]
     assert steps[-1][0] >= LAST_RESORT
     assert request.timed_out
@@ -233,7 +235,7 @@ def test_a_command_that_heeds_the_interrupt_ends_the_escalation() -> None:
     play = Play()
     request = play.running(timeout=5.0)
     play.wake()
-    play.mark(Kind.EXECUTED, status=130, serial=1)
+    play.mark(MarkKind.EXECUTED, status=130, serial=1)
     assert request.timed_out
     assert (request.exit_code, play.machine.wake_at) == (130, None)
     assert play.machine.tick(100.0) == []
@@ -244,14 +246,14 @@ def test_ctrl_c_at_the_prompt_changes_nothing() -> None:
     play = Play()
     play.prompt()
     play.prompt()
-    assert play.machine.state is State.PROMPT
+    assert play.machine.state is ShellActivity.PROMPT
 
 
 def test_the_end_of_an_older_command_does_not_end_a_newer_one() -> None:
     """A mark of execution counts for the command whose number it carries."""
     play = Play()
     request = play.running()
-    play.mark(Kind.EXECUTED, serial=77)
+    play.mark(MarkKind.EXECUTED, serial=77)
     assert request.phase is Phase.RUNNING
 
 
@@ -268,17 +270,17 @@ def test_a_shell_that_is_at_work_is_waited_for_longer() -> None:
     play = Play()
     request, _ = play.submit()
     play.wake(at_work=True)
-    assert play.prompt() == [Action.OFFER]
+    assert play.prompt() == [ShellAction.OFFER]
     for _ in range(OFFERS + 3):
-        assert play.wake(at_work=True) == [Action.NUDGE]
-    assert play.wake() == [Action.WITHDRAW]
+        assert play.wake(at_work=True) == [ShellAction.NUDGE]
+    assert play.wake() == [ShellAction.WITHDRAW]
 
 
 def test_what_a_person_runs_gets_no_extra_time_for_working() -> None:
     """It would keep working for as long as it likes."""
     play = Play()
     play.prompt()
-    play.mark(Kind.ACCEPTED)
+    play.mark(MarkKind.ACCEPTED)
     request, _ = play.submit()
     play.wake(at_work=True)
     assert request.phase is Phase.REFUSED
@@ -291,11 +293,11 @@ def test_a_command_that_could_not_be_offered_is_refused_with_the_reason() -> Non
     request, _ = play.submit()
     play.machine.refuse("no room")
     assert (request.phase, request.refusal) == (Phase.REFUSED, "no room")
-    assert play.submit(2)[1] == [Action.OFFER]
+    assert play.submit(2)[1] == [ShellAction.OFFER]
 
 
-@pytest.mark.parametrize("kind", [Kind.PROMPT, Kind.READY])
-def test_a_command_whose_end_was_lost_ends_with_the_prompt(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [MarkKind.PROMPT, MarkKind.READY])
+def test_a_command_whose_end_was_lost_ends_with_the_prompt(kind: MarkKind) -> None:
     """Ctrl-C makes a terminal drop output, marks included; the next prompt repeats the status."""
     play = Play()
     request = play.running()
@@ -308,7 +310,7 @@ def test_a_command_whose_start_was_lost_still_ends() -> None:
     play = Play()
     play.prompt()
     request, _ = play.submit(serial=5)
-    play.mark(Kind.EXECUTED, status=130, serial=4)
+    play.mark(MarkKind.EXECUTED, status=130, serial=4)
     assert request.phase is Phase.OFFERED
-    play.mark(Kind.EXECUTED, status=130, serial=5)
+    play.mark(MarkKind.EXECUTED, status=130, serial=5)
     assert (request.phase, request.exit_code) == (Phase.FINISHED, 130)

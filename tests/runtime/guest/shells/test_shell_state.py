@@ -9,8 +9,8 @@ from tests.runtime.guest.harness import Guest
 from holdfast.runtime.guest.shells.shell_state import (
     MAX_BYTES,
     ShellState,
+    ShellVariable,
     StateFile,
-    Variable,
     parse,
     read,
 )
@@ -52,7 +52,7 @@ def test_the_agreed_form_is_read() -> None:
 
     assert state is not None
     assert (state.pid, state.cwd, state.umask, state.cut) == (7, "/srv", 0o027, False)
-    assert state.variables["A"] == Variable("A", "x", 3, "00000000000000aa", "a\nb")
+    assert state.variables["A"] == ShellVariable("A", "x", 3, "00000000000000aa", "a\nb")
     assert state.variables["LONG"].value is None
     assert state.exported() == {"A": "a\nb", "BASH_FUNC_go%%": "() { :; }"}
     assert state.aliases["ll"].value == "ls -l"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
 
-from holdfast.runtime.guest.shells.shell_state import ShellState, Variable
+from holdfast.runtime.guest.shells.shell_state import ShellState, ShellVariable
 from holdfast.runtime.guest.shells.syntax import Fault, judge, options, prelude
 
 
@@ -109,7 +109,9 @@ def test_complaints_are_judged_by_the_first() -> None:
 
 def test_a_hostile_state_of_the_shell_only_quotes() -> None:
     """Names and values of aliases are quoted, whatever is in them."""
-    state = ShellState(aliases={"a": Variable("a", value="$(id)'\n"), "b;id": Variable("b;id", value="x")})
+    state = ShellState(
+        aliases={"a": ShellVariable("a", value="$(id)'\n"), "b;id": ShellVariable("b;id", value="x")}
+    )
 
     assert prelude(state) == "alias -- 'a=$(id)'\"'\"'\n' 'b;id=x' 2>/dev/null\nset -n\n"
     assert options(ShellState()) == ["-O", "expand_aliases"]

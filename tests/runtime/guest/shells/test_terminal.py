@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.guest.shells.terminal import Size, Terminal
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
 
-def _started(argv: list[str]) -> Terminal:
-    return Terminal(argv, cwd="/", env=dict(os.environ), size=Size(24, 80), in_child=lambda: None)
+def _started(argv: list[str]) -> ProcessTerminal:
+    return ProcessTerminal(
+        argv, cwd="/", env=dict(os.environ), size=TerminalSize(24, 80), in_child=lambda: None
+    )
 
 
-def _local_flags(terminal: Terminal) -> int:
+def _local_flags(terminal: ProcessTerminal) -> int:
     return int(termios.tcgetattr(terminal.fd)[3])
 
 

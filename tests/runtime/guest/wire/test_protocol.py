@@ -6,8 +6,8 @@ from holdfast.runtime.guest.wire.protocol import (
     MAX_HEAD,
     MAX_PAYLOAD,
     Frame,
+    FrameError,
     FrameReader,
-    ProtocolError,
     encode,
 )
 
@@ -40,22 +40,22 @@ def test_end_event_and_op_are_read_from_the_head() -> None:
 def test_lengths_over_the_limit_are_refused_before_the_body(lengths: tuple[int, int]) -> None:
     """A length over the limit is refused before a byte of the body is awaited."""
     head = b"".join(length.to_bytes(4, "big") for length in lengths)
-    with pytest.raises(ProtocolError):
+    with pytest.raises(FrameError):
         FrameReader().feed(head)
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"nope", b"\xff\xfe", b"[" * 100_000, b""])
 def test_a_head_that_is_not_an_object_is_refused(body: bytes) -> None:
     """Only a JSON object is a head."""
-    with pytest.raises(ProtocolError):
+    with pytest.raises(FrameError):
         FrameReader().feed(len(body).to_bytes(4, "big") + bytes(4) + body)
 
 
 def test_encoding_also_checks_the_limits() -> None:
     """A frame that no peer could read is not written."""
-    with pytest.raises(ProtocolError):
+    with pytest.raises(FrameError):
         encode(Frame({}, bytes(MAX_PAYLOAD + 1)))
-    with pytest.raises(ProtocolError):
+    with pytest.raises(FrameError):
         encode(Frame({"text": "x" * MAX_HEAD}))
 
 

@@ -2,8 +2,8 @@ import pytest
 
 from holdfast.runtime.history.drift.changed_paths import (
     Change,
-    Entry,
     FileChange,
+    PathEntry,
     compare,
     join,
     noise,
@@ -16,11 +16,11 @@ SECOND = 10**9
 
 def entry(
     change: Change = "changed", at: float = 1, kind: str = "f", size: int = 1, owner: int = -1
-) -> Entry:
-    return Entry(change, "" if change == "deleted" else kind, size, int(at * SECOND), 0, owner)
+) -> PathEntry:
+    return PathEntry(change, "" if change == "deleted" else kind, size, int(at * SECOND), 0, owner)
 
 
-def folder(at: float = 1, change: Change = "changed") -> Entry:
+def folder(at: float = 1, change: Change = "changed") -> PathEntry:
     return entry(change, at, "d")
 
 

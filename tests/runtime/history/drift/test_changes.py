@@ -203,7 +203,7 @@ def test_times_may_be_off_by_a_tick() -> None:
 def test_a_command_is_at_work_before_its_entry_is_written() -> None:
     """What it did meanwhile is its own; a time later than the entry's is not believed."""
     late = [{**ENTRIES[0], "not_before": 9.5}, *ENTRIES[1:]]
-    odd: list[Any] = ["9.5", None, [], 1e300]
+    odd: list[Any] = ["9.5", None, [], 1e300, 10**400, -(10**400), float("nan")]
 
     assert authors(late).at(9.6) == (1,)
     assert [authors([{**ENTRIES[0], "not_before": one}]).by_seq[1].begin for one in odd] == [10.0] * len(odd)

@@ -7,20 +7,20 @@ from holdfast.errors import InvalidArgument, SnapshotDamaged
 from holdfast.runtime.history.drift import baseline, since, trail
 from holdfast.runtime.history.drift.authors import Author
 from holdfast.runtime.history.drift.baseline import Baseline
-from holdfast.runtime.history.drift.changed_paths import Entry, FileChange
-from holdfast.runtime.history.drift.changes import Changed, ProcessChange
+from holdfast.runtime.history.drift.changed_paths import FileChange, PathEntry
+from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.holdings import Holdings
 from holdfast.runtime.history.drift.packages import Package
-from holdfast.runtime.history.drift.since import Moment
-from holdfast.runtime.history.drift.trail import Point, Span
+from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.history.drift.trail import Point, TrailSpan
 from holdfast.runtime.journal import entry_text
 from holdfast.runtime.store.entry import Entry as JournalEntry
 
 SITE = "/opt/python/lib/python3.13/site-packages"
 TYPICAL = Drift(
     "work",
-    Moment("before", 100.0, 40, "abc"),
+    StartingPoint("before", 100.0, 40, "abc"),
     200.0,
     files=(
         FileChange("/workspace/app/config.json", "new", 220, by=(43,)),
@@ -38,10 +38,10 @@ TYPICAL = Drift(
         ProcessChange(309, "python3 -m http.server 8000", "deleted", (8000,), ended="exit 0"),
     ),
     shell=(
-        Changed("directory", "main", "cwd", "changed", "/workspace", "/workspace/app", by=(44,)),
-        Changed("variable", "main", "MODE", "new", None, "test", exported=True, by=(44,)),
+        NamedChange("directory", "main", "cwd", "changed", "/workspace", "/workspace/app", by=(44,)),
+        NamedChange("variable", "main", "MODE", "new", None, "test", exported=True, by=(44,)),
     ),
-    kernel=(Changed("name", "main", "df", "new", None, "DataFrame 3x4", by=(45,)),),
+    kernel=(NamedChange("name", "main", "df", "new", None, "DataFrame 3x4", by=(45,)),),
     authors={
         41: Author(41, "command", "a", "agent", "python3 refactor.py", 1, 2),
         42: Author(42, "command", "b", "agent", "pip install requests", 1, 2),
@@ -77,7 +77,7 @@ def test_a_typical_change_is_a_short_text() -> None:
 
 def test_no_change_is_reported() -> None:
     """In words."""
-    empty = Drift("work", Moment("#12", 1.0, 12), 2.0)
+    empty = Drift("work", StartingPoint("#12", 1.0, 12), 2.0)
 
     assert empty.empty
     assert empty.text() == "since #12: nothing changed"
@@ -87,8 +87,8 @@ def test_thousands_of_files_stay_few_lines() -> None:
     """However much changed, the text is bounded by the limit."""
     files = tuple(FileChange(f"/w/{n % 50}/{n}", "new", 100) for n in range(5000))
     processes = tuple(ProcessChange(n, "worker", "new") for n in range(500))
-    names = tuple(Changed("variable", "main", f"V{n}", "new", None, "x") for n in range(500))
-    text = Drift("w", Moment("s", 1.0), 2.0, files, processes=processes, shell=names).text()
+    names = tuple(NamedChange("variable", "main", f"V{n}", "new", None, "x") for n in range(500))
+    text = Drift("w", StartingPoint("s", 1.0), 2.0, files, processes=processes, shell=names).text()
 
     assert len(text) < 1500
     assert "+ /w/ 5000 files, 500 kB" in text
@@ -100,7 +100,7 @@ def test_every_file_on_request() -> None:
     """`--files` names each."""
     files = tuple(FileChange(f"/w/{n}", "new", 1) for n in range(100))
 
-    assert len(Drift("w", Moment("s", 1.0), 2.0, files).text(every_file=True).splitlines()) == 101
+    assert len(Drift("w", StartingPoint("s", 1.0), 2.0, files).text(every_file=True).splitlines()) == 101
 
 
 def test_names_from_the_guest_cannot_move_the_cursor() -> None:
@@ -108,12 +108,12 @@ def test_names_from_the_guest_cannot_move_the_cursor() -> None:
     evil = "\x1b[2Jx\ny"
     drift = Drift(
         "w",
-        Moment(evil, 1.0),
+        StartingPoint(evil, 1.0),
         2.0,
         (FileChange(f"/{evil}", "new", by=(1,)),),
         (Package("pip", evil, None, evil, evil),),
         (ProcessChange(1, evil, "new", ended=evil),),
-        (Changed("variable", evil, evil, "new", None, evil),),
+        (NamedChange("variable", evil, evil, "new", None, evil),),
         authors={1: Author(1, "command", "a", evil, evil, 1, 2)},
         notes=(evil,),
     )
@@ -193,10 +193,13 @@ POINTS = trail.points_by_id(
 
 def test_the_path_from_a_snapshot_to_now() -> None:
     """In one container from the snapshot, in a restored one from its start, else over those in between."""
-    assert trail.to_snapshot(POINTS["a1"], "a", None, POINTS) == [Span("a1", None)]
-    assert trail.to_snapshot(POINTS["a1"], "b", "a1", POINTS) == [Span(None, None)]
-    assert trail.to_snapshot(POINTS["b1"], "b", "a1", POINTS) == [Span("b1", None)]
-    assert trail.to_snapshot(POINTS["a1"], "c", "b1", POINTS) == [Span(None, None), Span(None, "b1")]
+    assert trail.to_snapshot(POINTS["a1"], "a", None, POINTS) == [TrailSpan("a1", None)]
+    assert trail.to_snapshot(POINTS["a1"], "b", "a1", POINTS) == [TrailSpan(None, None)]
+    assert trail.to_snapshot(POINTS["b1"], "b", "a1", POINTS) == [TrailSpan("b1", None)]
+    assert trail.to_snapshot(POINTS["a1"], "c", "b1", POINTS) == [
+        TrailSpan(None, None),
+        TrailSpan(None, "b1"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -219,12 +222,12 @@ def test_a_gap_in_the_lineage() -> None:
 
 def test_the_path_from_a_time_to_now() -> None:
     """From the last point that is not later; from the image if there is none."""
-    assert trail.to_time(15.0, "a", None, POINTS) == [Span("a1", None)]
-    assert trail.to_time(7.0, "a", None, POINTS) == [Span(None, None)]
-    assert trail.to_time(25.0, "b", "a1", POINTS) == [Span(None, None)]
-    assert trail.to_time(35.0, "b", "a1", POINTS) == [Span("b1", None)]
-    assert trail.to_time(12.0, "c", "b1", POINTS) == [Span(None, None), Span(None, "b1")]
-    assert trail.to_time(7.0, "b", "a1", POINTS) == [Span(None, None), Span(None, "a1")]
+    assert trail.to_time(15.0, "a", None, POINTS) == [TrailSpan("a1", None)]
+    assert trail.to_time(7.0, "a", None, POINTS) == [TrailSpan(None, None)]
+    assert trail.to_time(25.0, "b", "a1", POINTS) == [TrailSpan(None, None)]
+    assert trail.to_time(35.0, "b", "a1", POINTS) == [TrailSpan("b1", None)]
+    assert trail.to_time(12.0, "c", "b1", POINTS) == [TrailSpan(None, None), TrailSpan(None, "b1")]
+    assert trail.to_time(7.0, "b", "a1", POINTS) == [TrailSpan(None, None), TrailSpan(None, "a1")]
 
 
 def test_a_baseline_is_kept(tmp_path: object) -> None:
@@ -235,7 +238,7 @@ def test_a_baseline_is_kept(tmp_path: object) -> None:
     whole = Baseline(
         "abc",
         Holdings(at=5.0, seq=7),
-        {"/w/\udcffa": Entry("new", "f", 5, 10**18, 0, 0), "/gone": Entry("deleted")},
+        {"/w/\udcffa": PathEntry("new", "f", 5, 10**18, 0, 0), "/gone": PathEntry("deleted")},
         (("pip", SITE, "idna"),),
         ("3.4",),
     )

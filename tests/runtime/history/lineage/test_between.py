@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runtime.history.lineage.between import Ran, Told, summed
+from holdfast.runtime.history.lineage.between import OrderedEntries, Ran, summed
 from holdfast.runtime.store.journal_entries import EntryRow
 from holdfast.runtime.store.timelines import Branch
 
@@ -34,7 +34,7 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
 def test_a_stretch_crosses_the_sessions_of_a_line() -> None:
     """From after one entry to another; events of other timelines are not in it."""
     entries = [_entry(n, f"s{n}") for n in range(1, 8)] + [_entry(n, f"t{n}", "t") for n in range(5, 9)]
-    told = Told(entries, {"t": Branch("s", 4, 4.0)})
+    told = OrderedEntries(entries, {"t": Branch("s", 4, 4.0)})
 
     assert told.ran("t", 2, 6).samples == ("s3", "s4", "t5")
     assert told.ran("t", 6).samples == ("t7", "t8")

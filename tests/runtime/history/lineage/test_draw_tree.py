@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.runtime.history.lineage.between import Ran
 from holdfast.runtime.history.lineage.draw_tree import Form, draw
-from holdfast.runtime.history.lineage.overview import Lineage, why
+from holdfast.runtime.history.lineage.overview import LineageOverview, why
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
@@ -34,10 +34,10 @@ def _session(
     return SessionRow(name, name, state, "i", BEGIN + timedelta(seconds=at), None, parent), parent
 
 
-def _lineage(snapshots: list[Any], sessions: list[Any], **ran: Ran) -> Lineage:
+def _lineage(snapshots: list[Any], sessions: list[Any], **ran: Ran) -> LineageOverview:
     above = {row.id: parent for row, parent in [*snapshots, *sessions]}
     names = {"s": "work", "t": "try"}
-    return Lineage(tuple(r for r, _ in snapshots), tuple(r for r, _ in sessions), above, ran, names)
+    return LineageOverview(tuple(r for r, _ in snapshots), tuple(r for r, _ in sessions), above, ran, names)
 
 
 def test_successors_are_below_and_branches_to_the_right() -> None:
