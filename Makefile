@@ -1,6 +1,6 @@
 # Every target sets up what it needs by itself, says what it does, and is quick the second time.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-compat programs test-vm lint bench bench-peers lock clean
+.PHONY: help setup demo test test-long test-compat programs test-vm test-machines lint bench bench-peers lock clean
 
 PYTHON_IN_VENV := .venv/bin/python
 
@@ -34,6 +34,9 @@ programs: setup  ## capture, restore and fork real programs in the middle of the
 
 test-vm: setup  ## run the tests that need another kernel, in a virtual machine: AppArmor, cgroup v2
 	@.venv/bin/pytest tests/integration/vm/test_*.py --timeout=3600
+
+test-machines: setup  ## run the tests of another engine with either image store: Docker 26, as Debian has it
+	@.venv/bin/pytest tests/integration/machines/test_*.py --timeout=3600
 
 lint:  ## check style and types
 	@setup/venv

@@ -10,14 +10,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.engine.engine import ContainerState, Engine
+from holdfast.engine.image_store import ImageStore
 from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
 from holdfast.snapshots.checkpointer.layers import file_entry
-from holdfast.snapshots.layer import image
-from holdfast.snapshots.layer.archive import LayerArchive
+from holdfast.snapshots.layer import image, oci
 from holdfast.snapshots.link import CheckpointerFailed, CheckpointerLink, LinkLost
 
 # Overlays are limited to about 120 layers, and each makes the first lookup of a file slower.
@@ -67,9 +68,11 @@ class Filing:
             CaptureFailed: something cannot be read or written.
             LinkLost, EngineError: the checkpointer or the engine failed.
         """
-        if self._parent is not None or not image.usable(self._engine.info()):
+        if self._parent is not None:
             return  # the copy made for an earlier attempt is as good
-        below = image.parent(self._engine, self._container.image_id)
+        below = self._below()
+        if below is None:
+            return
         above = len(below.layers) - below.base
         flatten = above if above >= MOST_LAYERS else 0
         if self._asked(flatten=flatten):
@@ -109,9 +112,20 @@ class Filing:
         """
         assert self._parent is not None
         layer = self._staging / file_entry.FOLDER
-        made = image.add(self._engine, self._parent, LayerArchive(layer), self._ref, self._labels)
+        made = image.add(self._engine, self._parent, layer, self._ref, self._labels)
         shutil.rmtree(layer)
         return made
+
+    def _below(self) -> image.Parent | None:
+        """Return the image to add the layer to; None if the engine's store does not allow that."""
+        store = self._engine.layers.store()
+        if store is ImageStore.OTHER:
+            return None
+        found = image.parent(self._engine, self._container.image_id)
+        if store is ImageStore.OVERLAY2:
+            return found
+        blobs = oci.blobs(self._engine, self._container.image_id, found.layers)
+        return None if blobs is None else replace(found, blobs=blobs)
 
     def _asked(self, **fields: object) -> bool:
         target = {

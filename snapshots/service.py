@@ -7,6 +7,7 @@ without a request, so nothing here stops it in normal operation.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +20,6 @@ from holdfast.engine.container_mounts import bind
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, LiveUnsupported
 from holdfast.images import build
-from holdfast.snapshots.layer.image import usable
 from holdfast.snapshots.link import SOCKET, CheckpointerLink, LinkLost
 
 START_SECONDS = 30.0
@@ -146,9 +146,9 @@ def _start_alone(engine: Engine, home: Home, image: str) -> None:
         engine.kill_remove(state.id)
     # A host that lacks the optional capability cannot give it to a container; CRIU can do without it.
     fewer = tuple(capability for capability in CAPABILITIES if capability != _OPTIONAL)
-    for capabilities in (CAPABILITIES, fewer):
+    for layers, capabilities in itertools.product(_layer_folders(engine), (CAPABILITIES, fewer)):
         try:
-            _run(engine, home, image, capabilities)  # if the name is taken, another process started it
+            _run(engine, home, image, capabilities, layers)  # if the name is taken, another process did
             return
         except EngineUnavailable:
             raise
@@ -161,7 +161,17 @@ def _start_alone(engine: Engine, home: Home, image: str) -> None:
     ) from failure
 
 
-def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) -> None:
+def _layer_folders(engine: Engine) -> list[Path | None]:
+    """Return the folders of layers to try, None for none.
+
+    Only root is certain where containerd has its own. The engine refuses a folder that does not exist, and
+    the checkpointer compares it with the mounts of each container; without it, the engine keeps the files.
+    """
+    places = engine.layers.places()
+    return [*places] if len(places) == 1 else [*places, None]
+
+
+def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...], layers: Path | None) -> None:
     options: dict[str, Any] = {
         "name": container_name(home, image),
         "labels": {
@@ -188,7 +198,6 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
             bind(Path("/sys/fs/cgroup"), "/host/cgroup"),
         ],
     }
-    layers = layer_folder(engine)
     if layers is not None:
         options["environment"] = {"HOLDFAST_LAYERS": str(layers)}
         # Mounts of the engine below it must not be held here: they are left out, and end when they end there.
@@ -199,12 +208,6 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...]) 
 def memory_limit() -> int:
     """Return the bytes of memory a checkpointer may use: half of the host's, at least its own need."""
     return max(MEMORY_LEAST, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
-
-
-def layer_folder(engine: Engine) -> Path | None:
-    """Return where the engine keeps what containers write; None if it does that in another way."""
-    info = engine.info()
-    return Path(str(info["DockerRootDir"])) / "overlay2" if usable(info) else None
 
 
 def _check(engine: Engine, name: str) -> None:

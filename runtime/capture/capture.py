@@ -225,7 +225,13 @@ class Taking:
             frozen_seconds=round(captured.frozen_seconds, 4),
             capture_seconds=round(captured.seconds, 4),
             memory_bytes=processes.memory_bytes,
+            files_by="engine" if self._files.by_engine else "copy",
         )
+        if self._files.by_engine:
+            self.context.progress(
+                f"session {self.session.name} was frozen for {captured.frozen_seconds:.1f} s because the "
+                "engine committed its files meanwhile; `holdfast doctor` says why"
+            )
         if self._force_drop:
             timing = timing.plus(dropped=list(self._force_drop))
         about = prepared.versions.get("about")

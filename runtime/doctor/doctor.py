@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
-from holdfast.engine import disk_limits
+from holdfast.engine import disk_limits, image_store
+from holdfast.engine.image_store import ImageStore
 from holdfast.errors import HoldfastError
 from holdfast.runtime.guest_rpc.results import Check
 
@@ -84,10 +85,16 @@ def engine_check(context: Context) -> Check:
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < ENGINE_LEAST:
         return Check("engine", False, detail, "upgrade Docker to 20.10 or newer")
-    if driver not in ("overlay2", "overlayfs"):
+    store = image_store.kind(info)
+    if store is ImageStore.OTHER:
         return Check(
-            "engine", False, detail, "use the overlay2 storage driver: live snapshots are tested with it only"
+            "engine",
+            False,
+            f"{detail}: its layers cannot be read, so it commits them while a session is frozen, for seconds",
+            "use overlay2, or overlayfs of the containerd image store: live snapshots are tested with these",
         )
+    if store is ImageStore.CONTAINERD:
+        detail += ", containerd image store"
     return Check("engine", True, detail)
 
 

@@ -65,8 +65,10 @@ def _live(session: Session, sessions: list[Session]) -> list[Check]:
         taken = session.snapshot()
     except HoldfastError as error:
         return [Check("live capture", False, plain(str(error), 300), error.hint)]
-    frozen = taken.row.details.frozen_seconds
-    found = [Check("live capture", True, f"{len(PROBES)} kinds of state, frozen for {frozen * 1000:.0f} ms")]
+    detail = f"{len(PROBES)} kinds of state, frozen for {taken.row.details.frozen_seconds * 1000:.0f} ms"
+    if taken.row.details.committed:
+        detail += "; most of it for the engine's commit: its folder of layers was not found"
+    found = [Check("live capture", True, detail)]
     try:
         restored = taken.restore()
         sessions.append(restored)

@@ -36,8 +36,8 @@ class SnapshotKeys(TypedDict, total=False):
     """The keys of a snapshot's details. None removes one.
 
     `auto` names the trigger of an automatic snapshot; `base` is the snapshot its container was made from,
-    empty for the plain image; `life` the earlier life of its session it belongs to; `note` how its session
-    was still.
+    empty for the plain image; `files_by` what kept the files of a live one, `copy` or `engine`; `life` the
+    earlier life of its session it belongs to; `note` how its session was still.
     """
 
     generation: int
@@ -50,6 +50,7 @@ class SnapshotKeys(TypedDict, total=False):
     capture_seconds: float
     memory_bytes: int
     dropped: list[str]
+    files_by: str
     note: Table
     same_as: str
     storage: Table
@@ -135,6 +136,11 @@ class SnapshotDetails(_Details):
     def dropped(self) -> bool:
         """True if some state of the session was left out."""
         return bool(self.get("dropped"))
+
+    @property
+    def committed(self) -> bool:
+        """True if the engine committed its files, during the freeze; they were copied before otherwise."""
+        return self.get("files_by") == "engine"
 
     @property
     def inherited(self) -> SnapshotDetails:

@@ -3,24 +3,32 @@
 An image names its layers by the digests of these bytes (diff ids). An engine on this host that stores them
 with overlay2 has recorded the parts of the archives that its folders lack (tar-split); single layers are then
 rebuilt from that. Any other engine is asked for the whole image, and returns its layers in an order of its
-own. In either case the bytes read are compared with the diff ids.
+own, some of them compressed. In either case the bytes read are compared with the diff ids.
 """
 
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
+import itertools
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
+import zstandard
+
 from holdfast.engine.engine import Engine
+from holdfast.engine.image_store import chain_ids
+from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError
 from holdfast.snapshots.bundle import tarsplit
 
 _BLOCK = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,47 +113,49 @@ def each(engine: Engine, ref: str, wanted: Sequence[str], take: Callable[[Hashed
         )
 
 
-def chain_ids(layers: Sequence[str]) -> Iterator[str]:
-    """Return the engine's name for each layer together with all below it (image-spec, config.md)."""
-    chain = ""
-    for layer in layers:
-        text = f"{chain} {layer}".encode()
-        chain = f"sha256:{hashlib.sha256(text).hexdigest()}" if chain else layer
-        yield chain
-
-
 def _saved(engine: Engine, ref: str, take: Callable[[Hashed], None]) -> set[str]:
     met: set[str] = set()
     with closing(engine.images.save(ref, _BLOCK)) as saved:
-        stream = cast("BinaryIO", _Joined(saved))
+        stream = cast("BinaryIO", Joined(saved))
         with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
             for member in archive:
                 if member.isreg() and _may_be(member.name):
                     data = archive.extractfile(member)
                     assert data is not None
-                    layer = Hashed(iter(functools.partial(data.read, _BLOCK), b""))
+                    layer = Hashed(_plain(iter(functools.partial(data.read, _BLOCK), b"")))
                     take(layer)
                     met.add(layer.digest)
     return met
 
 
+def _plain(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress a blob if it is compressed: the store of containerd keeps layers as it received them.
+
+    Raises:
+        EngineError: it is damaged.
+    """
+    first = next(pieces, b"")
+    blob = itertools.chain((first,), pieces)
+    try:
+        if first.startswith(_GZIP):
+            yield from _gunzipped(blob)
+        elif first.startswith(_ZSTD):
+            reader = zstandard.ZstdDecompressor().stream_reader(
+                cast("BinaryIO", Joined(blob)), read_across_frames=True
+            )
+            yield from iter(functools.partial(reader.read, _BLOCK), b"")
+        else:
+            yield from blob
+    except (zlib.error, zstandard.ZstdError, EOFError) as error:
+        raise EngineError(f"cannot read the files of a snapshot: a layer is damaged ({error})") from error
+
+
+def _gunzipped(blob: Iterator[bytes]) -> Iterator[bytes]:
+    """Decompress one or more members of gzip, never more than a block at once."""
+    with gzip.GzipFile(fileobj=cast("BinaryIO", Joined(blob)), mode="rb") as file:
+        yield from iter(functools.partial(file.read, _BLOCK), b"")
+
+
 def _may_be(name: str) -> bool:
     """Accept layer.tar of old engines, and blobs of those since Docker 25, some of which are not layers."""
     return name.endswith("/layer.tar") or name.startswith("blobs/sha256/")
-
-
-class _Joined:
-    """Pieces of a response as a file."""
-
-    def __init__(self, pieces: Any) -> None:
-        self._pieces = iter(pieces)
-        self._held = b""
-
-    def read(self, size: int) -> bytes:
-        found = bytearray(self._held[:size])
-        self._held = self._held[size:]
-        while len(found) < size and (piece := next(self._pieces, b"")):
-            room = size - len(found)
-            found += piece[:room]
-            self._held = piece[room:]
-        return bytes(found)

@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast.engine.engine import Engine
-from holdfast.snapshots.layer.image import BASE_LABEL, usable
+from holdfast.engine.image_store import ImageStore
+from holdfast.snapshots.layer.image import BASE_LABEL
 
 _BLOCK = 1 << 20
 WORKSPACE = "/workspace"
@@ -25,7 +26,7 @@ WORKSPACE = "/workspace"
 
 def there(engine: Engine, layers: Sequence[str]) -> int:
     """Return how many of these layers, from the lowest, the engine already has."""
-    if not usable(engine.info()):
+    if engine.layers.store() is not ImageStore.OVERLAY2:
         return 0
     most = 0
     with closing(engine.images.layer_digests()) as images:
@@ -73,7 +74,8 @@ def load(
         }
     ).encode()
     engine.images.load(_archive(config, layers, files, ref), "load the files of a snapshot")
-    return f"sha256:{hashlib.sha256(config).hexdigest()}"
+    # In the engine's own store that is the digest of the config, in the one of containerd of the manifest.
+    return str(engine.images.described(ref)["Id"])
 
 
 def _archive(config: bytes, layers: Sequence[str], files: Mapping[str, Path], ref: str) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.engine.engine import Engine
-from holdfast.snapshots import service
+from holdfast.engine.image_store import ImageStore
 
 _BLOCK = 1 << 20
 _CACHE_ID = re.compile(r"[0-9a-z-]{8,80}")
@@ -32,11 +32,11 @@ class Unknown(Exception):
 
 def folder(engine: Engine) -> Path | None:
     """Return where the engine stores its layers, if its notes are of a known form and can be read."""
-    layers = service.layer_folder(engine)
-    if layers is None:
+    if engine.layers.store() is not ImageStore.OVERLAY2:
         return None
-    notes = layers.parent / "image" / "overlay2" / "layerdb" / "sha256"
-    return layers.parent if os.access(notes, os.R_OK | os.X_OK) else None
+    root = engine.layers.places()[0].parent
+    notes = root / "image" / "overlay2" / "layerdb" / "sha256"
+    return root if os.access(notes, os.R_OK | os.X_OK) else None
 
 
 def read(root: Path, chain: str) -> Iterator[bytes]:

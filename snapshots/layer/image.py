@@ -1,7 +1,7 @@
 """Addition of a layer to an image, by loading an image of which the engine lacks only that layer.
 
 Layers the engine already has are named and not sent. This is how `docker load` has always worked with the
-engine's own image store; the containerd store needs all of them, and is not used in this way.
+engine's own image store. That of containerd accepts the same of an OCI layout (`oci`), nothing else.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from holdfast.engine.engine import Engine
+from holdfast.errors import EngineError
 from holdfast.snapshots.layer.archive import LayerArchive
+from holdfast.snapshots.layer.oci import Blob, OciLayout
 
 BASE_LABEL = "holdfast.base-layers"
 """Number of the image's layers that do not come from snapshots."""
@@ -24,12 +27,16 @@ BASE_LABEL = "holdfast.base-layers"
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """An image to add a layer to. `layers` are digests, the lowest first."""
+    """An image to add a layer to. `layers` are digests, the lowest first.
+
+    `blobs` is how the store of containerd has them; None for the engine's own.
+    """
 
     architecture: str
     system: str
     config: Mapping[str, Any]
     layers: tuple[str, ...]
+    blobs: tuple[Blob, ...] | None = None
 
     @property
     def base(self) -> int:
@@ -39,8 +46,8 @@ class Parent:
 
     def without(self, count: int) -> Parent:
         """Return the parent without its topmost layers."""
-        kept = self.layers[: len(self.layers) - count]
-        return Parent(self.architecture, self.system, self.config, kept)
+        kept = len(self.layers) - count
+        return replace(self, layers=self.layers[:kept], blobs=self.blobs and self.blobs[:kept])
 
 
 def parent(engine: Engine, image_id: str) -> Parent:
@@ -55,38 +62,46 @@ def parent(engine: Engine, image_id: str) -> Parent:
     )
 
 
-def usable(info: Mapping[str, Any]) -> bool:
-    """Return whether an engine with this description accepts images of which it already has most layers."""
-    status = dict(item for item in info.get("DriverStatus") or [] if len(item) == 2)
-    return info.get("Driver") == "overlay2" and "containerd" not in str(status.get("driver-type", ""))
-
-
-def add(engine: Engine, below: Parent, archive: LayerArchive, ref: str, labels: Mapping[str, str]) -> str:
+def add(engine: Engine, below: Parent, layer: Path, ref: str, labels: Mapping[str, str]) -> str:
     """Make an image of a parent and one more layer, tagged ref, and return its id.
+
+    Args:
+        engine: the engine that has the parent.
+        below: the parent.
+        layer: the folder with the copy of the layer.
+        ref: the name of the image.
+        labels: added to those of the parent.
 
     Raises:
         EngineError: the engine refuses.
         OSError: the layer cannot be read.
     """
-    made = _Making(below, archive, ref, {**labels, BASE_LABEL: str(below.base)})
-    engine.images.load(made.read(), "keep the files of the session")
-    return made.id
+    what = "keep the files of the session"
+    making = _Making(below, ref, {**labels, BASE_LABEL: str(below.base)})
+    if below.blobs is None:
+        engine.images.load(making.read(LayerArchive(layer)), what)
+        return making.id
+    layout = OciLayout(below.blobs, layer, making.config, ref)
+    engine.images.load(layout.read(), what)
+    # containerd takes descriptors for granted: what was collected meanwhile would be missed much later.
+    if not engine.layers.has_blobs(layout.digests):
+        raise EngineError(f"cannot {what}: a layer of its image was removed from the engine meanwhile")
+    return str(engine.images.described(ref)["Id"])
 
 
 class _Making:
-    def __init__(self, below: Parent, archive: LayerArchive, ref: str, labels: Mapping[str, str]) -> None:
+    def __init__(self, below: Parent, ref: str, labels: Mapping[str, str]) -> None:
         self._below = below
-        self._archive = archive
         self._ref = ref
         self._labels = labels
         self.id = ""
 
-    def read(self) -> Iterator[bytes]:
+    def read(self, layer: LayerArchive) -> Iterator[bytes]:
         """Yield the image as a tar archive: the new layer first, because its name depends on its digest."""
-        yield _member("new/layer.tar", self._archive.size)
-        yield from self._archive.read()
-        yield b"\0" * (-self._archive.size % tarfile.BLOCKSIZE)
-        config = json.dumps(self._config()).encode()
+        yield _member("new/layer.tar", layer.size)
+        yield from layer.read()
+        yield b"\0" * (-layer.size % tarfile.BLOCKSIZE)
+        config = self.config(layer.digest)
         digest = hashlib.sha256(config).hexdigest()
         self.id = f"sha256:{digest}"
         there = [f"{number}/layer.tar" for number in range(len(self._below.layers))]
@@ -101,19 +116,22 @@ class _Making:
                 archive.addfile(member, io.BytesIO(data))
         yield last.getvalue()
 
-    def _config(self) -> dict[str, Any]:
+    def config(self, layer: str) -> bytes:
+        """Return the config of the image, given the digest of the new layer."""
         below = self._below
-        layers = [*below.layers, self._archive.digest]
+        layers = [*below.layers, layer]
         created = datetime.now(UTC).isoformat()
         config = {**below.config, "Labels": {**(below.config.get("Labels") or {}), **self._labels}}
-        return {
-            "architecture": below.architecture,
-            "os": below.system,
-            "created": created,
-            "config": config,
-            "rootfs": {"type": "layers", "diff_ids": layers},
-            "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
-        }
+        return json.dumps(
+            {
+                "architecture": below.architecture,
+                "os": below.system,
+                "created": created,
+                "config": config,
+                "rootfs": {"type": "layers", "diff_ids": layers},
+                "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
+            }
+        ).encode()
 
 
 def _member(name: str, size: int) -> bytes:

@@ -179,10 +179,12 @@ class Witnesses:
 def tell(pytestconfig: pytest.Config) -> Callable[[str], None]:
     """Print a figure of a long test, whatever is captured."""
     reporter: Any = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    capture: Any = pytestconfig.pluginmanager.get_plugin("capturemanager")
 
     def line(text: str) -> None:
-        reporter.ensure_newline()
-        reporter.write_line(text)
+        with capture.global_and_fixture_disabled():
+            reporter.ensure_newline()
+            reporter.write_line(text)
 
     return line
 

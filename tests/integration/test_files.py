@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.engine import image_store
+from holdfast.engine.image_store import ImageStore
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.snapshots import filing
-from holdfast.snapshots.layer import image
 
 # Every kind of change: to files of the image and to new ones.
 MAKE = r"""
@@ -62,7 +63,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def engine_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behave like an engine whose layers cannot be read."""
-    monkeypatch.setattr(image, "usable", lambda _info: False)
+    monkeypatch.setattr(image_store, "kind", lambda _info: ImageStore.OTHER)
 
 
 def seen(session: Session) -> str:

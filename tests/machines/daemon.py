@@ -1,10 +1,11 @@
 """A Docker daemon in namespaces of its own: started, and ended without a trace.
 
-Does not know Holdfast.
+This machine's, or the one of another system, in which case that is its root. Does not know Holdfast.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -33,16 +34,32 @@ mount --rbind "$1/cgroup" /sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs /run
 [ ! -d /etc/docker ] || mount -t tmpfs tmpfs /etc/docker
 ip link set lo up
-shift
+if [ -n "$2" ]; then
+    mount --bind "$2" "$2"
+    mount -o remount,bind,ro "$2"
+    for folder in proc dev sys tmp run; do mount --rbind "/$folder" "$2/$folder"; done
+    for folder in etc/docker var; do mount -t tmpfs -o mode=755 tmpfs "$2/$folder"; done
+    mkdir /run/old "$2/var/lib" "$2/var/tmp"
+    cd "$2" && pivot_root . run/old && umount -l run/old
+fi
+shift 2
 exec setpriv --pdeathsig TERM -- "$@"
 """
 
 
 class Daemon:
-    """A daemon below `root`, a folder with a short path, which is removed with it."""
+    """A daemon below `root`, a folder with a short path, which is removed with it.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: the folder, empty.
+        system: the root of the system that the daemon is from; this machine's if None. It sees /tmp, too.
+        containerd: whether it keeps images in the image store of containerd, not in its own; needs Docker 23.
+    """
+
+    def __init__(self, root: Path, system: Path | None = None, *, containerd: bool = False) -> None:
         self.root = root
+        self.system = system
+        self._containerd = containerd
         self.data = root / "data"
         self.socket = root / "docker.sock"
         self.log = root / "dockerd.log"
@@ -65,14 +82,17 @@ class Daemon:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        (self.root / "daemon.json").write_text("{}\n")
+        assert self.system is None or self.root.is_relative_to("/tmp"), self.root
+        features = {"features": {"containerd-snapshotter": self._containerd}} if self.system else {}
+        (self.root / "daemon.json").write_text(json.dumps(features))
         command = [
             *("unshare", "--mount", "--net", "--propagation", "private"),
-            *("sh", "-c", _SCRIPT, "start", str(self.root)),
+            *("sh", "-c", _SCRIPT, "start", str(self.root), str(self.system or "")),
             *("dockerd", "--config-file", str(self.root / "daemon.json")),
             *("--data-root", str(self.data), "--exec-root", str(self.root / "exec")),
             *("--pidfile", str(self.root / "dockerd.pid"), "--host", f"unix://{self.socket}"),
-            *("--cgroup-parent", f"/{self.cgroup}", "--storage-driver", "overlay2"),
+            *("--cgroup-parent", f"/{self.cgroup}"),
+            *(() if self._containerd else ("--storage-driver", "overlay2")),
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(

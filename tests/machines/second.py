@@ -18,7 +18,7 @@ from typing import Any
 
 import docker
 from tests.machines.daemon import Daemon
-from tests.machines.seed import seed
+from tests.machines.seed import seed, transfer
 
 from holdfast.base.home import Home
 from holdfast.engine.engine import Engine
@@ -28,13 +28,24 @@ from holdfast.runtime.api.controller import Holdfast
 class Machine:
     """The second machine while it runs. `home` is the one of Holdfast there."""
 
-    def __init__(self, root: Path, images: Iterable[str] = (), *, of: Engine) -> None:
-        """Start it, with these images of another engine."""
+    def __init__(
+        self,
+        root: Path,
+        images: Iterable[str] = (),
+        *,
+        of: Engine,
+        system: Path | None = None,
+        containerd: bool = False,
+    ) -> None:
+        """Start it, with these images of another engine: this machine's, or one as `Daemon` describes."""
         self.home = Home(root / "home").create()
-        self.daemon = Daemon(root)
+        self.daemon = Daemon(root, system, containerd=containerd)
         try:
-            seed(self.daemon.data, images, of)
+            if system is None:
+                seed(self.daemon.data, images, of)
             self.daemon.start()
+            if system is not None:
+                transfer(images, of.socket, self.host)
             self.engine = Engine(docker.DockerClient(base_url=self.host, timeout=300))
         except BaseException:
             self.daemon.end()
@@ -55,9 +66,10 @@ class Machine:
 
     def command(self, *command: str) -> list[str]:
         """Return a command as it is run there, in the machine's network and mounts; `environment` goes with
-        it.
+        it. This machine's commands are not in the mounts of another system.
         """
-        return ["nsenter", f"--target={self.daemon.pid}", "--net", "--mount", "--", *command]
+        inside = ["--net"] if self.daemon.system else ["--net", "--mount"]
+        return ["nsenter", f"--target={self.daemon.pid}", *inside, "--", *command]
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command there, and wait for its end."""

@@ -1,8 +1,8 @@
-"""Puts images of one engine into the data root of another that does not run yet.
+"""Puts images of one engine into the data root of another that does not run yet, or into one that does.
 
-The effect of `docker save` and `docker load`, in a tenth of their time: they read, pack, digest and unpack a
-gigabyte. Every file is copied; the two share nothing afterwards. Knows how an engine with overlay2 lays out
-its folders, as of Docker 20.10 to 28 without the containerd image store.
+The former has the effect of `docker save` and `docker load`, which read, pack, digest and unpack a
+gigabyte, in a tenth of their time. Every file is copied; the two share nothing afterwards. Knows how an
+engine with overlay2 lays out its folders, as of Docker 20.10 to 28 without the containerd image store.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 from holdfast.engine.engine import Engine
@@ -41,6 +42,14 @@ def seed(data: Path, references: Iterable[str], of: Engine) -> None:
         for chain in _chain_ids(json.loads(config)):
             _copy_layer(source, data, chain)
     (data / _NAMES).write_text(json.dumps({"Repositories": names}))
+
+
+def transfer(references: Iterable[str], source: str, host: str) -> None:
+    """Copy images from the engine with this socket to the one of this DOCKER_HOST, both running."""
+    saving = subprocess.Popen(["docker", "-H", f"unix://{source}", "save", *references], stdout=PIPE)
+    with saving:
+        subprocess.run(["docker", "-H", host, "load", "--quiet"], stdin=saving.stdout, check=True)
+    assert saving.returncode == 0
 
 
 def _chain_ids(config: Mapping[str, Any]) -> Iterable[str]:

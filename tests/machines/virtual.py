@@ -21,9 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
-from tests.machines import wheel
-
-from holdfast.images import apt_sources
+from tests.machines import debian, wheel
 
 PACKAGES = (
     *("apparmor", "ca-certificates", "containerd", "dbus", "docker.io", "docker-cli", "initramfs-tools"),
@@ -197,17 +195,7 @@ def _kept_system(cache: Path) -> Path:
     shutil.rmtree(cache, ignore_errors=True)
     cache.mkdir(mode=0o700, parents=True)
     making, wheels = cache / "making", cache / "wheels"
-    mirror = apt_sources.host_mirror()
-    assert mirror is not None, "apt's sources name no mirror"
-    without = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")]
-    bootstrap = [
-        "mmdebstrap",
-        "--mode=root",
-        "--variant=minbase",
-        f"--include={','.join(PACKAGES)}",
-        *without,
-    ]
-    subprocess.run([*bootstrap, SUITE, making, f"deb {mirror.archive} {SUITE} main"], check=True)
+    debian.bootstrap(making, PACKAGES, SUITE)
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     kinds = ["manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64", "any"]
     download += [f"--platform={kind}" for kind in kinds]

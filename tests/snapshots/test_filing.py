@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from holdfast.engine.image_store import ImageStore
 from holdfast.snapshots.filing import Filing
 
 
@@ -40,7 +41,7 @@ def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) 
         "RootFS": {"Layers": ["a", "b", "c"]},
     }
     images = SimpleNamespace(described=lambda _id: attributes)
-    engine: Any = SimpleNamespace(info=lambda: {"Driver": "overlay2"}, images=images)
+    engine: Any = SimpleNamespace(layers=SimpleNamespace(store=lambda: ImageStore.OVERLAY2), images=images)
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1")
     filing = Filing(engine, asked, container, tmp_path / "0123456789ab", "ref", {})
 

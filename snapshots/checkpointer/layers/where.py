@@ -7,11 +7,10 @@ over the text of proc_pid_mountinfo(5).
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.procfs import bounded, mount_table, walk
+from holdfast.procfs import bounded, overlay_mount, walk
 
 HERE = Path("/layers")
 
@@ -34,30 +33,9 @@ def layers(init_pid: int) -> LayerFolders | None:
 
 def find(mountinfo: bytes, there: str, here: Path) -> LayerFolders | None:
     """Look for the overlay mounted at the root; folders below `there` are found below `here`."""
-    for mount in mount_table.parse(mountinfo):
-        if mount.point == "/" and mount.kind == "overlay" and mount.options:
-            return _parse(mount.options, there, here)
-    return None
-
-
-def _parse(options: str, there: str, here: Path) -> LayerFolders | None:
-    upper: list[str] = []
-    lowers: list[str] = []
-    for option in options.split(","):
-        name, _, value = option.partition("=")
-        if name == "upperdir":
-            upper = [value]
-        elif name in ("lowerdir", "lowerdir+"):
-            lowers += value.split(":")
-    found = [_moved(path, there, here) for path in (*upper, *lowers)]
-    if not upper or not lowers or None in found:
+    prefix = there.rstrip("/") + "/"
+    folders = overlay_mount.folders(mountinfo)
+    if folders is None or not all(path.startswith(prefix) for path in folders):
         return None
-    top, *rest = [path for path in found if path is not None]
+    top, *rest = [here / path.removeprefix(prefix) for path in folders]
     return LayerFolders(top, tuple(rest))
-
-
-def _moved(path: str, there: str, here: Path) -> Path | None:
-    plain = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), path)
-    if not plain.startswith(there.rstrip("/") + "/"):
-        return None
-    return here / plain.removeprefix(there.rstrip("/") + "/")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from holdfast.engine.engine_faults import translated
-from holdfast.engine.engine_images import layer_folders
+from holdfast.engine.engine_layers import EngineLayers
 
 if TYPE_CHECKING:
     import docker
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 class ContainerFiles:
     """The files of the containers of one engine."""
 
-    def __init__(self, client: docker.DockerClient) -> None:
+    def __init__(self, client: docker.DockerClient, layers: EngineLayers) -> None:
         # This part of the SDK has no types.
         self._api: Any = client.api
+        self._layers = layers
 
     def layers(self, container_id: str) -> list[Path]:
-        """Return the folders of a container's layers on this host, its own first; none for other drivers."""
+        """Return the folders of a container's layers on this host, its own first; none if unknown."""
         import docker.errors
 
         with translated("inspect container"):
             try:
-                return layer_folders(self._api.inspect_container(container_id))
+                return self._layers.of_container(self._api.inspect_container(container_id))
             except docker.errors.NotFound:
                 return []
 

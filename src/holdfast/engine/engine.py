@@ -22,6 +22,7 @@ from holdfast.engine import disk_limits
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine_faults import PERMISSION_HINT, START_HINT, translated
 from holdfast.engine.engine_images import EngineImages, label_filters
+from holdfast.engine.engine_layers import EngineLayers
 from holdfast.errors import EngineError, EngineUnavailable
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ class Engine:
 
     def __init__(self, client: docker.DockerClient) -> None:
         self.client = client
-        self.images = EngineImages(client)
-        self.files = ContainerFiles(client)
+        self.layers = EngineLayers(client)
+        self.images = EngineImages(client, self.layers)
+        self.files = ContainerFiles(client, self.layers)
 
     @classmethod
     def connect(cls) -> Engine:

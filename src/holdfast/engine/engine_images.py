@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.engine_faults import translated
+from holdfast.engine.engine_layers import EngineLayers
 from holdfast.errors import EngineError
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ class ListedImage:
 class EngineImages:
     """The images of one engine. `ref` is a name or an id."""
 
-    def __init__(self, client: docker.DockerClient) -> None:
+    def __init__(self, client: docker.DockerClient, layers: EngineLayers) -> None:
         # This part of the SDK has no types.
         self._api: Any = client.api
+        self._layers = layers
 
     def inspect(self, ref: str) -> dict[str, Any] | None:
         """Return the engine's description of an image; None if there is none of this name."""
@@ -72,8 +74,8 @@ class EngineImages:
         return int((self.inspect(ref) or {}).get("Size") or 0)
 
     def layers(self, ref: str) -> list[Path]:
-        """Return the folders of an image's layers on this host, the topmost first; none for other drivers."""
-        return layer_folders(self.inspect(ref) or {})
+        """Return the folders of an image's layers on this host, the topmost first; none if unknown."""
+        return self._layers.of_image(self.inspect(ref) or {})
 
     def listed(self, **labels: str) -> list[ListedImage]:
         """List the images that have these labels (`_` stands for `.`)."""
@@ -183,13 +185,3 @@ class EngineImages:
 def label_filters(labels: Mapping[str, str]) -> list[str]:
     """Return labels as the engine filters by them: `holdfast_home` is `holdfast.home`."""
     return [f"{key.replace('_', '.')}={value}" for key, value in labels.items()]
-
-
-def layer_folders(raw: Mapping[str, Any]) -> list[Path]:
-    """Return the folders of an inspected image or container, the topmost first; none unless overlay2."""
-    driver = raw.get("GraphDriver") or {}
-    data = driver.get("Data") or {}
-    if driver.get("Name") != "overlay2" or not data.get("UpperDir"):
-        return []
-    lowers = [path for path in str(data.get("LowerDir") or "").split(":") if path]
-    return [Path(data["UpperDir"]), *map(Path, lowers)]

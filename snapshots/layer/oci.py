@@ -1,0 +1,179 @@
+"""An image as an OCI layout that has only one of its layers, for an engine that has the others.
+
+The image store of containerd accepts it, and finds the other blobs by their descriptors; those of the parent
+must be given as the store has them, which may be compressed. OciLayout: image-spec, image-layout.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from holdfast.engine.engine import Engine
+from holdfast.engine.joined import Joined
+from holdfast.errors import EngineError
+from holdfast.snapshots.layer.archive import LayerArchive
+
+LARGEST = 4 << 20
+"""Bytes of a document."""
+_MOST = 64
+"""Images in one, for other platforms; those of an index are looked at in their order."""
+_BLOCK = 1 << 20
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_CONFIG = "application/vnd.oci.image.config.v1+json"
+_LAYER = "application/vnd.oci.image.layer.v1.tar"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A descriptor. Field names are those of its JSON."""
+
+    mediaType: str  # noqa: N815
+    digest: str
+    size: int
+
+
+Find = Callable[[str], bytes | None]
+
+
+def blobs(engine: Engine, image_id: str, layers: Sequence[str]) -> tuple[Blob, ...] | None:
+    """Return the descriptors of an image's layers as the store has them; None if they are not known.
+
+    Args:
+        engine: an engine with the store of containerd.
+        image_id: the image; a digest there.
+        layers: its diff ids.
+    """
+    found = search(lambda digest: engine.layers.blob(digest, LARGEST), image_id, layers)
+    if found is not None:
+        return found
+    try:
+        documents = _saved(engine, image_id)  # the whole image is read for it, where only root has more
+    except (EngineError, tarfile.TarError):
+        return None
+    return search(documents.get, image_id, layers)
+
+
+def search(find: Find, image_id: str, layers: Sequence[str]) -> tuple[Blob, ...] | None:
+    """Look for the manifest with these layers in the image, which may be an index of several. Pure."""
+    try:
+        return _search(find, image_id, list(layers))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _search(find: Find, digest: str, layers: list[str]) -> tuple[Blob, ...] | None:
+    data = find(digest)
+    if data is None:
+        return None
+    document = json.loads(data)
+    for each in document.get("manifests", ())[:_MOST]:
+        if each["digest"] != digest and (found := _search(find, each["digest"], layers)) is not None:
+            return found
+    if "config" not in document:
+        return None
+    config = find(document["config"]["digest"])
+    if config is None or json.loads(config)["rootfs"]["diff_ids"] != layers:
+        return None
+    told = document["layers"]
+    if len(told) != len(layers):
+        return None
+    return tuple(Blob(str(each["mediaType"]), str(each["digest"]), int(each["size"])) for each in told)
+
+
+def _saved(engine: Engine, image_id: str) -> dict[str, bytes]:
+    documents: dict[str, bytes] = {}
+    with closing(engine.images.save(image_id, _BLOCK)) as saved:
+        stream = cast("Any", Joined(saved))
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
+            for member in archive:
+                if member.isreg() and member.size <= LARGEST and (file := archive.extractfile(member)):
+                    data = file.read()
+                    if data.startswith(b"{"):
+                        documents[f"sha256:{hashlib.sha256(data).hexdigest()}"] = data
+    return documents
+
+
+class OciLayout:
+    """The layout of an image: the blobs of its parent, and one more layer in a folder."""
+
+    def __init__(
+        self,
+        parent: Sequence[Blob],
+        folder: Path,
+        config: Callable[[str], bytes],
+        ref: str,
+    ) -> None:
+        """Read the layer for its digest.
+
+        Args:
+            parent: descriptors of layers that the engine has, the lowest first.
+            folder: the copy of the layer.
+            config: returns the config of the image, given the digest of the layer.
+            ref: the name of the image.
+
+        Raises:
+            OSError: the layer cannot be read.
+        """
+        self._folder = folder
+        archive = LayerArchive(folder)
+        for _ in archive.read():
+            pass
+        layer = Blob(_LAYER, archive.digest, archive.size)
+        self._config = config(layer.digest)
+        layers = [asdict(each) for each in (*parent, layer)]
+        manifest = {"config": asdict(_described(_CONFIG, self._config)), "layers": layers}
+        self._manifest = _document(manifest, _MANIFEST)
+        names = {
+            "io.containerd.image.name": f"docker.io/{ref}",
+            "org.opencontainers.image.ref.name": ref.rpartition(":")[2],
+        }
+        entry = {**asdict(_described(_MANIFEST, self._manifest)), "annotations": names}
+        self._index = _document({"manifests": [entry]}, "application/vnd.oci.image.index.v1+json")
+        self.layer = layer
+        self.digests = [str(each["digest"]) for each in layers]
+
+    def read(self) -> Iterator[bytes]:
+        """Yield the layout as a tar archive, piece by piece.
+
+        Raises:
+            OSError: the layer cannot be read, or is not as it was.
+        """
+        yield _member(_place(self.layer.digest), self.layer.size)
+        archive = LayerArchive(self._folder)
+        yield from archive.read()
+        yield bytes(-self.layer.size % tarfile.BLOCKSIZE)
+        if archive.digest != self.layer.digest:
+            raise OSError("the copy of the session's files has changed")
+        for name, data in (
+            (_place(_described("", self._config).digest), self._config),
+            (_place(_described("", self._manifest).digest), self._manifest),
+            ("index.json", self._index),
+            ("oci-layout", b'{"imageLayoutVersion":"1.0.0"}'),
+        ):
+            yield _member(name, len(data)) + data + bytes(-len(data) % tarfile.BLOCKSIZE)
+        yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _document(content: dict[str, Any], media_type: str) -> bytes:
+    return json.dumps({"schemaVersion": 2, "mediaType": media_type, **content}).encode()
+
+
+def _described(media_type: str, data: bytes) -> Blob:
+    return Blob(media_type, f"sha256:{hashlib.sha256(data).hexdigest()}", len(data))
+
+
+def _place(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"
+
+
+def _member(name: str, size: int) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    return member.tobuf(tarfile.GNU_FORMAT)

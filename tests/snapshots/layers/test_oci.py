@@ -1,0 +1,94 @@
+"""Images as OCI layouts that have only their topmost layer."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.snapshots.checkpointer.layers import file_entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
+from holdfast.snapshots.layer.oci import Blob, OciLayout, search
+
+BELOW = (Blob("application/vnd.docker.image.rootfs.diff.tar.gzip", "sha256:" + "b" * 64, 7),)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / file_entry.DATA).write_bytes(b"hello")
+    file_entry.write(tmp_path / file_entry.ENTRIES, [FileEntry("a", file_entry.FILE, mode=0o644, size=5)])
+    return tmp_path
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        return {one.name: file.read() for one in archive if (file := archive.extractfile(one))}
+
+
+def test_a_layout_has_what_the_specification_asks_for_and_one_layer(folder: Path) -> None:
+    """Every blob is named by its digest, and the manifest names the parent's as they were given."""
+    layout = OciLayout(BELOW, folder, lambda digest: json.dumps({"layer": digest}).encode(), "some/name:tag")
+
+    found = members(b"".join(layout.read()))
+
+    for name, data in found.items():
+        assert name in ("index.json", "oci-layout") or name.endswith(hashlib.sha256(data).hexdigest())
+    (entry,) = json.loads(found["index.json"])["manifests"]
+    assert entry["annotations"]["io.containerd.image.name"] == "docker.io/some/name:tag"
+    manifest = json.loads(found["blobs/" + entry["digest"].replace(":", "/")])
+    lower, layer = manifest["layers"]
+    assert lower == {"mediaType": BELOW[0].mediaType, "digest": BELOW[0].digest, "size": 7}
+    config = json.loads(found["blobs/" + manifest["config"]["digest"].replace(":", "/")])
+    assert config == {"layer": layer["digest"]}
+    packed = found["blobs/" + layer["digest"].replace(":", "/")]
+    assert members(packed) == {"a": b"hello"}
+    assert len(packed) == layer["size"]
+    assert len(found) == 5
+    assert layout.digests == [lower["digest"], layer["digest"]]
+
+
+def test_a_copy_that_changes_meanwhile_is_no_image(folder: Path) -> None:
+    """The digest was promised before the layer is read for the second time."""
+    layout = OciLayout(BELOW, folder, str.encode, "some/name:tag")
+    (folder / file_entry.DATA).write_bytes(b"jello")
+    with pytest.raises(OSError, match="changed"):
+        b"".join(layout.read())
+
+
+def image(store: dict[str, bytes], layers: list[str], **more: Any) -> str:
+    """Put an image with these layers into a store, and return the digest of its manifest."""
+
+    def put(content: Any) -> str:
+        data = json.dumps(content).encode()
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        store[digest] = data
+        return digest
+
+    if "manifests" in more:
+        return put(more)
+    config = put({"rootfs": {"diff_ids": layers}})
+    blobs = [{"mediaType": "tar+gzip", "digest": f"packed-{layer}", "size": 3} for layer in layers]
+    return put({"config": {"digest": config}, "layers": blobs})
+
+
+def test_blobs_of_an_image_are_those_of_its_manifest() -> None:
+    """In an index, of the manifest with these layers, not of the first one."""
+    store: dict[str, bytes] = {}
+    other, ours = image(store, ["x"]), image(store, ["a", "b"])
+    index = image(store, [], manifests=[{"digest": other}, {"digest": "sha256:missing"}, {"digest": ours}])
+
+    expected = (Blob("tar+gzip", "packed-a", 3), Blob("tar+gzip", "packed-b", 3))
+    assert search(store.get, ours, ["a", "b"]) == expected
+    assert search(store.get, index, ["a", "b"]) == expected
+    assert search(store.get, index, ["a"]) is None
+    assert search(store.get, "sha256:missing", ["a"]) is None
+
+
+@pytest.mark.parametrize("text", [b"no JSON", b"[]", b"{}", b'{"manifests": [1]}', b'{"config": {}}'])
+def test_other_documents_have_no_blobs(text: bytes) -> None:
+    assert search(lambda _digest: text, "sha256:x", []) is None
