@@ -63,28 +63,29 @@ def blobs(engine: Engine, image_id: str, layers: Sequence[str]) -> tuple[Blob, .
 def search(find: Find, image_id: str, layers: Sequence[str]) -> tuple[Blob, ...] | None:
     """Look for the manifest with these layers in the image, which may be an index of several. Pure."""
     try:
-        return _search(find, image_id, list(layers))
+        return _search(find, image_id, list(layers), set())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _search(find: Find, digest: str, layers: list[str]) -> tuple[Blob, ...] | None:
-    data = find(digest)
-    if data is None:
+def _search(find: Find, digest: str, layers: list[str], seen: set[str]) -> tuple[Blob, ...] | None:
+    """Look below one document. Each is looked at once: indexes of indexes could multiply without end."""
+    if digest in seen or (data := find(digest)) is None:
         return None
+    seen.add(digest)
     document = json.loads(data)
     for each in document.get("manifests", ())[:_MOST]:
-        if each["digest"] != digest and (found := _search(find, each["digest"], layers)) is not None:
+        if (found := _search(find, each["digest"], layers, seen)) is not None:
             return found
     if "config" not in document:
         return None
     config = find(document["config"]["digest"])
     if config is None or json.loads(config)["rootfs"]["diff_ids"] != layers:
         return None
-    told = document["layers"]
-    if len(told) != len(layers):
+    listed = document["layers"]
+    if len(listed) != len(layers):
         return None
-    return tuple(Blob(str(each["mediaType"]), str(each["digest"]), int(each["size"])) for each in told)
+    return tuple(Blob(str(each["mediaType"]), str(each["digest"]), int(each["size"])) for each in listed)
 
 
 def _saved(engine: Engine, image_id: str) -> dict[str, bytes]:

@@ -26,7 +26,7 @@ def test_a_registry_is_reached_as_for_a_pull(
     reached: list[str] = []
 
     def origin(wire: Wire) -> None:
-        reached.append(wire.url("manifests/red"))
+        reached.append(str(wire.url("manifests/red")))
         raise ReferenceNotFound("cannot pull: it ends here")
 
     monkeypatch.setenv("HOLDFAST_PLAIN_HTTP", listed)

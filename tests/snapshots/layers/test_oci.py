@@ -89,6 +89,22 @@ def test_blobs_of_an_image_are_those_of_its_manifest() -> None:
     assert search(store.get, "sha256:missing", ["a"]) is None
 
 
+def test_indexes_of_indexes_do_not_multiply() -> None:
+    """Forty levels of two references each are forty documents, not 2**40 looks."""
+    store: dict[str, bytes] = {}
+    looks: list[str] = []
+    top = image(store, ["x"])
+    for _ in range(40):
+        top = image(store, [], manifests=[{"digest": top}, {"digest": top}])
+
+    def find(digest: str) -> bytes | None:
+        looks.append(digest)
+        return store.get(digest)
+
+    assert search(find, top, ["a"]) is None
+    assert len(looks) <= 42
+
+
 @pytest.mark.parametrize("text", [b"no JSON", b"[]", b"{}", b'{"manifests": [1]}', b'{"config": {}}'])
 def test_other_documents_have_no_blobs(text: bytes) -> None:
     assert search(lambda _digest: text, "sha256:x", []) is None
