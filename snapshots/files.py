@@ -13,8 +13,8 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from holdfast.base import private_files
 from holdfast.errors import SnapshotDamaged
-from holdfast.snapshots import private_files
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
 # Written by the tools for human readers; nothing reads them back.

@@ -6,7 +6,6 @@ runs. A container without a network needs no rules, and no checkpointer.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from ipaddress import ip_interface, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import polling
+from holdfast.base import polling, private_files
 from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
 from holdfast.runtime.egress import home_file, host_network, reach
 from holdfast.runtime.sessions import init_program, network_exceptions
@@ -212,10 +211,7 @@ def resolver_file(home: Home) -> Path:
     try:
         if not path.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            aside = path.with_name(f".{path.name}.{os.getpid()}")
-            aside.write_text(text)
-            aside.chmod(0o644)  # programs of any user in a session read it
-            aside.replace(path)
+            private_files.replace(path, text, durable=False, mode=0o644)  # programs of any user read it
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     return path

@@ -9,13 +9,12 @@ servers, and `hosts`, addresses of names.
 from __future__ import annotations
 
 import json
-import os
 import socket
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 
+from holdfast.base import private_files
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.egress import host_network, package_hosts, reach
@@ -155,13 +154,8 @@ def _write(home: Home, config: HomeNetwork) -> HomeNetwork:
     if config.hosts:
         kept["hosts"] = {name: str(address) for name, address in config.hosts}
     text = json.dumps(kept)
-    aside = path.with_name(f".{NAME}.{os.getpid()}")
     try:
-        aside.touch(mode=0o600)
-        aside.write_text(text + "\n")
-        aside.replace(path)
+        private_files.replace(path, text + "\n")
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     return config

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.base import private_files
 from holdfast.base.home import Home
 from holdfast.errors import StoreError
 from holdfast.runtime.egress.secret import Given
@@ -108,17 +109,11 @@ def write_private(path: Path, text: str, owner: int | None = None) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
         for folder in (path.parent.parent, path.parent):  # `parents=True` would give other modes
             folder.mkdir(mode=0o700, exist_ok=True)
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
-            if owner is not None:
-                os.fchown(file.fileno(), owner, -1)
-        aside.replace(path)
+        private_files.replace(path, text, owner=owner)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
 
 

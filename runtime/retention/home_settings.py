@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from holdfast.base import private_files
 from holdfast.errors import StoreError
-from holdfast.snapshots import private_files
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home

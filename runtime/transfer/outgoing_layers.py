@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.base import private_files
 from holdfast.engine.engine import Engine
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.transfer.searched_layers import SearchedLayers
-from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import image_layers, media, segment_packing
 from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.image_layers import Hashed

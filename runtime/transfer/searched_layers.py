@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.base import private_files
 from holdfast.runtime.scrubbing import secret_finding
 from holdfast.runtime.scrubbing.matcher import Matcher
 from holdfast.runtime.scrubbing.members import Members
 from holdfast.runtime.scrubbing.search import MOST, Search
 from holdfast.runtime.scrubbing.secret_finding import SecretFinding
-from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle.image_layers import Hashed
 
 FILE = "searched.json"

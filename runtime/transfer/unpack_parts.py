@@ -17,8 +17,8 @@ from typing import BinaryIO
 
 from blake3 import blake3
 
+from holdfast.base import private_files
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import form, media, segment_packing, vocabulary
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
 from holdfast.snapshots.bundle.form import InParts, LayerSegment

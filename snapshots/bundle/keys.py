@@ -18,10 +18,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from holdfast.base import locks
+from holdfast.base import locks, private_files
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, StoreError
-from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import form, sealing, signing
 from holdfast.snapshots.bundle.sealing import Opener
 from holdfast.snapshots.bundle.signing import Key

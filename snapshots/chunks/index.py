@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.snapshots import private_files
+from holdfast.base import private_files
 from holdfast.snapshots.chunks.pages import DIGEST
 
 MAGIC = b"holdfast index 1"

@@ -15,7 +15,7 @@ from pathlib import Path
 import zstandard
 from blake3 import blake3
 
-from holdfast.snapshots import private_files
+from holdfast.base import private_files
 from holdfast.snapshots.chunks.packs import FOOT, HEAD, PAGES, SUFFIX, Directory
 from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP_BYTES, PAGE, digest
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots import private_files
+from holdfast.base import private_files
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
 from holdfast.snapshots.chunks.index import PackIndex

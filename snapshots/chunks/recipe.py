@@ -14,7 +14,7 @@ from pathlib import Path
 import zstandard
 from blake3 import blake3
 
-from holdfast.snapshots import private_files
+from holdfast.base import private_files
 from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, PageRun
 
 FILE = "recipe"

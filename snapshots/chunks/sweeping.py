@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.snapshots import private_files
+from holdfast.base import private_files
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import Chunks
 from holdfast.snapshots.chunks.pack_writer import PackWriter

@@ -9,7 +9,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.snapshots import private_files
+from holdfast.base import private_files
 
 LEAST = 1 << 20
 """Smallest blob remembered: a smaller one is sent as quickly as it is asked for."""

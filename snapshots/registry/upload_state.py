@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.snapshots import private_files
+from holdfast.base import private_files
 from holdfast.snapshots.registry.reference import Reference
 
 KEPT_SECONDS = 7 * 24 * 3600

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base import private_files
 from holdfast.base.home import Home
 from holdfast.errors import BundleRefused, InvalidArgument
-from holdfast.snapshots import private_files
 from holdfast.snapshots.bundle import media, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys

@@ -1,4 +1,4 @@
-"""Creation and replacement of state directory files, readable by the owner only, whatever the umask."""
+"""Creation and replacement of files of a home: readable by the owner only, whatever the umask."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ def create(path: Path, *, new: bool = False) -> BinaryIO:
     return os.fdopen(os.open(path, flags, MODE), "w+b")
 
 
-def replace(path: Path, data: bytes | str, *, durable: bool = True) -> None:
+def replace(
+    path: Path, data: bytes | str, *, durable: bool = True, mode: int = MODE, owner: int | None = None
+) -> None:
     """Replace a file's content in one step; with `durable` it is on the disk on return.
+
+    `mode` and `owner` (a uid) are for files that others are meant to read.
 
     Raises:
         OSError: it cannot be written.
@@ -30,6 +34,10 @@ def replace(path: Path, data: bytes | str, *, durable: bool = True) -> None:
     try:
         with create(part, new=True) as file:
             file.write(data.encode() if isinstance(data, str) else data)
+            if owner is not None:
+                os.fchown(file.fileno(), owner, -1)
+            if mode != MODE:
+                os.fchmod(file.fileno(), mode)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
