@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine import ContainerState, Engine
 from holdfast.engine.engine_images import EngineImages, ListedImage
+from holdfast.engine.engine_layers import EngineLayers
 from holdfast.errors import EngineError, ImageError
 
 
@@ -51,6 +53,9 @@ class FakeImages(EngineImages):
             if _fits(has, labels)
         ]
 
+    def layers(self, ref: str) -> list[Path]:
+        return []
+
     def tag(self, ref: str, name: str) -> None:
         self.tags[str(self.described(ref)["Id"])].append(name)
 
@@ -78,6 +83,19 @@ class FakeFiles(ContainerFiles):
         return self.contents.get((container_id, path), b"")[-limit:]
 
 
+class FakeLayers(EngineLayers):
+    """Layers of an engine of this description; it has no containers to find their folders by."""
+
+    def __init__(self, info: Callable[[], dict[str, Any]]) -> None:
+        self._described = info
+
+    def _info(self) -> dict[str, Any]:
+        return self._described()
+
+    def _pids(self) -> Iterator[int]:
+        return iter(())
+
+
 class FakeEngine(Engine):
     """Containers by id, each with its name and its state.
 
@@ -87,6 +105,7 @@ class FakeEngine(Engine):
 
     def __init__(self) -> None:
         self.images: FakeImages = FakeImages()
+        self.layers = FakeLayers(self.info)
         self.states: dict[str, ContainerState] = {}
         self.names: dict[str, str] = {}
         self.files: FakeFiles = FakeFiles()
@@ -104,7 +123,7 @@ class FakeEngine(Engine):
         self.asked.append("close")
 
     def info(self) -> dict[str, Any]:
-        return {"Driver": "overlay2", "ServerVersion": "0"}
+        return {"Driver": "overlay2", "DockerRootDir": "/nonexistent", "ServerVersion": "0"}
 
     def container(self, identity: str, *, running: bool = True, paused: bool = False, **labels: str) -> None:
         """Have a container of this id and name."""

@@ -87,9 +87,6 @@ class LayeredEngine(FakeEngine):
         super().__init__()
         self.images: LayeredImages = LayeredImages()
 
-    def info(self) -> dict[str, Any]:
-        return {**super().info(), "DockerRootDir": "/nonexistent"}
-
 
 class Recorded(FileDestination):
     """A file that notes the kinds of the parts it gets, and fails at one of them."""
