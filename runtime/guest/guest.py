@@ -27,6 +27,7 @@ from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.keyed import Keyed
 from holdfast.runtime.guest.records.notifications import News
+from holdfast.runtime.guest.shells import size_notice
 from holdfast.runtime.guest.shells.keyboard import Keyboard
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_access import Desk
@@ -75,10 +76,14 @@ class Guest:
 
     def arrive(self) -> None:
         """Complete the arrival of a copy, once all of its processes run."""
-        if self.arriving:
-            self.arriving = False
-            for desk in self.desks.values():
-                desk.arrived()
+        if not self.arriving:
+            return
+        self.arriving = False
+        for name, desk in self.desks.items():
+            before = self.shells[name].size
+            desk.arrived()
+            if self.shells[name].size != before:
+                size_notice.repeat(partial(getattr, self.shells[name], "terminal"))
 
     def start(self, awakening: Awakening) -> None:
         """Start the shell at once and the kernel in the background."""

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,9 @@ def test_people_and_agents_share_a_shell(hf: Holdfast, cli: Any, tmp_path: Path)
     assert fork.terminal.lease().holder is None
     assert "GNU nano" in fork.terminal.screen().text
     # No one is attached there, so the terminal has its own size again: nano has painted all 40 rows.
-    until(lambda: fork.terminal.screen().text.count("\n") == 39)
+    deadline = time.monotonic() + PATIENCE
+    while (painted := fork.terminal.screen().text).count("\n") != 39:
+        assert time.monotonic() < deadline, painted
     fork.terminal.send("forked\x18y\r")
     at_prompt(fork)
     assert "forked" in fork.exec("cat /tmp/note").text
