@@ -76,7 +76,9 @@ def test_a_session_that_ends_itself_is_reported_dead(arena: Arena) -> None:
             hostile.order(stepping.END_EVERYTHING)
         return False
 
-    arena.step("snapshot", "evil", at=act)
+    found, _ = arena.step("snapshot", "evil", at=act)
+    if len(found.stops) < turn:
+        hostile.order(stepping.END_EVERYTHING)
     hostile.close()
 
     # It obeys once it runs again.
