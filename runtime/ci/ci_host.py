@@ -144,13 +144,17 @@ def _checkpointer(context: Context) -> Check:
 
 
 def _round_trip(context: Context) -> list[Check]:
-    """Check a session, its capture and a restore; the restored state gives one verdict."""
+    """Check a session, what it reaches, its capture and a restore."""
     from holdfast.runtime.doctor import round_trip
 
-    found = round_trip.checks(context)
+    return summary(round_trip.checks(context))
+
+
+def summary(found: list[Check]) -> list[Check]:
+    """Return the checks of a round trip with one verdict for all of the restored state. Pure."""
     if found[0].name == "session":  # it failed
         return found
-    tried = [check for check in found if check.name in ("live capture", "live restore")]
+    tried = [check for check in found if check.name in ("network", "live capture", "live restore")]
     rest = [check for check in found if check not in tried]
     tried.insert(0, Check("session", True, "jobs run in containers of their own"))
     if not rest:

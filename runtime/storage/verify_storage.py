@@ -194,8 +194,8 @@ def refuse(row: SnapshotRow) -> None:
     Raises:
         SnapshotDamaged: the snapshot is marked as damaged.
     """
-    if row.state == "damaged" and row.details.damage:
+    if row.state == "damaged":
         raise SnapshotDamaged(
-            f"cannot use snapshot {row.name}: {row.details.damage}",
+            f"cannot use snapshot {row.name}: {row.details.damage or 'it is marked as damaged'}",
             hint=f"`holdfast verify {row.name}` checks again; `holdfast rmi {row.name}` removes it",
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import ancestry, births, folders, restore, tree
-from holdfast.snapshots.checkpointer.record import escaping_links
+from holdfast.snapshots.checkpointer.record import escaping_links, lost_folders
 from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import ImageFolder
 from holdfast.snapshots.checkpointer.requests import CaptureTarget, Describe
@@ -44,6 +44,10 @@ def _found(source: ImageFolder, target: CaptureTarget | None) -> Iterator[str]:
     if lost:
         yield f"has processes whose session cannot be begun again: {', '.join(map(str, sorted(lost)[:5]))}"
     if target is not None:
-        astray = escaping_links.astray(Path(f"/proc/{target.init_pid}/root"), escaping_links.names(source))
+        root = Path(f"/proc/{target.init_pid}/root")
+        astray = escaping_links.astray(root, escaping_links.names(source))
         if astray is not None:
             yield f"has open {astray[:300]!r}, which a link takes out of it"
+        lost_file = lost_folders.first(root, lost_folders.open_files(source))
+        if lost_file is not None:
+            yield f"has open {lost_file[:300]!r}, whose folder was replaced by something else"

@@ -33,3 +33,15 @@ def test_the_exit_code_distinguishes_no_live_capture_from_failure(wrong: tuple[s
 def test_this_kernel_passes() -> None:
     """The features are found where captures are known to work: here."""
     assert [name for name, has in ci_host.KERNEL.items() if not has()] == []
+
+
+def test_the_network_is_no_part_of_what_is_restored() -> None:
+    """One verdict for all kinds of state; what a session reaches has its own."""
+    names = ("network", "live capture", "live restore", "terminal", "captured session")
+    found = [Check(name, name not in ("network", "terminal"), "seen") for name in names]
+
+    summary = {check.name: check for check in ci_host.summary(found)}
+
+    assert list(summary) == ["session", "network", "live capture", "live restore", "what is restored"]
+    assert [name for name, check in summary.items() if not check.ok] == ["network", "what is restored"]
+    assert summary["what is restored"].detail == "differs: terminal"

@@ -217,6 +217,9 @@ def test_a_snapshot_that_cannot_be_used_is_not_sent(
     damaged = context.store.update_snapshot(taken.id, state="damaged", details=details)
     with pytest.raises(SnapshotDamaged, match="its image is gone"):
         _send(context, damaged, end)
+    unexplained = context.store.update_snapshot(taken.id, state="damaged", details=taken.details)
+    with pytest.raises(SnapshotDamaged, match="marked as damaged"):
+        _send(context, unexplained, end)
     (context.home.snapshots / taken.id / manifest.FILE).unlink()
     with pytest.raises(SnapshotDamaged, match="manifest"):
         _send(context, taken, end)
