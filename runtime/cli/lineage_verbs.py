@@ -36,11 +36,12 @@ def snapshots(
     from holdfast.runtime.journal.journal_query import find
 
     context = controller().context
-    found = overview(context)
+    as_json = wants_json(json)
+    found = overview(context, with_ran=tree or as_json)
     if session is not None:
         found = found.of(find(context, session))
     now = datetime.now(UTC)
-    if wants_json(json):
+    if as_json:
         taken = [
             {**printing.snapshot(Snapshot(context, row)), **found.as_dict(row)} for row in found.snapshots
         ]

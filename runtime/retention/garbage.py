@@ -30,7 +30,6 @@ from holdfast.runtime.storage import snapshot_storage
 if TYPE_CHECKING:
     from holdfast.base.home import Home
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.store.rows import SnapshotRow
 
 MOST = 100_000
 """The most files of one folder that are counted."""
@@ -90,14 +89,10 @@ def collect(context: Context, *, dry_run: bool = False, older: timedelta = OLD) 
 
 
 def _expired(context: Context) -> Iterator[Garbage]:
-    def removal(row: SnapshotRow) -> Callable[[], object]:
-        return lambda: prune.let_go(context, [row])
-
-    for session in context.store.sessions(removed=True):
-        for row in prune.overdue(context, session):
-            yield Garbage(
-                "snapshot", row.name, f"expired, of session {session.name}", row.bytes, removal(row)
-            )
+    """Yield expired snapshots; their pages of memory are swept at the end."""
+    for session, row in prune.overdue(context):
+        removal = partial(prune.let_go_untidily, context, row)
+        yield Garbage("snapshot", row.name, f"expired, of session {session.name}", row.bytes, removal)
 
 
 def _pages(context: Context) -> Iterator[Garbage]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from holdfast.errors import QuotaExceeded, SnapshotInUse
 from holdfast.runtime.retention import expiry, home_settings
-from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
@@ -17,17 +16,24 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 
-def overdue(context: Context, session: SessionRow) -> list[SnapshotRow]:
-    """Return the automatic snapshots of a session that its policy no longer keeps."""
+def overdue(context: Context) -> Iterator[tuple[SessionRow, SnapshotRow]]:
+    """Yield the automatic snapshots that the policies of their sessions no longer keep."""
     store = context.store
-    mine = [row for row in store.snapshots() if row.session_id == session.id]
-    needs = expiry.needed(store.sessions())
-    return expiry.expired(mine, Policy.of(session.details), needs, datetime.now(UTC))
+    of_sessions = {row.session_id for row in store.snapshots() if expiry.automatic(row)}
+    needs = _needs(context)
+    for session in store.sessions(removed=True):
+        if session.id in of_sessions:
+            yield from ((session, row) for row in _overdue(context, session, needs))
 
 
 def expire(context: Context, session: SessionRow) -> list[SnapshotRow]:
-    """Remove the overdue snapshots; those in use are removed the next time."""
-    return let_go(context, overdue(context, session))
+    """Remove the overdue snapshots of a session; those in use are removed the next time."""
+    return let_go(context, _overdue(context, session, _needs(context)))
+
+
+def _overdue(context: Context, session: SessionRow, needs: Collection[str]) -> list[SnapshotRow]:
+    mine = context.store.snapshots(session.id)
+    return expiry.expired(mine, Policy.of(session.details), needs, datetime.now(UTC))
 
 
 def check_room(context: Context, session: SessionRow) -> None:
@@ -65,12 +71,19 @@ def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must
 
 def let_go(context: Context, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
     """Remove snapshots, except those in use."""
-    gone = []
-    for row in rows:
-        with contextlib.suppress(SnapshotInUse):
-            remove_snapshot.remove_snapshot(context, row)
-            gone.append(row)
+    gone = [row for row in rows if let_go_untidily(context, row)]
+    if gone:
+        snapshot_storage.tidy(context)
     return gone
+
+
+def let_go_untidily(context: Context, row: SnapshotRow) -> bool:
+    """Remove a snapshot unless it is in use, and leave its pages of memory to the next sweep."""
+    try:
+        remove_snapshot.remove_snapshot(context, row, tidy=False)
+    except SnapshotInUse:
+        return False
+    return True
 
 
 def _needs(context: Context) -> set[str]:

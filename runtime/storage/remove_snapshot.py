@@ -13,8 +13,13 @@ from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.rows import SnapshotRow
 
 
-def remove_snapshot(context: Context, snapshot: SnapshotRow) -> None:
+def remove_snapshot(context: Context, snapshot: SnapshotRow, *, tidy: bool = True) -> None:
     """Delete a snapshot: image, files, row, in this order, so that a removal cut short can be repeated.
+
+    Args:
+        context: the context of the call.
+        snapshot: the row of the snapshot.
+        tidy: also free the pages of memory that nothing needs any more, which takes reading all recipes.
 
     Raises:
         SnapshotInUse: a suspended session needs the snapshot, or it is being restored.
@@ -30,4 +35,5 @@ def remove_snapshot(context: Context, snapshot: SnapshotRow) -> None:
         snapshot_storage.sweep_images(context)
         shutil.rmtree(context.home.snapshots / snapshot.id, ignore_errors=True)
         context.store.forget_snapshot(snapshot.id)
-        snapshot_storage.tidy(context)
+        if tidy:
+            snapshot_storage.tidy(context)

@@ -219,9 +219,11 @@ class Store:
             row = db.execute(newest).one_or_none()
         return None if row is None else _snapshot(row)
 
-    def snapshots(self, *, pending: bool = False) -> list[SnapshotRow]:
-        """Return all snapshots, oldest first; unfinished ones only if requested."""
+    def snapshots(self, session_id: str | None = None, *, pending: bool = False) -> list[SnapshotRow]:
+        """Return all snapshots, or those of one session, oldest first; unfinished ones only if requested."""
         query = select(schema.snapshots).order_by(schema.snapshots.c.created_at, schema.snapshots.c.id)
+        if session_id is not None:
+            query = query.where(schema.snapshots.c.session_id == session_id)
         if not pending:
             query = query.where(_VALID)
         with self._db.reading() as db:

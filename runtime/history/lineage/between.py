@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
@@ -53,6 +56,7 @@ class OrderedEntries:
     """Journal entries, ordered for queries about stretches of them."""
 
     def __init__(self, entries: Iterable[EntryRow], branches: Mapping[str, Branch]) -> None:
+        """Take entries that are in order within each session."""
         self._branches = branches
         self._of: dict[str, list[EntryRow]] = {}
         for entry in entries:
@@ -63,26 +67,33 @@ class OrderedEntries:
         found: list[EntryRow] = []
         for part in line_of(journal, self._branches):
             last = until if part.position is None else part.position
-            found += [
-                entry
-                for entry in self._of.get(part.session_id, ())
-                if entry.seq > after
-                and (last is None or entry.seq <= last)
-                and (until is None or entry.seq <= until)
-            ]
+            found += self._stretch(part.session_id, after, _least(last, until))
         return summed(found)
+
+    def _stretch(self, journal: str, after: int, until: int | None) -> list[EntryRow]:
+        entries = self._of.get(journal, [])
+        begin = bisect_right(entries, after, key=_number)
+        return entries[begin : None if until is None else bisect_right(entries, until, key=_number)]
+
+
+def _number(entry: EntryRow) -> int:
+    return entry.seq
+
+
+def _least(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def summed(entries: Sequence[EntryRow]) -> Ran:
     """Summarize these entries."""
-    count = {kind: sum(1 for entry in entries if entry.kind == kind) for kind in KINDS}
-    shown = [text for entry in entries if entry.kind != "input" and (text := _text(entry))]
+    count = Counter(entry.kind for entry in entries)
+    shown = (text for entry in entries if entry.kind != "input" and (text := _text(entry)))
     return Ran(
         count["command_started"],
         count["cell_started"],
         count["task_started"],
         count["input"],
-        tuple(shown[:SAMPLES]),
+        tuple(islice(shown, SAMPLES)),
     )
 
 

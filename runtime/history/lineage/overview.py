@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +53,28 @@ class LineageOverview:
         return {"parent_id": self.above.get(row.id), "ran": self.ran.get(row.id, Ran()).as_dict()}
 
 
-def overview(context: Context) -> LineageOverview:
-    """Read the store, and the journals of running sessions."""
+def overview(context: Context, *, with_ran: bool = True) -> LineageOverview:
+    """Read the store and, unless `with_ran` is false, the journals as they are now."""
     store = context.store
     snapshots = store.snapshots()
     everyone = health.observe_all(context)
     known = {row.id for row in snapshots}
+    above: dict[str, str | None] = {
+        row.id: row.parent_snapshot_id if row.parent_snapshot_id in known else None for row in snapshots
+    }
+    above |= {session.id: parent.before(session, snapshots) for session in everyone}
+    ran = _ran(context, snapshots, everyone, above) if with_ran else {}
+    return LineageOverview(tuple(snapshots), tuple(everyone), above, ran, names(store.sessions(removed=True)))
+
+
+def _ran(
+    context: Context,
+    snapshots: Sequence[SnapshotRow],
+    everyone: Sequence[SessionRow],
+    above: Mapping[str, str | None],
+) -> dict[str, Ran]:
+    """Summarize what was run between each snapshot or session and the one above it."""
+    store = context.store
     for row in everyone:
         if row.state == "running":
             mirror(store, context.home, row.id)
@@ -66,19 +82,17 @@ def overview(context: Context) -> LineageOverview:
     journals = {journal_of(row) for row in snapshots} | {row.id for row in everyone}
     journals |= {branch.parent for branch in branches.values()}
     entries = OrderedEntries(store.entries.of(journals, kinds=KINDS), branches)
-    above: dict[str, str | None] = {}
-    ran: dict[str, Ran] = {}
     places = {row.id: _place(row) for row in snapshots}
-    for taken in snapshots:
-        up = taken.parent_snapshot_id if taken.parent_snapshot_id in known else None
-        above[taken.id] = up
-        if (place := places[taken.id]) is not None:
-            ran[taken.id] = entries.ran(journal_of(taken), places.get(up or "") or 0, place)
-    for session in everyone:
-        up = parent.before(session, snapshots)
-        above[session.id] = up
-        ran[session.id] = entries.ran(session.id, places.get(up or "") or 0)
-    return LineageOverview(tuple(snapshots), tuple(everyone), above, ran, names(store.sessions(removed=True)))
+
+    def since(row_id: str) -> int:
+        return places.get(above[row_id] or "") or 0
+
+    ran = {
+        taken.id: entries.ran(journal_of(taken), since(taken.id), place)
+        for taken in snapshots
+        if (place := places[taken.id]) is not None
+    }
+    return ran | {session.id: entries.ran(session.id, since(session.id)) for session in everyone}
 
 
 def why(row: SnapshotRow) -> str:

@@ -87,10 +87,9 @@ def _take_back(context: Context, operation: OperationRow) -> None:
 
 def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:
     """Return the addresses a session had when it was last captured; none if that is not known."""
-    mine = [row.id for row in context.store.snapshots() if row.session_id == session.id]
-    for snapshot_id in reversed(mine):
+    for snapshot in reversed(context.store.snapshots(session.id)):
         with suppress(SnapshotDamaged):
-            kept = manifest.read(context.home.snapshots / snapshot_id)
+            kept = manifest.read(context.home.snapshots / snapshot.id)
             if kept.processes is not None:
                 return tuple(kept.processes.addresses)
     return ()

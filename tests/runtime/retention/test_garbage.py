@@ -16,8 +16,9 @@ from holdfast.base.background import Background
 from holdfast.base.home import Home
 from holdfast.engine.engine_images import ListedImage
 from holdfast.errors import SnapshotInUse, SnapshotNotFound, StoreError
-from holdfast.runtime.retention import garbage, home_settings, stale_images
+from holdfast.runtime.retention import garbage, home_settings, prune, stale_images
 from holdfast.runtime.storage import snapshot_lock
+from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.store import Store
 
 
@@ -81,6 +82,32 @@ def _taken(controller: Any) -> Any:
     session = controller.store.add_session("work", "i", {})
     row = controller.store.add_snapshot(session.id, "live")
     return controller.store.update_snapshot(row.id, state="ready")
+
+
+def test_expired_snapshots_are_found_in_one_pass(controller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sessions there are: each snapshot is read twice, of all and of its session."""
+    auto = SnapshotDetails.of(auto={"trigger": "every"})
+    expected = set()
+    for number in range(12):
+        session = controller.store.add_session(f"s{number}", "i", {})
+        session = controller.store.update_session(session.id, details=SessionDetails(policy={"keep": 1}))
+        taken = [controller.store.add_snapshot(session.id, "live") for _ in range(3)]
+        for row in taken:
+            details = auto if number % 2 else SnapshotDetails()
+            controller.store.update_snapshot(row.id, state="ready", details=details)
+        expected |= {row.id for row in taken[:2]} if number % 2 else set()
+    read: list[int] = []
+    snapshots = Store.snapshots
+
+    def counted(*args: Any, **named: Any) -> Any:
+        found = snapshots(*args, **named)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(Store, "snapshots", counted)
+
+    assert {row.id for _, row in prune.overdue(controller)} == expected
+    assert sum(read) == 36 + 18
 
 
 def test_a_snapshot_in_use_by_many_is_not_removed(controller: Any) -> None:
