@@ -37,6 +37,7 @@ ROOMS = (
     "attachment",
     "storage",
     "sessions",
+    "files",
     "egress",
     "lifecycle",
     "history",

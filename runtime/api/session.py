@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.delegation import delegate
 from holdfast.errors import SessionNotFound
+from holdfast.runtime.api.session_files import SessionFiles
 from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.api.session_kernel import SessionKernel
 from holdfast.runtime.api.session_network import SessionNetwork
@@ -46,6 +47,7 @@ class Session:
         self._captures = SessionSnapshots(self._line, self._became)
         self._egress = SessionNetwork(self._line, self._became)
         self.kernel = SessionKernel(self._line)
+        self.files = SessionFiles(self._line)
 
     exec = delegate("_shell", SessionShell.exec)
     check_syntax = delegate("_shell", SessionShell.check_syntax)

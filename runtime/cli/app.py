@@ -22,6 +22,7 @@ from holdfast.runtime.cli import (
     doctor_verbs,
     drift_verbs,
     event_verbs,
+    file_verbs,
     fitness_verbs,
     image_verbs,
     journal_verbs,
@@ -122,6 +123,7 @@ app.command()(task_verbs.tasks)
 app.command()(task_verbs.task)
 app.command("output")(task_verbs.output_)
 app.command()(task_verbs.kill)
+app.command()(file_verbs.cp)
 app.command()(event_verbs.events)
 app.command()(journal_verbs.journal)
 app.command()(shell_verbs.send)

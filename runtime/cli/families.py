@@ -29,6 +29,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "kernel": "Interrupt or restart the Jupyter kernel.",
     },
     "Run": {
+        "cp": "Copy files into a session or out of it.",
         "wait": "Wait for a running command to end.",
         "send": "Type text and keys into the terminal.",
         "screen": "Show what the terminal shows now.",

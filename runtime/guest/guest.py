@@ -12,6 +12,8 @@ from holdfast.kernels.guest.cell_journal import CellChronicle
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.captures.capture_queue import CaptureDesk
+from holdfast.runtime.guest.files.file_calls import FileCalls
+from holdfast.runtime.guest.files.uploads import Uploads
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
 from holdfast.runtime.guest.identity.hooks import Hooks
@@ -65,6 +67,8 @@ class Guest:
             shell.watching.notify = partial(self._waits, shell.name)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
         self.engine_files = EngineFiles()
+        self.uploads = Uploads()
+        self.file_calls = FileCalls()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
         self.changes = Changes(self.shells, self.kernels, self.lineage, self.journal)

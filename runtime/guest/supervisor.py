@@ -29,6 +29,7 @@ from holdfast.runtime.guest.tasks.reaper import Reaper, become_subreaper
 from holdfast.runtime.guest.wire import (
     capture_operations,
     drift_operations,
+    file_operations,
     journal_operations,
     kernel_operations,
     people_operations,
@@ -103,6 +104,7 @@ async def _supervise(layout: Layout) -> None:
         **journal_operations.OPERATIONS,
         **pulse_operations.operations(guest),
         **drift_operations.OPERATIONS,
+        **file_operations.OPERATIONS,
         **capture_operations.OPERATIONS,
     }
     server = Server(layout.socket, guest, operations)

@@ -151,6 +151,12 @@ def _network(of: Fields) -> str:
     return f"reaches {of('network')}{''.join(changes)}"
 
 
+def _files(of: Fields) -> str:
+    counted = f" ({of('files')} files, {of('bytes')} bytes)" if of("files", "") else ""
+    to = f" to {of('to')}" if of("to", "") else ""
+    return f"{of('what')} {of('path')}{to}{counted}"
+
+
 SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "process_exited": _process_exited,
     "oom": lambda of: f"processes killed for lack of memory: {of('kills')}",
@@ -175,6 +181,7 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "snapshot": lambda of: f"snapshot {_named(of)} was taken ({of('of')})",
     "restored": lambda of: f"continues from snapshot {_named(of)}",
     "forked": lambda of: f"snapshot {_named(of)} continues as {of('into')}",
+    "files": _files,
     "suspended": lambda of: "suspended",
     "network": _network,
     "resumed": lambda of: "resumed",

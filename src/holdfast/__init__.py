@@ -46,6 +46,9 @@ from holdfast.errors import (
     SessionDead,
     SessionError,
     SessionExists,
+    SessionFileDenied,
+    SessionFileError,
+    SessionFileNotFound,
     SessionNotFound,
     SessionRewound,
     SessionUnhealthy,
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.api.task import Task
     from holdfast.runtime.api.task_info import TaskInfo
@@ -71,6 +75,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.thawing import Thawed
     from holdfast.runtime.egress.attempt_log import Refusal
     from holdfast.runtime.egress.network_changes import Reach
+    from holdfast.runtime.files.copied import Copied
+    from holdfast.runtime.files.session_file import SessionFile
     from holdfast.runtime.flaky.repeat import Series
     from holdfast.runtime.flaky.spread import Difference, Run, Spread
     from holdfast.runtime.guest.pulse.state import State
@@ -113,6 +119,7 @@ __all__ = [
     "CellResult",
     "Check",
     "CommandNotFound",
+    "Copied",
     "Debugger",
     "Deviation",
     "Diff",
@@ -171,6 +178,11 @@ __all__ = [
     "SessionDead",
     "SessionError",
     "SessionExists",
+    "SessionFile",
+    "SessionFileDenied",
+    "SessionFileError",
+    "SessionFileNotFound",
+    "SessionFiles",
     "SessionNotFound",
     "SessionOptions",
     "SessionRewound",
@@ -204,6 +216,7 @@ _LATE = {
     "CellEvent": "runtime.guest_rpc.results",
     "CellResult": "runtime.guest_rpc.results",
     "Check": "runtime.guest_rpc.results",
+    "Copied": "runtime.files.copied",
     "Debugger": "snapshots.failure",
     "Deviation": "snapshots.verification",
     "Diff": "runtime.history.diff.diff_result",
@@ -237,6 +250,8 @@ _LATE = {
     "Served": "runtime.api.capture_requests",
     "Serving": "runtime.api.capture_requests",
     "Session": "runtime.api.session",
+    "SessionFile": "runtime.files.session_file",
+    "SessionFiles": "runtime.api.session_files",
     "SessionOptions": "runtime.sessions.session_options",
     "SessionTerminal": "runtime.api.terminal_handle",
     "ShellInfo": "runtime.guest_rpc.shell_report",

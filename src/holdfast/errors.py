@@ -27,6 +27,9 @@ HoldfastError
     KernelNotFound     it has no kernel of that name
     TaskNotFound       it has no task of that name or id, or no longer
     CommandNotFound    it has no command of that id, or no longer
+    SessionFileError   also an OSError: a file of the session cannot be read or written
+      SessionFileNotFound  also a FileNotFoundError: there is no such file
+      SessionFileDenied  also a PermissionError: the user of the session may not
   SnapshotError
     SnapshotNotFound   also a LookupError
     SnapshotDamaged    a stored file or image is missing or does not match its digest
@@ -221,6 +224,24 @@ class CommandNotFound(GuestError, LookupError):
     """The session has no command of that id, or no longer."""
 
     code = "command_not_found"
+
+
+class SessionFileError(GuestError, OSError):
+    """A file of the session cannot be read or written."""
+
+    code = "session_file"
+
+
+class SessionFileNotFound(SessionFileError, FileNotFoundError):
+    """The session has no such file."""
+
+    code = "session_file_not_found"
+
+
+class SessionFileDenied(SessionFileError, PermissionError):
+    """The user of the session may not do that with the file."""
+
+    code = "session_file_denied"
 
 
 class SnapshotError(HoldfastError):

@@ -1,0 +1,152 @@
+"""The files of a session, as its handle reads and writes them: never through the engine, always as a user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.file_requests import PART, FileRequests
+from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.journal import host_events
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+
+MOST_IN_MEMORY = 256 << 20
+"""The largest file that `read` returns."""
+
+
+def _silent(_: Copied) -> None:
+    return
+
+
+class SessionFiles:
+    """Files of one session. Relative paths begin in the directory of its shell, `~` is its user's home.
+
+    Names that are no UTF-8 have lone surrogates, as `os.fsdecode` makes them. Every call continues across
+    snapshots. They raise SessionFileNotFound, SessionFileDenied or SessionFileError, all OSErrors.
+    """
+
+    def __init__(self, line: SessionChannel, user: str | None = None) -> None:
+        self._line = line
+        self._user = user
+
+    def as_user(self, name: str) -> SessionFiles:
+        """Return the same files with the rights of another user of the session."""
+        return SessionFiles(self._line, name)
+
+    def stat(self, path: str, *, follow: bool = True) -> SessionFile:
+        """Return what is at a path; with `follow` false, a link itself."""
+        return self._requests().look(path, follow=follow)[1]
+
+    def list(self, path: str = ".") -> list[SessionFile]:
+        """Return what is in a folder, by name; at most 200 000 names."""
+        return self._requests().content(path)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return a file, or `length` bytes of it from `offset`.
+
+        Raises:
+            InvalidArgument: it has more than 256 MiB: read ranges, or `download` it.
+        """
+        requests, parts = self._requests(), []
+        left = MOST_IN_MEMORY if length is None else length
+        while left > 0:
+            data, size, _ = requests.read(path, offset, min(left, PART))
+            if length is None and size > MOST_IN_MEMORY:
+                raise InvalidArgument(
+                    f"cannot read {path!r} at once: it has {size} bytes",
+                    hint="read ranges of it, or download it",
+                )
+            parts.append(data)
+            offset, left = offset + len(data), left - len(data)
+            if not data or offset >= size:
+                break
+        return b"".join(parts)
+
+    def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
+        """Write a file: readers see the old content or the new one, never a part.
+
+        `mode` are its permissions; by default those of the file it replaces, else 0644.
+        """
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        size = self._requests().write(path, iter([content]), mode=mode)
+        self._note("wrote", path, bytes=size)
+
+    def make_folder(self, path: str, *, parents: bool = False) -> None:
+        """Make a folder, with `parents` also those above it; one that exists stays as it is."""
+        self._requests().make_folder(path, parents=parents)
+
+    def move(self, path: str, to: str) -> None:
+        """Give a file or folder another name on the same file system, in place of a file that has it."""
+        self._requests().move(path, to)
+        self._note("moved", path, to=to)
+
+    def remove(self, path: str, *, recursive: bool = False, missing_ok: bool = False) -> None:
+        """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
+        self._requests().remove(path, recursive=recursive, missing_ok=missing_ok)
+        self._note("removed", path)
+
+    def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = _silent) -> Copied:
+        """Copy a file or a folder of the session to this machine, under the name `to`.
+
+        Of what the session has there, only files, folders and links that stay below the copy are made.
+        `report` is called with the counts so far.
+
+        Raises:
+            OSError: it cannot be written here.
+        """
+        from holdfast.runtime.files.copy_out import CopyOut
+
+        requests = self._requests()
+        place, found = requests.look(path)
+        copy = CopyOut(requests, report)
+        made = copy.tree(place, Path(to)) if found.kind == "folder" else copy.file(place, found, Path(to))
+        self._note("copied out", place, files=made.files, bytes=made.bytes)
+        return made
+
+    def upload(self, source: str | Path, to: str, *, report: Callable[[Copied], None] = _silent) -> Copied:
+        """Copy a file or a folder of this machine into the session, under the name `to`.
+
+        Raises:
+            OSError: it cannot be read here.
+        """
+        from holdfast.runtime.files.copy_in import CopyIn
+
+        source = Path(source)
+        copy = CopyIn(self._requests(), report)
+        made = copy.tree(source, to) if source.is_dir() else copy.file(source, to)
+        self._note("copied in", to, files=made.files, bytes=made.bytes)
+        return made
+
+    def write_tar(self, path: str, stream: IO[bytes]) -> Copied:
+        """Write a file or what is in a folder of the session to a stream, as tar."""
+        from holdfast.runtime.files import tar_streams
+
+        requests = self._requests()
+        place, found = requests.look(path)
+        made = tar_streams.write(requests, place, found, stream)
+        self._note("copied out", place, files=made.files, bytes=made.bytes)
+        return made
+
+    def read_tar(self, stream: IO[bytes], to: str) -> Copied:
+        """Unpack a tar stream, compressed or not, into a folder of the session.
+
+        Raises:
+            InvalidArgument: it is no tar, or a member leads out of the folder.
+        """
+        from holdfast.runtime.files import tar_streams
+
+        made = tar_streams.read(self._requests(), stream, to)
+        self._note("copied in", to, files=made.files, bytes=made.bytes)
+        return made
+
+    def _requests(self) -> FileRequests:
+        return FileRequests(self._line, self._user)
+
+    def _note(self, what: str, path: str, **details: Any) -> None:
+        shown = path.encode("utf-8", "replace").decode()
+        host_events.note(self._line.context, self._line.known.id, "files", what=what, path=shown, **details)

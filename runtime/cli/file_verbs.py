@@ -1,0 +1,122 @@
+"""Verbs: cp."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.errors import HoldfastError, InvalidArgument, SessionFileNotFound
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session_files import SessionFiles
+    from holdfast.runtime.files.copied import Copied
+
+_IN_SESSION = re.compile(r"([^/:]+):(.*)", re.DOTALL)
+STANDARD = "-"
+EVERY = 5.0
+"""Seconds between two notes of progress."""
+
+
+def cp(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="FILE, SESSION:PATH, or `-` for tar.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="FILE, SESSION:PATH, or `-` for tar.")],
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="Copy folders as well.")] = False,
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="User of the session whose rights apply.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Copy files into a session or out of it.
+
+    One of SOURCE and TARGET is SESSION:PATH; a relative PATH begins in the directory of the session's shell.
+    A name with a colon on this machine is written ./NAME. Into a folder that exists, SOURCE is copied under
+    its own name.
+    """
+    inside, outside = _IN_SESSION.fullmatch(source), _IN_SESSION.fullmatch(target)
+    if (inside is None) == (outside is None):
+        raise InvalidArgument(
+            "cannot copy: exactly one of the two must be SESSION:PATH",
+            hint="`holdfast cp work:/srv/log .`; between sessions, `holdfast cp A:/x - | holdfast cp - B:/x`",
+        )
+    place = inside or outside
+    assert place is not None
+    with controller() as holdfast:
+        files = holdfast.session(place[1]).files
+        if user is not None:
+            files = files.as_user(user)
+        try:
+            if inside is not None:
+                made = _out(files, place[2] or ".", target, recursive=recursive)
+            else:
+                made = _in(files, source, place[2] or ".", recursive=recursive)
+        except (HoldfastError, BrokenPipeError):
+            raise
+        except OSError as error:
+            where = f" {error.filename}" if error.filename else ""
+            raise InvalidArgument(f"cannot copy{where}: {(error.strerror or str(error)).lower()}") from error
+    for path, why in made.left_out.items():
+        printing.note(f"left out: {path} ({why})")
+    for path in made.changed:
+        printing.note(f"changed while it was copied: {path}")
+    if wants_json(json) and target != STANDARD:
+        printing.emit(made.as_dict())
+
+
+class _Progress:
+    """Notes of how much was copied, for a copy that takes longer."""
+
+    def __init__(self) -> None:
+        self._told = time.monotonic()
+
+    def __call__(self, made: Copied) -> None:
+        """Take the counts so far."""
+        if time.monotonic() - self._told > EVERY:
+            self._told = time.monotonic()
+            printing.note(f"{made.files} files, {printing.size(made.bytes)} copied")
+
+
+def _out(files: SessionFiles, path: str, target: str, *, recursive: bool) -> Copied:
+    if target == STANDARD:
+        if sys.stdout.isatty():
+            raise InvalidArgument("cannot write tar to a terminal", hint="`holdfast cp S:PATH - | tar tv`")
+        return files.write_tar(path, sys.stdout.buffer)
+    found, to = files.stat(path), Path(target)
+    if found.kind == "folder" and not recursive:
+        raise InvalidArgument(f"cannot copy {path}: it is a folder", hint="`holdfast cp -r` copies folders")
+    name = path.rstrip("/").rpartition("/")[2]
+    if to.is_dir() and name not in ("", ".", "..", "~"):
+        to /= name
+    return files.download(path, to, report=_Progress())
+
+
+def _in(files: SessionFiles, source: str, path: str, *, recursive: bool) -> Copied:
+    if source == STANDARD:
+        if sys.stdin.isatty():
+            raise InvalidArgument(
+                "cannot read tar from a terminal", hint="`tar c DIR | holdfast cp - S:PATH`"
+            )
+        return files.read_tar(sys.stdin.buffer, path)
+    origin = Path(source)
+    if not origin.exists():
+        raise InvalidArgument(f"cannot copy {source}: there is no such file")
+    if origin.is_dir() and not recursive:
+        raise InvalidArgument(f"cannot copy {source}: it is a folder", hint="`holdfast cp -r` copies folders")
+    if _is_folder(files, path):
+        path = f"{path.rstrip('/')}/{origin.resolve().name}"
+    return files.upload(origin, path, report=_Progress())
+
+
+def _is_folder(files: SessionFiles, path: str) -> bool:
+    try:
+        return files.stat(path).kind == "folder"
+    except SessionFileNotFound:
+        if path.endswith("/"):
+            raise
+        return False

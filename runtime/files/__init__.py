@@ -1,0 +1,1 @@
+"""Files of sessions, copied in and out."""

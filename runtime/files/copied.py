@@ -1,0 +1,38 @@
+"""What a copy did so far, and in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_NAMED = 1000
+
+
+@dataclass(slots=True)
+class Copied:
+    """Counts of what was copied, `bytes` of files; what was left out, and what changed meanwhile, by path."""
+
+    files: int = 0
+    folders: int = 0
+    links: int = 0
+    bytes: int = 0
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Path and kind; the first thousand."""
+    changed: list[str] = field(default_factory=list)
+    """Files that were written to while they were copied."""
+
+    def leave_out(self, path: str, why: str) -> None:
+        """Note something that is not copied."""
+        if len(self.left_out) < MOST_NAMED:
+            self.left_out[path] = why
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "files": self.files,
+            "folders": self.folders,
+            "links": self.links,
+            "bytes": self.bytes,
+            "left_out": dict(self.left_out),
+            "changed": list(self.changed),
+        }

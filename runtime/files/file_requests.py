@@ -1,0 +1,98 @@
+"""Requests about files of one session. Each continues across captures, and can be repeated without harm."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.runtime.files.session_file import SessionFile, asked, listed
+from holdfast.runtime.guest_rpc import wire_fields
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.wire.protocol import Frame
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+
+T = TypeVar("T")
+
+PART = 4 << 20
+"""Bytes of a file in one request."""
+
+
+class FileRequests:
+    """The files of the session at the other end of a channel, as one user sees them."""
+
+    def __init__(self, line: SessionChannel, user: str | None = None) -> None:
+        self._line = line
+        self._client = line.client()
+        self._user: dict[str, Any] = {} if user is None else {"user": user}
+
+    def look(self, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
+        """Return the absolute path, and what is there; a link is followed unless `follow` is false."""
+        told = wire_fields.body(self._ask("file_look", asked(path=path), follow=follow))
+        return wire_fields.text(told, "path"), SessionFile.of(told)
+
+    def content(self, path: str) -> list[SessionFile]:
+        """Return what is in a folder, by name."""
+        return self._persistently(lambda: self._content(path))
+
+    def _content(self, path: str) -> list[SessionFile]:
+        known: set[str] = set()
+        frames = self._client.call("file_list", payload=asked(path=path), **self._user)
+        return [file for frame in frames for file in listed(frame, known)]
+
+    def read(self, path: str, offset: int, length: int, *, follow: bool = True) -> tuple[bytes, int, str]:
+        """Return a part of a file, and the file's size and version at that moment."""
+        wanted = min(length, PART)
+        frame = self._ask("file_read", asked(path=path), offset=offset, length=wanted, follow=follow)
+        if len(frame.payload) > wanted:
+            raise ProtocolError("cannot understand the session: it sends more of a file than was asked for")
+        return frame.payload, wire_fields.integer(frame, "size"), wire_fields.text(frame, "version")
+
+    def write(
+        self, path: str, parts: Iterator[bytes], *, mode: int | None = None, mtime_ns: int | None = None
+    ) -> int:
+        """Write a file in parts; it appears, or replaces another, only when it is whole. Return its bytes."""
+        id_, offset = secrets.token_hex(16), 0
+        self._ask("file_begin", asked(path=path), id=id_)
+        try:
+            for part in parts:
+                for start in range(0, len(part), PART):
+                    piece = part[start : start + PART]
+                    self._ask("file_write", piece, id=id_, offset=offset)
+                    offset += len(piece)
+            self._ask("file_finish", id=id_, size=offset, mode=mode, mtime_ns=mtime_ns)
+        except BaseException:
+            with suppress(HoldfastError):
+                self._ask("file_abandon", id=id_)
+            raise
+        return offset
+
+    def make_folder(self, path: str, *, mode: int = 0o755, parents: bool = False) -> None:
+        """Make a folder unless it is there."""
+        self._ask("file_folder", asked(path=path), mode=mode & 0o777, parents=parents)
+
+    def make_link(self, path: str, target: str) -> None:
+        """Make a symbolic link, or replace one."""
+        self._ask("file_link", asked(path=path, target=target), id=secrets.token_hex(16))
+
+    def move(self, path: str, to: str) -> None:
+        """Give it another name on the same file system."""
+        self._ask("file_move", asked(path=path, to=to), id=secrets.token_hex(16))
+
+    def remove(self, path: str, *, recursive: bool = False, missing_ok: bool = False) -> None:
+        """Remove a file, or a folder."""
+        flags = {"recursive": recursive, "missing_ok": missing_ok}
+        self._ask("file_remove", asked(path=path), id=secrets.token_hex(16), **flags)
+
+    def _ask(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
+        given = {**self._user, **args}
+        return self._persistently(lambda: self._client.request(op, payload=payload, **given))
+
+    def _persistently(self, attempt: Callable[[], T]) -> T:
+        persistence = self._line.persistence()
+        persistence.again = lambda: None  # what a rewind undid can be asked for again
+        with self._line.explained():
+            return persistence.run(attempt)

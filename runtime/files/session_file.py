@@ -1,0 +1,103 @@
+"""What a session says about one of its files, validated.  Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
+
+Kind = Literal["file", "folder", "link", "fifo", "socket", "device"]
+KINDS: tuple[Kind, ...] = ("file", "folder", "link", "fifo", "socket", "device")
+LONGEST_NAME = 255
+"""Bytes of a name, and of a path: limits.h, NAME_MAX and PATH_MAX."""
+LONGEST_PATH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """One file of a session, as it was when the session looked.
+
+    Names that are no UTF-8 have lone surrogates (os.fsdecode). `size` is in bytes, `mode` has the twelve bits
+    of chmod(2), `mtime_ns` nanoseconds since 1970. `version` differs when the content may have changed;
+    `target` is where a link leads.
+    """
+
+    name: str
+    kind: Kind
+    size: int
+    mode: int
+    mtime_ns: int
+    uid: int
+    gid: int
+    version: str
+    target: str | None = None
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> SessionFile:
+        """Read it from an answer.
+
+        Raises:
+            ProtocolError: it is not valid.
+        """
+        kind = wire_fields.choice(raw, "kind", KINDS)
+        return cls(
+            name=_bytes_in(wire_fields.text(raw, "name"), LONGEST_NAME),
+            kind=kind,
+            size=wire_fields.integer(raw, "size"),
+            mode=wire_fields.integer(raw, "mode") & 0o7777,
+            mtime_ns=wire_fields.integer(raw, "mtime_ns", -(2**62)),
+            uid=wire_fields.integer(raw, "uid"),
+            gid=wire_fields.integer(raw, "gid"),
+            version=wire_fields.text(raw, "version")[:200],
+            target=_bytes_in(wire_fields.text(raw, "target"), LONGEST_PATH) if kind == "link" else None,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "size": self.size,
+            "mode": f"{self.mode:04o}",
+            "mtime_ns": self.mtime_ns,
+            "uid": self.uid,
+            "gid": self.gid,
+            "target": self.target,
+        }
+
+
+def listed(frame: Frame, known: set[str]) -> list[SessionFile]:
+    """Return the files in one frame of a list; their names are added to those that are known.
+
+    Raises:
+        ProtocolError: one of them is not valid, or appears twice, or has a name that no file can have.
+    """
+    found = wire_fields.json_of(frame)
+    if not isinstance(found, list):
+        raise ProtocolError("cannot understand the session: a list of files is not valid")
+    files = [SessionFile.of(wire_fields.table(each, "a file")) for each in found]
+    for file in files:
+        if not file.name or file.name in (".", "..") or "/" in file.name or file.name in known:
+            raise ProtocolError("cannot understand the session: a folder has names that no folder has")
+        known.add(file.name)
+    return files
+
+
+def asked(**paths: str) -> bytes:
+    """Return paths as the payload of a request."""
+    return json.dumps(paths).encode()
+
+
+def _bytes_in(text: str, most: int) -> str:
+    try:
+        size = len(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        size = most + 1
+    if size > most or "\0" in text:
+        raise ProtocolError("cannot understand the session: a name is too long, or no name")
+    return text

@@ -1,0 +1,151 @@
+"""Files of a session as a tar stream, in both directions.
+
+Links, owners and modes travel as tar has them; owners are not restored. A member whose name leads out of the
+folder is refused, a hard link and a device are left out.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from typing import IO
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.file_requests import PART, FileRequests
+from holdfast.runtime.files.session_file import SessionFile
+
+
+def write(requests: FileRequests, path: str, found: SessionFile, stream: IO[bytes]) -> Copied:
+    """Write a file, or a folder with all that is in it, to a stream.
+
+    Raises:
+        SessionFileError, ProtocolError: something cannot be read.
+        OSError: the stream cannot be written.
+    """
+    made = Copied()
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8") as tar:
+        if found.kind == "file":
+            _add(requests, tar, path, found, found.name, made)
+        else:
+            _add_folder(requests, tar, path, "", made)
+    return made
+
+
+def _add_folder(requests: FileRequests, tar: tarfile.TarFile, path: str, inside: str, made: Copied) -> None:
+    left = [(path, inside)]
+    while left:
+        folder, prefix = left.pop()
+        for found in requests.content(folder):
+            inner, name = f"{folder.rstrip('/')}/{found.name}", f"{prefix}{found.name}"
+            _add(requests, tar, inner, found, name, made)
+            if found.kind == "folder":
+                left.append((inner, f"{name}/"))
+
+
+def _add(
+    requests: FileRequests, tar: tarfile.TarFile, path: str, found: SessionFile, name: str, made: Copied
+) -> None:
+    member = tarfile.TarInfo(name)
+    member.mode, member.uid, member.gid = found.mode & 0o777, found.uid, found.gid
+    member.mtime = found.mtime_ns // 10**9
+    if found.kind == "file":
+        member.size = found.size
+        tar.addfile(member, io.BufferedReader(_SessionContent(requests, path, found, made), PART))
+        made.files += 1
+    elif found.kind == "folder":
+        member.type = tarfile.DIRTYPE
+        tar.addfile(member)
+        made.folders += 1
+    elif found.kind == "link":
+        member.type, member.linkname = tarfile.SYMTYPE, found.target or ""
+        tar.addfile(member)
+        made.links += 1
+    else:
+        made.leave_out(path, "neither file, folder nor link")
+
+
+class _SessionContent(io.RawIOBase):
+    """The content of a file: as many bytes as were announced, zeros where it became shorter."""
+
+    def __init__(self, requests: FileRequests, path: str, found: SessionFile, made: Copied) -> None:
+        super().__init__()
+        self._requests, self._path, self._found, self._made = requests, path, found, made
+        self._offset = 0
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Read the next bytes."""
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        wanted = min(len(view), self._found.size - self._offset)
+        if wanted <= 0:
+            return 0
+        data, _, version = self._requests.read(self._path, self._offset, wanted, follow=False)
+        if version != self._found.version and self._path not in self._made.changed:
+            self._made.changed.append(self._path)
+        data = data or bytes(min(wanted, PART))
+        view[: len(data)] = data
+        self._offset += len(data)
+        self._made.bytes += len(data)
+        return len(data)
+
+
+def read(requests: FileRequests, stream: IO[bytes], to: str) -> Copied:
+    """Unpack a stream into a folder of the session, which is made if it is missing.
+
+    Raises:
+        InvalidArgument: it is no tar stream, or a member leads out of the folder; what came before is there.
+        SessionFileError: something cannot be written.
+    """
+    made = Copied()
+    requests.make_folder(to, parents=True)
+    folders = {to}
+    try:
+        with tarfile.open(fileobj=stream, mode="r|*", encoding="utf-8", errors="surrogateescape") as tar:
+            for member in tar:
+                _unpack(requests, tar, member, to, folders, made)
+    except (tarfile.TarError, EOFError) as error:
+        raise InvalidArgument(f"cannot unpack the input: it is no whole tar stream ({error})") from error
+    return made
+
+
+def _unpack(
+    requests: FileRequests,
+    tar: tarfile.TarFile,
+    member: tarfile.TarInfo,
+    to: str,
+    folders: set[str],
+    made: Copied,
+) -> None:
+    parts = [part for part in member.name.split("/") if part not in ("", ".")]
+    if ".." in parts or member.name.startswith("/"):
+        raise InvalidArgument(f"cannot unpack the input: {member.name[:200]!r} leads out of the folder")
+    place = "/".join([to.rstrip("/"), *parts])
+    above = place if member.isdir() else place.rpartition("/")[0]
+    if above not in folders and parts:
+        requests.make_folder(above, parents=True)
+        folders.add(above)
+    if member.isdir():
+        made.folders += 1
+    elif member.isreg():
+        file = tar.extractfile(member)
+        assert file is not None
+        requests.write(
+            place, _parts(file, made), mode=member.mode & 0o777, mtime_ns=int(member.mtime * 10**9)
+        )
+        made.files += 1
+    elif member.issym():
+        requests.make_link(place, member.linkname)
+        made.links += 1
+    else:
+        made.leave_out(member.name, "a hard link" if member.islnk() else "neither file, folder nor link")
+
+
+def _parts(file: IO[bytes], made: Copied) -> Iterator[bytes]:
+    while data := file.read(PART):
+        yield data
+        made.bytes += len(data)

@@ -1,0 +1,1 @@
+"""Files of the session, read and written for callers outside."""
