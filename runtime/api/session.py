@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.delegation import delegate
 from holdfast.errors import SessionNotFound
+from holdfast.runtime.api.running_program import SessionPrograms
 from holdfast.runtime.api.session_files import SessionFiles
 from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.api.session_kernel import SessionKernel
@@ -48,7 +49,9 @@ class Session:
         self._egress = SessionNetwork(self._line, self._became)
         self.kernel = SessionKernel(self._line)
         self.files = SessionFiles(self._line)
+        self.programs = SessionPrograms(self._line)
 
+    run = delegate("programs", SessionPrograms.run)
     exec = delegate("_shell", SessionShell.exec)
     check_syntax = delegate("_shell", SessionShell.check_syntax)
     join = delegate("_shell", SessionShell.join)

@@ -32,6 +32,7 @@ from holdfast.runtime.cli import (
     lineage_verbs,
     network_verbs,
     printing,
+    program_verbs,
     pulse_verbs,
     recording_verbs,
     registry_verbs,
@@ -123,6 +124,7 @@ app.command()(task_verbs.tasks)
 app.command()(task_verbs.task)
 app.command("output")(task_verbs.output_)
 app.command()(task_verbs.kill)
+app.command()(program_verbs.run)
 app.command()(file_verbs.cp)
 app.command()(event_verbs.events)
 app.command()(journal_verbs.journal)

@@ -29,6 +29,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "kernel": "Interrupt or restart the Jupyter kernel.",
     },
     "Run": {
+        "run": "Run a program without shell and terminal.",
         "cp": "Copy files into a session or out of it.",
         "wait": "Wait for a running command to end.",
         "send": "Type text and keys into the terminal.",

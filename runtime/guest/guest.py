@@ -20,6 +20,7 @@ from holdfast.runtime.guest.identity.hooks import Hooks
 from holdfast.runtime.guest.identity.identity import Identity
 from holdfast.runtime.guest.identity.identity_files import Awakening, publish
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
+from holdfast.runtime.guest.programs.programs import Programs
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.state import State
@@ -58,6 +59,7 @@ class Guest:
         chronicle = Chronicle(MAIN, self.journal, self.keyed, self.lineage)
         self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage, self.notice, chronicle)}
         self.tasks = Tasks(layout, account, reaper, self.lineage, self.notice)
+        self.programs = Programs(layout, reaper, self.lineage, self.notice)
         self.desks = {
             name: Desk(name, shell.size, shell.resize, self.journal.append)
             for name, shell in self.shells.items()
@@ -152,8 +154,9 @@ class Guest:
         self._write_down(kind, **fields)
 
     def stop(self) -> None:
-        """End shells, tasks and kernels, for good."""
+        """End shells, tasks, programs and kernels, for good."""
         self.tasks.stop()
+        self.programs.stop()
         for shell in self.shells.values():
             shell.stop()
         for kernel in self.kernels.values():

@@ -182,6 +182,8 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "restored": lambda of: f"continues from snapshot {_named(of)}",
     "forked": lambda of: f"snapshot {_named(of)} continues as {of('into')}",
     "files": _files,
+    "run_started": lambda of: f"run {of('argv')}",
+    "run_ended": lambda of: f"run {of('argv')} {of.end()} after {of('duration')} s",
     "suspended": lambda of: "suspended",
     "network": _network,
     "resumed": lambda of: "resumed",

@@ -34,6 +34,7 @@ from holdfast.errors import (
     LiveUnsupported,
     NetworkNotClosed,
     OutcomeUnknown,
+    ProgramNotFound,
     ProtocolError,
     QuotaExceeded,
     ReferenceNotFound,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.api.rewind_result import Rewound
+    from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.api.snapshot import Snapshot
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.flaky.spread import Difference, Run, Spread
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.guest_rpc.event import Event
+    from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
     from holdfast.runtime.guest_rpc.results import (
         CellError,
         CellEvent,
@@ -153,6 +156,9 @@ __all__ = [
     "Policy",
     "Port",
     "Process",
+    "ProgramInfo",
+    "ProgramNotFound",
+    "ProgramResult",
     "ProtocolError",
     "Pulse",
     "Pushed",
@@ -168,6 +174,7 @@ __all__ = [
     "RestoreFailed",
     "Rewound",
     "Run",
+    "RunningProgram",
     "Screen",
     "SecretsFound",
     "Series",
@@ -237,6 +244,8 @@ _LATE = {
     "Policy": "runtime.store.policy",
     "Port": "runtime.pulse.pulse",
     "Process": "runtime.pulse.facts",
+    "ProgramInfo": "runtime.guest_rpc.program_result",
+    "ProgramResult": "runtime.guest_rpc.program_result",
     "Pulse": "runtime.pulse.pulse",
     "Pushed": "runtime.transfer.bundle_transfer",
     "Reach": "runtime.egress.network_changes",
@@ -245,6 +254,7 @@ _LATE = {
     "Refusal": "runtime.egress.attempt_log",
     "Rewound": "runtime.api.rewind_result",
     "Run": "runtime.flaky.spread",
+    "RunningProgram": "runtime.api.running_program",
     "Screen": "runtime.guest_rpc.results",
     "Series": "runtime.flaky.repeat",
     "Served": "runtime.api.capture_requests",

@@ -23,10 +23,11 @@ HoldfastError
     GuestDisconnected  also a ConnectionError: the connection to the supervisor was lost
     ProtocolError      the guest sent something that violates the protocol
     KernelDied         the kernel's process ended while a cell ran
-    ShellNotFound      also a LookupError, like the next three: the session has no shell of that name
+    ShellNotFound      also a LookupError, like the next four: the session has no shell of that name
     KernelNotFound     it has no kernel of that name
     TaskNotFound       it has no task of that name or id, or no longer
     CommandNotFound    it has no command of that id, or no longer
+    ProgramNotFound    it has no program of that id, or no longer
     SessionFileError   also an OSError: a file of the session cannot be read or written
       SessionFileNotFound  also a FileNotFoundError: there is no such file
       SessionFileDenied  also a PermissionError: the user of the session may not
@@ -224,6 +225,12 @@ class CommandNotFound(GuestError, LookupError):
     """The session has no command of that id, or no longer."""
 
     code = "command_not_found"
+
+
+class ProgramNotFound(GuestError, LookupError):
+    """The session has no program of that id, or no longer."""
+
+    code = "program_not_found"
 
 
 class SessionFileError(GuestError, OSError):

@@ -1,0 +1,159 @@
+"""Programs that were started directly: arguments instead of a shell's text, pipes instead of a terminal.
+
+A handle holds an id and the channel to the session; the same id works in every session that was restored from
+a snapshot taken while it ran.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.base import ids
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.guest_rpc import call_arguments, program_calls
+from holdfast.runtime.guest_rpc.program_calls import InputFeed, OnBytes, ProgramFollowing
+from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+
+
+class RunningProgram:
+    """One program of a session, running or ended."""
+
+    def __init__(self, line: SessionChannel, id_: str, written: int = 0) -> None:
+        self._line = line
+        self.id = id_
+        self._written = written
+
+    def __repr__(self) -> str:
+        return f"<RunningProgram {self.id}>"
+
+    def info(self) -> ProgramInfo:
+        """Return what the session reports of it now.
+
+        Raises:
+            ProgramNotFound: the session does not know it.
+        """
+        return program_calls.info(self._line, self.id)
+
+    def wait(
+        self,
+        *,
+        timeout: float | None = None,
+        patience: float | None = None,
+        on_stdout: OnBytes | None = None,
+        on_stderr: OnBytes | None = None,
+    ) -> ProgramResult:
+        """Wait until it ends, and return what it wrote from its beginning.
+
+        Args:
+            timeout: seconds after which it is ended, with all that it started: SIGTERM, then SIGKILL.
+            patience: seconds after which the result says that it still runs.
+            on_stdout: called with its output from the beginning, then as it comes; `on_stderr` likewise.
+            on_stderr: see `on_stdout`.
+        """
+        following = ProgramFollowing(
+            self._line,
+            self.id,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            timeout=call_arguments.seconds(timeout, "timeout"),
+            patience=call_arguments.patience(patience, "patience"),
+        )
+        return following.run()
+
+    def write(self, data: bytes | str) -> None:
+        """Give it input, if it was started with `input=True`; returns when the program's pipe has it."""
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        self._written = program_calls.write(
+            self._line, self.id, [content], close=False, offset=max(self._written, self.info().accepted)
+        )
+
+    def close_input(self) -> None:
+        """Let it find the end of its input."""
+        program_calls.write(self._line, self.id, [], close=True, offset=self.info().accepted)
+
+    def signal(self, name: str = "TERM") -> None:
+        """Send a signal to it and to all that it started."""
+        program_calls.signal(self._line, self.id, name)
+
+
+class SessionPrograms:
+    """The programs of one session that callers started directly."""
+
+    def __init__(self, line: SessionChannel) -> None:
+        self._line = line
+
+    def run(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        input: bytes | str | Iterable[bytes] | None = None,  # noqa: A002  (as subprocess.run names it)
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        on_stdout: OnBytes | None = None,
+        on_stderr: OnBytes | None = None,
+    ) -> ProgramResult:
+        """Run a program and wait for its end, much as `subprocess.run` does: no shell, no terminal.
+
+        Args:
+            argv: the program and its arguments.
+            input: its standard input, at once or in parts; none if left out.
+            env: variables to set beside those the shell exports.
+            cwd: its directory, by default that of the shell.
+            user: a user of the session, by default the session's; another one has the environment of a login.
+            timeout: seconds after which it is ended, with all that it started.
+            on_stdout: called with its output as it comes, as bytes; `on_stderr` likewise.
+            on_stderr: see `on_stdout`.
+
+        Raises:
+            InvalidArgument: there is no such program, directory or user.
+        """
+        program = self.start(argv, input=input is not None, env=env, cwd=cwd, user=user)
+        if input is not None:
+            given = [input.encode()] if isinstance(input, str) else input
+            InputFeed(self._line, program.id, [given] if isinstance(given, bytes) else given).start()
+        try:
+            return program.wait(timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
+        except KeyboardInterrupt:
+            program.signal("INT")
+            raise
+
+    def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        input: bool = False,  # noqa: A002  (as in `run`)
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+    ) -> RunningProgram:
+        """Start a program and leave it running; with `input`, `write` gives it its standard input.
+
+        Raises:
+            InvalidArgument: there is no such program, directory or user.
+        """
+        if isinstance(argv, str | bytes) or not argv:
+            raise InvalidArgument(
+                "cannot run that: the program and its arguments must be a list",
+                hint="`exec` runs the text of a shell command",
+            )
+        id_, words = ids.new_id(), [str(word) for word in argv]
+        payload = json.dumps({"argv": words, "env": dict(env or {}), "cwd": cwd or ""}).encode()
+        args = {} if user is None else {"user": user}
+        program_calls.request(self._line, "program_start", payload, id=id_, input=input, **args)
+        return RunningProgram(self._line, id_)
+
+    def list(self) -> list[ProgramInfo]:
+        """Return the running programs and the last that ended, the oldest first."""
+        return program_calls.listed(self._line)
+
+    def get(self, id_: str) -> RunningProgram:
+        """Return the program of that id; whether there is one shows when it is used."""
+        return RunningProgram(self._line, id_)

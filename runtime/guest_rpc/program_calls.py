@@ -1,0 +1,195 @@
+"""Programs of a session, followed to their end and given input, across lost connections."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import GuestDisconnected, GuestError, HoldfastError, ProtocolError
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
+from holdfast.runtime.terminal.uncook import Tail
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.wire.protocol import Frame
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+
+OnBytes = Callable[[bytes], object]
+KEEP = 16 << 20
+"""Bytes of each stream that a result keeps, from its end; KEEP_STREAMED if they were passed on."""
+KEEP_STREAMED = 1 << 20
+PART = 1 << 20
+GRACE = 3.0
+"""Seconds that a program has to end after SIGTERM."""
+STREAMS = ("stdout", "stderr")
+
+
+def request(line: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:
+    """Send a request that may be repeated without harm, until it is answered."""
+    client = line.client()
+    with line.explained():
+        return line.persistence().run(lambda: client.request(op, payload=payload, **args))
+
+
+class ProgramFollowing:
+    """Follows what one program writes, from its beginning, to its end."""
+
+    def __init__(
+        self,
+        line: SessionChannel,
+        id_: str,
+        *,
+        on_stdout: OnBytes | None = None,
+        on_stderr: OnBytes | None = None,
+        timeout: float | None = None,
+        patience: float | None = None,
+    ) -> None:
+        self._line = line
+        self._client = line.client()
+        self._id = id_
+        self._reader = secrets.token_hex(8)
+        self._pass_on = {"stdout": on_stdout, "stderr": on_stderr}
+        self._tails = {name: Tail(KEEP_STREAMED if self._pass_on[name] else KEEP) for name in STREAMS}
+        self._places = dict.fromkeys(STREAMS, 0)
+        self._lost = 0
+        now = time.monotonic()
+        self._timeout = None if timeout is None else now + timeout
+        self._until = None if patience is None else now + patience
+        self._timed_out = False
+
+    def run(self) -> ProgramResult:
+        """Return the result at its end, or with its present state when the patience is over."""
+        persistence = self._line.persistence()
+        with self._line.explained():
+            while True:
+                result = persistence.run(lambda: self._attempt(persistence.heard))
+                if result is not None:
+                    return result
+                self._times_out()
+
+    def _attempt(self, heard: Callable[[], None]) -> ProgramResult | None:
+        """Follow until the end; None if the timeout is over."""
+        args: dict[str, Any] = {"id": self._id, "reader": self._reader, **self._places}
+        with self._client.open("program_follow", **args) as connection:
+            connection.socket.settimeout(self._left())
+            try:
+                for frame in connection.events():
+                    heard()
+                    self._hear(frame)
+                    if wire_fields.event(frame) == "finished":
+                        return self._result(ProgramInfo.of(frame))
+                    if (left := self._left()) is not None:
+                        connection.socket.settimeout(left)
+                    if self._is_over(self._until) or self._is_over(self._timeout):
+                        break
+            except GuestDisconnected:
+                if not (self._is_over(self._until) or self._is_over(self._timeout)):
+                    raise
+        if self._is_over(self._timeout):
+            return None
+        if self._is_over(self._until):
+            return self._result(info(self._line, self._id))
+        raise GuestDisconnected("cannot continue: the session ended the call without a result")
+
+    def _left(self) -> float | None:
+        ends = [end for end in (self._until, self._timeout) if end is not None]
+        return max(0.01, min(ends) - time.monotonic()) if ends else None
+
+    @staticmethod
+    def _is_over(end: float | None) -> bool:
+        return end is not None and time.monotonic() >= end
+
+    def _times_out(self) -> None:
+        """End it: by SIGTERM first, then by SIGKILL, then by giving up."""
+        if self._timed_out:
+            signal(self._line, self._id, "KILL")
+            if self._until is None:
+                self._until = time.monotonic() + GRACE
+            self._timeout = None
+            return
+        self._timed_out, self._timeout = True, time.monotonic() + GRACE
+        signal(self._line, self._id, "TERM")
+
+    def _hear(self, frame: Frame) -> None:
+        kind = wire_fields.event(frame)
+        if kind not in ("output", "gap"):
+            return
+        name, offset = wire_fields.choice(frame, "stream", STREAMS), wire_fields.integer(frame, "offset")
+        if offset != self._places[name]:
+            raise ProtocolError("cannot understand the session: output of a program is out of order")
+        if kind == "gap":
+            size = wire_fields.integer(frame, "size")
+            self._lost += size
+            self._places[name] += size
+            return
+        self._places[name] += len(frame.payload)
+        self._tails[name].feed(frame.payload)
+        if (pass_on := self._pass_on[name]) is not None:
+            pass_on(frame.payload)
+
+    def _result(self, found: ProgramInfo) -> ProgramResult:
+        stdout, stderr = (self._tails[name].value() for name in STREAMS)
+        dropped = sum(tail.dropped for tail in self._tails.values())
+        return ProgramResult(found, stdout, stderr, self._timed_out, dropped, self._lost)
+
+
+class InputFeed:
+    """Gives a program input from a thread of its own, while another follows what it writes."""
+
+    def __init__(self, line: SessionChannel, id_: str, parts: Iterable[bytes]) -> None:
+        self._line, self._id, self._parts = line, id_, parts
+        self.trouble: HoldfastError | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True, name="holdfast-input")
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            write(self._line, self._id, self._parts, close=True)
+        except HoldfastError as error:
+            self.trouble = error
+
+
+def write(line: SessionChannel, id_: str, parts: Iterable[bytes], *, close: bool, offset: int = 0) -> int:
+    """Give a program input from an offset, as far as it takes any; return the offset after it."""
+    for part in parts:
+        begin = offset
+        while offset < begin + len(part):
+            piece = part[offset - begin : offset - begin + PART]
+            answer = request(line, "program_write", piece, id=id_, offset=offset)
+            if not wire_fields.flag(answer, "takes"):
+                return offset
+            offset = wire_fields.integer(answer, "accepted", offset)
+            if offset > begin + len(part):
+                raise ProtocolError("cannot understand the session: it took more input than there is")
+    if close:
+        with contextlib.suppress(GuestError):
+            request(line, "program_write", id=id_, offset=offset, close=True)
+    return offset
+
+
+def signal(line: SessionChannel, id_: str, name: str) -> None:
+    """Send a signal to a program and all that it started."""
+    request(line, "program_signal", id=id_, signal=name)
+
+
+def info(line: SessionChannel, id_: str) -> ProgramInfo:
+    """Return what the session reports of a program now."""
+    return listed(line, id_)[0]
+
+
+def listed(line: SessionChannel, id_: str | None = None) -> list[ProgramInfo]:
+    """Return the programs that the session knows, the oldest first, or one of them."""
+    args: dict[str, Any] = {} if id_ is None else {"id": id_}
+    found = [
+        ProgramInfo.of(row) for row in wire_fields.rows(request(line, "program_list", **args), "programs")
+    ]
+    if id_ is not None and len(found) != 1:
+        raise ProtocolError("cannot understand the session: it was asked about one program")
+    return found

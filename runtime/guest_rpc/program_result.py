@@ -1,0 +1,119 @@
+"""What a session says about a program that was started directly, and the result of one.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.wire_fields import FrameLike
+
+LONGEST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramInfo:
+    """A program, running or ended.
+
+    `exit_code` is that of the program, `signal` the one that ended it; both are None while it runs.
+    `accepted` counts the bytes of input it took, `stdout` and `stderr` those that it wrote. `duration` is in
+    seconds.
+    """
+
+    id: str
+    argv: tuple[str, ...]
+    cwd: str
+    user: str
+    actor: str
+    pid: int
+    state: str
+    exit_code: int | None
+    signal: int | None
+    killed_by: str | None
+    accepted: int
+    stdout: int
+    stderr: int
+    duration: float
+
+    @classmethod
+    def of(cls, raw: FrameLike) -> ProgramInfo:
+        """Read it from an answer.
+
+        Raises:
+            ProtocolError: it is not valid.
+        """
+        killed_by, words = wire_fields.optional_text(raw, "killed_by"), wire_fields.head(raw).get("argv")
+        argv = words if isinstance(words, list) and all(isinstance(word, str) for word in words) else []
+        return cls(
+            id=plain(wire_fields.text(raw, "id"), LONGEST),
+            argv=tuple(word[:LONGEST] for word in argv[:100]),
+            cwd=plain(wire_fields.text(raw, "cwd"), LONGEST),
+            user=plain(wire_fields.text(raw, "user"), LONGEST),
+            actor=plain(wire_fields.text(raw, "actor"), LONGEST),
+            pid=wire_fields.integer(raw, "pid", 1),
+            state=wire_fields.choice(raw, "state", ("running", "exited")),
+            exit_code=wire_fields.optional_integer(raw, "exit_code"),
+            signal=wire_fields.optional_integer(raw, "signal"),
+            killed_by=None if killed_by is None else plain(killed_by, LONGEST),
+            accepted=wire_fields.integer(raw, "accepted"),
+            stdout=wire_fields.integer(raw, "stdout"),
+            stderr=wire_fields.integer(raw, "stderr"),
+            duration=wire_fields.number(raw, "duration"),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"argv": list(self.argv)}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """How a program ended, and what it wrote: the last 16 MiB of each stream, 1 MiB if it was passed on.
+
+    `dropped` counts the bytes before that, `lost` those that the session itself no longer had. `exit_code` is
+    None if a signal ended it, if it was stopped after its timeout, or if it still runs.
+    """
+
+    info: ProgramInfo
+    stdout: bytes = b""
+    stderr: bytes = b""
+    timed_out: bool = False
+    dropped: int = 0
+    lost: int = 0
+
+    @property
+    def id(self) -> str:
+        """The id of the program."""
+        return self.info.id
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code."""
+        return self.info.exit_code
+
+    @property
+    def signal(self) -> int | None:
+        """The number of the signal that ended it."""
+        return self.info.signal
+
+    @property
+    def ok(self) -> bool:
+        """True if it ended with exit code 0."""
+        return self.info.exit_code == 0 and not self.timed_out
+
+    @property
+    def text(self) -> str:
+        """Its standard output as text; what is not UTF-8 shows as �."""
+        return self.stdout.decode("utf-8", "replace")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for other programs."""
+        return {
+            **self.info.as_dict(),
+            "stdout": self.stdout.decode("utf-8", "replace"),
+            "stderr": self.stderr.decode("utf-8", "replace"),
+            "timed_out": self.timed_out,
+            "dropped": self.dropped,
+            "lost": self.lost,
+        }
