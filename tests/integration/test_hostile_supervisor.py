@@ -36,9 +36,10 @@ from holdfast.runtime.api.task import Task
 from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.attachment.attach import Attachment
 from holdfast.runtime.capture import capture_retry, preflight
+from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.guest import layout, wire
 from holdfast.runtime.guest.wire.protocol import Frame, FrameReader, encode
-from holdfast.runtime.guest_rpc import call_deadline, guest_client, reconnect
+from holdfast.runtime.guest_rpc import call_deadline, guest_client, program_calls, reconnect
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.history.drift import observe_session
@@ -264,6 +265,22 @@ CALLS: dict[str, Callable[[Session], object]] = {
         _client(one), b'{"paths": ["/etc/passwd"], "records": [], "since": 0}'
     ),
     "captures": _serve_captures,
+    "file_look": lambda one: one.files.stat("x"),
+    "file_list": lambda one: one.files.list("x"),
+    "file_read": lambda one: one.files.read("x"),
+    "file_begin": lambda one: one.files.write("x", b"data"),
+    "file_write": lambda one: FileRequests(one._line)._ask("file_write", b"x", id="x", offset=0),
+    "file_finish": lambda one: FileRequests(one._line)._ask("file_finish", id="x", size=1),
+    "file_abandon": lambda one: FileRequests(one._line)._ask("file_abandon", id="x"),
+    "file_folder": lambda one: one.files.make_folder("x"),
+    "file_link": lambda one: FileRequests(one._line).make_link("x", "y"),
+    "file_move": lambda one: one.files.move("x", "y"),
+    "file_remove": lambda one: one.files.remove("x"),
+    "program_start": lambda one: one.programs.start(["x"]),
+    "program_list": lambda one: one.programs.list(),
+    "program_follow": lambda one: one.programs.get("x").wait(timeout=PATIENCE),
+    "program_write": lambda one: program_calls.write(one._line, "x", [b"data"], close=True),
+    "program_signal": lambda one: one.programs.get("x").signal(),
 }
 """Calls that make the host send each of its requests."""
 ELSEWHERE = {
