@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base import actors
 from holdfast.base.delegation import delegate
 from holdfast.base.home import Home
-from holdfast.engine.engine import Engine
 from holdfast.errors import (
     SessionNotFound,
     SnapshotNotFound,
@@ -30,6 +29,7 @@ from holdfast.runtime.operations.context import Context, Progress, no_progress
 from holdfast.runtime.sessions import health
 
 if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
     from holdfast.runtime.guest_rpc.results import Check
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.storage.verify_storage import Verified

@@ -6,50 +6,25 @@ input, 124 after a timeout, 130 when interrupted.
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from holdfast.errors import HoldfastError, Interrupted
-from holdfast.runtime.cli import (
-    attach_verbs,
-    capture_verbs,
-    ci_verbs,
-    deprecated,
-    diff_verbs,
-    doctor_verbs,
-    drift_verbs,
-    event_verbs,
-    file_verbs,
-    fitness_verbs,
-    image_verbs,
-    journal_verbs,
-    kernel_verbs,
-    key_verbs,
-    lease_verbs,
-    lineage_verbs,
-    network_verbs,
-    printing,
-    program_verbs,
-    pulse_verbs,
-    recording_verbs,
-    registry_verbs,
-    retention_verbs,
-    retry_verbs,
-    session_verbs,
-    shell_verbs,
-    snapshot_verbs,
-    task_verbs,
-    thaw_verbs,
-    transfer_verbs,
-    verify_verbs,
-)
+from holdfast.runtime.cli import deprecated, printing
 from holdfast.runtime.cli.arguments import EarlyOptions, Json, Separated
 from holdfast.runtime.cli.families import FAMILIES
+from holdfast.runtime.cli.light_parameters import lighten
+from holdfast.runtime.cli.verb_places import GROUP, SEPARATED, VERBS
 
 INTERRUPTED = 130
+COMPLETION = "_HOLDFAST_COMPLETE"
+"""The variable by which a shell asks for completions."""
 # The base of all errors of usage, which Typer does not name: BadParameter < UsageError < ClickException.
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 
@@ -72,17 +47,6 @@ class Verbs(TyperGroup):
             raise Interrupted("interrupted", hint="; ".join(getattr(error, "__notes__", []))) from error
 
 
-# Rich would cost 50 ms on every start, for boxes around the help.
-app = typer.Typer(
-    name="holdfast",
-    cls=Verbs,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=True,
-)
-
-
 def _version(wanted: bool) -> None:
     if wanted:
         from holdfast import __version__
@@ -91,8 +55,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def main(
+def _early(
     json: Json = False,
     as_: Annotated[
         str | None,
@@ -111,58 +74,36 @@ def main(
     EarlyOptions.json, EarlyOptions.actor, EarlyOptions.reason = json, as_, reason
 
 
-app.command()(doctor_verbs.doctor)
-app.add_typer(image_verbs.app, name="image")
-app.add_typer(ci_verbs.app, name="ci")
-app.command()(session_verbs.new)
-app.command()(session_verbs.ls)
-app.command()(network_verbs.network)
-app.command("exec", cls=Separated)(shell_verbs.exec_)
-app.command()(shell_verbs.wait)
-app.command()(kernel_verbs.cell)
-app.command()(task_verbs.tasks)
-app.command()(task_verbs.task)
-app.command("output")(task_verbs.output_)
-app.command()(task_verbs.kill)
-app.command()(program_verbs.run)
-app.command()(file_verbs.cp)
-app.command()(event_verbs.events)
-app.command()(journal_verbs.journal)
-app.command()(shell_verbs.send)
-app.command()(shell_verbs.screen)
-app.command()(attach_verbs.attach)
-app.command()(pulse_verbs.pulse)
-app.command()(lease_verbs.lease)
-app.command()(recording_verbs.replay)
-app.command()(drift_verbs.drift)
-app.command()(diff_verbs.diff)
-app.command()(snapshot_verbs.snapshot)
-app.command()(capture_verbs.serve_captures)
-app.command()(lineage_verbs.snapshots)
-app.command()(snapshot_verbs.restore)
-app.command()(thaw_verbs.thaw)
-app.command()(fitness_verbs.fits)
-app.command(cls=Separated)(retry_verbs.retry)
-app.command(cls=Separated)(retry_verbs.bisect)
-app.command()(snapshot_verbs.fork)
-app.command()(lineage_verbs.rewind)
-app.command()(retention_verbs.pin)
-app.command()(retention_verbs.unpin)
-app.command()(retention_verbs.policy)
-app.command()(retention_verbs.quota)
-app.command()(retention_verbs.autosnap)
-app.command()(retention_verbs.gc)
-app.command()(snapshot_verbs.suspend)
-app.command()(snapshot_verbs.resume)
-app.command()(session_verbs.rm)
-app.command()(snapshot_verbs.rmi)
-app.command()(verify_verbs.verify)
-app.command()(transfer_verbs.export)
-app.command("import")(transfer_verbs.import_)
-app.command()(registry_verbs.push)
-app.command()(registry_verbs.pull)
-app.add_typer(key_verbs.app, name="key")
-app.add_typer(kernel_verbs.app, name="kernel")
+def application(verb: str | None = None) -> typer.Typer:
+    """Return the command line: with all verbs, or with one of them only."""
+    # Rich would cost 50 ms on every start, for boxes around the help.
+    app = typer.Typer(
+        name="holdfast",
+        cls=Verbs,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        add_completion=True,
+    )
+    app.callback()(_early)
+    for name in VERBS if verb is None else (verb,):
+        module, function = VERBS[name]
+        found = getattr(importlib.import_module(f"holdfast.runtime.cli.{module}"), function)
+        if function == GROUP:
+            app.add_typer(found, name=name)
+        elif name in SEPARATED:
+            app.command(name, cls=Separated)(found)
+        else:
+            app.command(name)(found)
+    return app
+
+
+def _needed(given: Sequence[str]) -> str | None:
+    """Return the verb of a command line, if it needs no other: for completion and help all are needed."""
+    if COMPLETION in os.environ or not given:
+        return None
+    verb = given[deprecated.verb_index(given)]
+    return verb if verb in VERBS else None
 
 
 def call(given: list[str]) -> int:
@@ -173,7 +114,9 @@ def call(given: list[str]) -> int:
     own = given[: given.index("--")] if "--" in given else given
     as_json = "--json" in own
     try:
-        result = typer.main.get_command(app).main(given, prog_name="holdfast", standalone_mode=False)
+        command = typer.main.get_command(application(_needed(given)))
+        lighten(command)
+        result = command.main(given, prog_name="holdfast", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except HoldfastError as error:
         printing.fail(error, as_json=as_json)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from holdfast.base import actors
 from holdfast.base.home import Home
-from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.store import peek
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.controller import Holdfast
 
 
 def _sessions(incomplete: str) -> list[str]:
@@ -114,6 +116,7 @@ def wants_json(option: bool) -> bool:
 
 def controller() -> Holdfast:
     """Return the controller of the default home; it shows progress to a person."""
+    from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.cli.printing import note
 
     actor = EarlyOptions.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())

@@ -16,7 +16,7 @@ _WITH_VALUE = ("--as", "--reason")
 
 def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return a command line with old names replaced, and a note for each that was."""
-    at = _verb(given)
+    at = verb_index(given)
     words, notes = list(given[: at + 1]), []
     rest = list(given[at + 1 :])
     end = rest.index("--") if "--" in rest else len(rest)
@@ -31,7 +31,7 @@ def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
     return words + rest[end:], notes
 
 
-def _verb(given: Sequence[str]) -> int:
+def verb_index(given: Sequence[str]) -> int:
     """Return the index of the verb, or of the last word if there is none."""
     at = 0
     while at < len(given) - 1 and given[at].startswith("-"):

@@ -11,6 +11,8 @@ import signal
 import sys
 from types import FrameType
 
+from holdfast.base.version import VERSION
+
 UNWINDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -19,6 +21,9 @@ def run() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, it hides how child processes end
+    if sys.argv[1:] == ["--version"]:  # asked for most, and answered before anything else is loaded
+        sys.stdout.write(f"{VERSION}\n")
+        return
     from holdfast.runtime.cli import app, printing
 
     signal.signal(signal.SIGINT, signal.default_int_handler)

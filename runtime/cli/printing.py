@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
     from holdfast.runtime.terminal.safe_output import SafeOutput
 
+GAP = 2
+"""Blanks between two columns of a table."""
 _PLAIN = re.compile(rb"[\t\n\r -~]*")
 
 
@@ -185,6 +189,30 @@ def cell_result(value: CellResult) -> dict[str, Any]:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Write a table for people; outside a terminal it is as wide as it needs to be."""
+    lines = [list(columns), *([plain(cell, 300) for cell in row] for row in rows)]
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    terminal = sys.stdout.isatty()
+    if terminal and sum(widths) + GAP * (len(widths) - 1) > shutil.get_terminal_size().columns:
+        _narrow_table(columns, lines[1:])
+        return
+    for number, line in enumerate(lines):
+        cells = (cell + " " * (width - _width(cell) + GAP) for cell, width in zip(line, widths, strict=True))
+        text = "".join(cells).rstrip()
+        say(f"\x1b[1m{text}\x1b[0m" if terminal and number == 0 and "NO_COLOR" not in os.environ else text)
+
+
+def _width(text: str) -> int:
+    """Return the columns that a text takes in a terminal: wide characters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
+        for each in text
+    )
+
+
+def _narrow_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write a table that is wider than the terminal: its widest columns are cut."""
     from rich.table import Table
     from rich.text import Text
 
@@ -192,7 +220,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for column in columns:
         drawn.add_column(column, no_wrap=True)
     for row in rows:
-        drawn.add_row(*(Text(plain(cell, 300)) for cell in row))
+        drawn.add_row(*map(Text, row))
     console().print(drawn)
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.background import Background
 from holdfast.base.home import Home
-from holdfast.engine.engine import Engine
 from holdfast.runtime.store import peek
 from holdfast.runtime.store.rows import SessionRow
 
 if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
     from holdfast.runtime.store.store import Store
 
 Progress = Callable[[str], None]
@@ -25,6 +25,12 @@ Progress = Callable[[str], None]
 
 def no_progress(_line: str) -> None:
     """Report nothing."""
+
+
+def _connected() -> Engine:
+    from holdfast.engine.engine import Engine  # 15 ms that `exec` does not need to spend
+
+    return Engine.connect()
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Context:
     actor: str = "system"
     reason: str | None = None
     progress: Progress = no_progress
-    connect: Callable[[], Engine] = lambda: Engine.connect()
+    connect: Callable[[], Engine] = _connected
     background: Background = field(default_factory=Background)
 
     @cached_property
@@ -72,6 +78,24 @@ class Context:
             SessionNotFound, InvalidArgument: none or several match.
         """
         return peek.session(self.home.database, ref) or self.store.session(ref)
+
+    def session_rows(self) -> list[SessionRow]:
+        """Return the rows of all sessions, oldest first."""
+        found = peek.sessions(self.home.database)
+        return self.store.sessions() if found is None else found
+
+    def running_containers(self) -> set[str]:
+        """Return the ids of the home's containers that run.
+
+        Raises:
+            EngineUnavailable, EngineError: the engine does not answer.
+        """
+        found = None
+        if "engine" not in self.__dict__ and self.connect is _connected:
+            from holdfast.engine import quick_list  # the SDK would take 0.2 s to load
+
+            found = quick_list.running(holdfast_home=self.home.digest)
+        return self.engine.running(holdfast_home=self.home.digest) if found is None else found
 
     def close(self) -> None:
         """Wait for background work, and close the connection to the engine."""

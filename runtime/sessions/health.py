@@ -59,9 +59,9 @@ def check_usable(context: Context, row: SessionRow) -> None:
 
 def observe_all(context: Context) -> list[SessionRow]:
     """Return the rows of all sessions as they are now, oldest first."""
-    rows = context.store.sessions()
+    rows = context.session_rows()
     if any(row.state == "running" for row in rows):
-        running = context.engine.running(holdfast_home=context.home.digest)
+        running = context.running_containers()
         rows = [observed(context, row, running) for row in rows]
     return rows
 

@@ -1,4 +1,4 @@
-"""The two queries of every command, answered without SQLAlchemy.
+"""The queries of frequent commands, answered without SQLAlchemy.
 
 Importing SQLAlchemy takes longer than running a command in a session (0.2 s against 10 ms). Which session is
 meant, and whether anything awaits recovery, is therefore read directly from SQLite. `None` always means "ask
@@ -12,6 +12,7 @@ import sqlite3
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from holdfast.base.resolve import resolve
 from holdfast.runtime.store import owner
@@ -49,8 +50,22 @@ def session(database: Path, ref: str) -> SessionRow | None:
             row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (found,)).fetchone()  # noqa: S608
     except sqlite3.Error:
         return None
-    if row is None:
+    return None if row is None else _row(row)
+
+
+def sessions(database: Path) -> list[SessionRow] | None:
+    """Return all sessions but removed ones, oldest first."""
+    query = f"SELECT {_COLUMNS} FROM sessions WHERE state != 'removed' ORDER BY created_at, id"  # noqa: S608
+    try:
+        with closing(_open(database)) as db:
+            found = [_row(row) for row in db.execute(query)]
+    except sqlite3.Error:
         return None
+    rows = [row for row in found if row is not None]
+    return rows if len(rows) == len(found) else None
+
+
+def _row(row: tuple[Any, ...]) -> SessionRow | None:
     identity, name, state, image, created, container, parent, generation, options, details = row
     try:
         return SessionRow(

@@ -16,54 +16,54 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.version import VERSION
-from holdfast.errors import (
-    BundleRefused,
-    BundleUntrusted,
-    CaptureFailed,
-    CommandNotFound,
-    EngineError,
-    EngineUnavailable,
-    GuestDisconnected,
-    GuestError,
-    HoldfastError,
-    ImageError,
-    Interrupted,
-    InvalidArgument,
-    KernelDied,
-    KernelNotFound,
-    LiveUnsupported,
-    NetworkNotClosed,
-    OutcomeUnknown,
-    ProgramNotFound,
-    ProtocolError,
-    QuotaExceeded,
-    ReferenceNotFound,
-    RegistryDenied,
-    RegistryError,
-    RegistryUnavailable,
-    RestoreFailed,
-    SecretsFound,
-    SessionBusy,
-    SessionDead,
-    SessionError,
-    SessionExists,
-    SessionFileDenied,
-    SessionFileError,
-    SessionFileNotFound,
-    SessionNotFound,
-    SessionRewound,
-    SessionUnhealthy,
-    ShellNotFound,
-    SnapshotDamaged,
-    SnapshotError,
-    SnapshotInUse,
-    SnapshotNotFound,
-    StoreError,
-    TaskNotFound,
-)
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
+    from holdfast.errors import (
+        BundleRefused,
+        BundleUntrusted,
+        CaptureFailed,
+        CommandNotFound,
+        EngineError,
+        EngineUnavailable,
+        GuestDisconnected,
+        GuestError,
+        HoldfastError,
+        ImageError,
+        Interrupted,
+        InvalidArgument,
+        KernelDied,
+        KernelNotFound,
+        LiveUnsupported,
+        NetworkNotClosed,
+        OutcomeUnknown,
+        ProgramNotFound,
+        ProtocolError,
+        QuotaExceeded,
+        ReferenceNotFound,
+        RegistryDenied,
+        RegistryError,
+        RegistryUnavailable,
+        RestoreFailed,
+        SecretsFound,
+        SessionBusy,
+        SessionDead,
+        SessionError,
+        SessionExists,
+        SessionFileDenied,
+        SessionFileError,
+        SessionFileNotFound,
+        SessionNotFound,
+        SessionRewound,
+        SessionUnhealthy,
+        ShellNotFound,
+        SnapshotDamaged,
+        SnapshotError,
+        SnapshotInUse,
+        SnapshotNotFound,
+        StoreError,
+        TaskNotFound,
+    )
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.api.rewind_result import Rewound
@@ -280,9 +280,9 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"holdfast.{_LATE[name]}"), name)
+    value = getattr(importlib.import_module(f"holdfast.{_LATE.get(name, 'errors')}"), name)
     globals()[name] = value
     return value
 

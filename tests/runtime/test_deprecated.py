@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from holdfast.runtime.cli.app import app
+from holdfast.runtime.cli.app import application
 from holdfast.runtime.cli.deprecated import OPTIONS, translated
 
 
@@ -46,7 +46,7 @@ def test_everything_else_stays_as_it_is(given: str) -> None:
 @pytest.mark.parametrize(("verb", "old"), sorted(OPTIONS))
 def test_the_new_name_exists_and_the_old_one_does_not(verb: str, old: str) -> None:
     """Otherwise the table would translate into errors, or hide an option."""
-    command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    command = typer.main.get_command(application()).commands[verb]  # type: ignore[attr-defined]
     names = [name for option in command.params for name in option.opts]
 
     assert OPTIONS[verb, old][0] in names

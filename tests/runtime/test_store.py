@@ -331,3 +331,20 @@ def _shape(path: Path) -> dict[str, object]:
         )
         shape["version"] = db.execute("PRAGMA user_version").fetchone()
     return shape
+
+
+def test_sessions_are_listed_without_the_library_as_with_it(tmp_path: Path) -> None:
+    """A damaged row is left to the store, which says what is wrong."""
+    path = tmp_path / "store.db"
+    assert peek.sessions(path) is None
+    store = Store.open(path)
+    for name in ("b", "a", "gone"):
+        store.add_session(name, "image", {"memory": "1g"})
+    store.update_session(store.session("gone").id, state="removed")
+
+    assert peek.sessions(path) == store.sessions()
+    assert [row.name for row in peek.sessions(path) or ()] == ["b", "a"]
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE sessions SET created_at = 'x' WHERE name = 'a'")
+    db.close()
+    assert peek.sessions(path) is None

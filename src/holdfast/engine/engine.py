@@ -21,8 +21,9 @@ from holdfast.base.interrupts import held
 from holdfast.engine import disk_limits
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine_faults import PERMISSION_HINT, START_HINT, translated
-from holdfast.engine.engine_images import EngineImages, label_filters
+from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
+from holdfast.engine.label_filters import label_filters
 from holdfast.errors import EngineError, EngineUnavailable
 
 if TYPE_CHECKING:

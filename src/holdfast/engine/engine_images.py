@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.engine_faults import translated
 from holdfast.engine.engine_layers import EngineLayers
+from holdfast.engine.label_filters import label_filters
 from holdfast.errors import EngineError
 
 if TYPE_CHECKING:
@@ -180,8 +181,3 @@ class EngineImages:
                     str(archive), repository=repository, tag=tag, changes=changes
                 )
             )
-
-
-def label_filters(labels: Mapping[str, str]) -> list[str]:
-    """Return labels as the engine filters by them: `holdfast_home` is `holdfast.home`."""
-    return [f"{key.replace('_', '.')}={value}" for key, value in labels.items()]

@@ -13,7 +13,7 @@ import pytest
 import typer
 import yaml
 
-from holdfast.runtime.cli.app import app
+from holdfast.runtime.cli.app import application
 
 RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
 Run = Callable[..., list[list[str]]]
@@ -64,7 +64,7 @@ def run(tmp_path: Path) -> Run:
 def parsed(arguments: list[str]) -> dict[str, Any]:
     """Return the command line's reading of it."""
     assert arguments[:2] == ["ci", "run"]
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(application())
     verb = command.commands["ci"].commands["run"]
     with verb.make_context("run", list(arguments[2:])) as context:
         return dict(context.params)
