@@ -31,7 +31,7 @@ class Outgoing:
 
     def export(
         self,
-        path: Path | str,
+        path: Path | str | int,
         *,
         key: str | None = None,
         passphrase: str | None = None,
@@ -44,7 +44,8 @@ class Outgoing:
         """Write it to a file, which any home that trusts the key can import.
 
         Args:
-            path: the file; an existing one is replaced when everything is written.
+            path: the file; an existing one is replaced when everything is written. Or the number of an
+                open descriptor, such as of a pipe, to which it is written as it is made.
             key: the name of the key to sign with; by default the only one, or the one called default. If
                 there is none at all, one is made.
             passphrase: of the key, if it has one.
@@ -71,7 +72,9 @@ class Outgoing:
             secrets=secrets,
             progress=progress,
         )
-        return bundle_transfer.export(self._context, self._row, Path(path), options)
+        return bundle_transfer.export(
+            self._context, self._row, path if isinstance(path, int) else Path(path), options
+        )
 
     def push(
         self,
@@ -133,7 +136,7 @@ class Incoming:
     def import_(
         self,
         /,
-        path: Path | str,
+        path: Path | str | int,
         *,
         label: str | None = None,
         files_only: bool = False,
@@ -145,7 +148,7 @@ class Incoming:
         """Import a snapshot from a file that `Snapshot.export` wrote.
 
         Args:
-            path: the file.
+            path: the file, or the number of an open descriptor, which is read to its end first.
             label: a name for it here; by default the one it had, if that is free.
             files_only: leave out memory and processes; needs no trust in the signer.
             passphrase: it was encrypted with. A bundle encrypted for a key of this home needs none.
@@ -166,7 +169,8 @@ class Incoming:
 
         opener = Keys(self._context.home).opener(passphrase, key_passphrase)
         wanted = ReceiveOptions(label, files_only, opener, options, progress)
-        return Snapshot(self._context, bundle_transfer.import_(self._context, Path(path), wanted))
+        file = path if isinstance(path, int) else Path(path)
+        return Snapshot(self._context, bundle_transfer.import_(self._context, file, wanted))
 
     def pull(
         self,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, controller, wants_json
 from holdfast.runtime.transfer import bundle_trust
@@ -70,7 +71,9 @@ PlainHttp = Annotated[
 
 def export(
     snapshot: SnapshotRef,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; replaced if it exists.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write, replaced if it exists; or - (pipe).")
+    ],
     key: KeyName = None,
     compression: Compression = "gzip",
     encrypt_to: EncryptTo = None,
@@ -79,10 +82,13 @@ def export(
     json: Json = False,
 ) -> None:
     """Write a snapshot to a signed file that can be imported elsewhere."""
+    where = _end(file, sys.stdout.fileno, "export to")
+    if isinstance(where, int) and wants_json(json):
+        raise InvalidArgument("cannot export to a pipe with --json: both would be written to standard output")
     secret = bundle_passphrase(wanted=passphrase)
     with controller() as holdfast, bar("exporting") as progress:
         done = holdfast.snapshot(snapshot).export(
-            file,
+            where,
             key=key,
             passphrase=os.environ.get(PASSPHRASE),
             compression=compression,
@@ -92,7 +98,9 @@ def export(
             progress=progress,
         )
     notes(done, encrypted=bool(secret or encrypt_to))
-    if wants_json(json):
+    if isinstance(where, int):
+        printing.note(f"{done.digest} {printing.size(done.bytes)}")
+    elif wants_json(json):
         printing.emit(
             {
                 "path": str(done.path),
@@ -106,7 +114,9 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by `holdfast export`.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file written by `holdfast export`; or - (pipe).")
+    ],
     label: Label = None,
     files_only: FilesOnly = False,
     memory: Memory = None,
@@ -117,11 +127,12 @@ def import_(
     json: Json = False,
 ) -> None:
     """Import a snapshot from a file. It must be signed by a key you trust."""
+    where = _end(file, sys.stdin.fileno, "import from")
     limits = given(memory=memory, cpus=cpus, network=network, allow=allow)
     secret = opening_passphrase(ask=passphrase)
     with controller() as holdfast, bar("importing") as progress:
         found = holdfast.import_(
-            file,
+            where,
             label=label,
             files_only=files_only,
             passphrase=secret,
@@ -130,6 +141,18 @@ def import_(
             **limits,
         )
     arrived(found, as_json=wants_json(json))
+
+
+def _end(file: Path, descriptor: Callable[[], int], what: str) -> Path | int:
+    """Return the file, or the descriptor that `-` stands for."""
+    if str(file) != "-":
+        return file
+    if os.isatty(descriptor()):
+        raise InvalidArgument(
+            f"cannot {what} a terminal: a bundle is not text",
+            hint="connect a pipe: `holdfast export SNAP - | ssh HOST holdfast import -`",
+        )
+    return descriptor()
 
 
 def given(**limits: Any) -> dict[str, Any]:

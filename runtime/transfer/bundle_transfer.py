@@ -14,6 +14,7 @@ from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import send
 from holdfast.snapshots import raw
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
+from holdfast.snapshots.bundle.piped import PipeDestination, PipeOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.registry.http_client import Wire
 from holdfast.snapshots.registry.reference import Reference
@@ -76,15 +77,16 @@ class Pushed:
         return f"{self.reference}@{self.digest}"
 
 
-def export(context: Context, snapshot: SnapshotRow, path: Path, options: SendOptions) -> Exported:
-    """Write a snapshot to a file; raises as `send` does."""
+def export(context: Context, snapshot: SnapshotRow, path: Path | int, options: SendOptions) -> Exported:
+    """Write a snapshot to a file, or to a descriptor; raises as `send` does."""
     rules = rules_file.read(context.home)
     scrubs = rules_file.action(options.secrets, rules) != "ignore"
     name = Scrubber(rules.matcher()).text(snapshot.name) if scrubs else snapshot.name
-    with FileDestination(path, name) as destination:
+    with PipeDestination(path, name) if isinstance(path, int) else FileDestination(path, name) as destination:
         sent = send(context, snapshot, destination, options)
     about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
-    return Exported(Path(sent.where), sent.digest, path.stat().st_size, *about)
+    size = sent.bytes if isinstance(path, int) else path.stat().st_size
+    return Exported(Path(sent.where), sent.digest, size, *about)
 
 
 def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptions) -> Pushed:
@@ -95,9 +97,10 @@ def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptio
     return Pushed(str(destination.reference), sent.digest, sent.bytes, sent.sent, *about)
 
 
-def import_(context: Context, path: Path, options: ReceiveOptions) -> SnapshotRow:
-    """Import a snapshot from a file; raises as `receive` does."""
-    with FileOrigin(path) as origin:
+def import_(context: Context, path: Path | int, options: ReceiveOptions) -> SnapshotRow:
+    """Import a snapshot from a file, or from a descriptor; raises as `receive` does."""
+    staging = context.home.staging
+    with PipeOrigin(path, staging) if isinstance(path, int) else FileOrigin(path) as origin:
         return receive(context, origin, options)
 
 

@@ -64,8 +64,6 @@ class FileDestination:
         self._text("oci-layout", _LAYOUT)
         try:
             self._file.write(bytes(2 * tarfile.BLOCKSIZE))
-            self._file.flush()
-            os.fsync(self._file.fileno())
             self._show()
         except OSError as error:
             raise self._unwritable(error) from error
@@ -100,6 +98,8 @@ class FileDestination:
 
     def _show(self) -> None:
         """Give the file its name; replace an earlier file of that name in one step."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
         if self._place is None:
             place = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
             place.unlink(missing_ok=True)
@@ -209,7 +209,7 @@ class FileOrigin:
                 f"it is not a tar archive, or truncated ({form.shown(str(error))})"
             ) from error
         except OSError as error:
-            raise StoreError(f"cannot read {self._path}: {error.strerror or error}") from error
+            raise StoreError(f"cannot read {self.name}: {error.strerror or error}") from error
         return self
 
     def __exit__(
@@ -223,7 +223,7 @@ class FileOrigin:
 
     def _refused(self, why: str) -> BundleRefused:
         return BundleRefused(
-            f"cannot import {self._path}: {why}",
+            f"cannot import {self.name}: {why}",
             hint="`holdfast export SNAPSHOT FILE` makes what can be imported",
         )
 

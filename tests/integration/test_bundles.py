@@ -17,6 +17,7 @@ import pytest
 from tests.forging import Forgery, Thin
 from tests.hostile import HOSTILE
 from tests.integration import test_egress as egress
+from tests.integration.conftest import Cli
 from tests.integration.test_egress import REFUSED, Place, tried
 
 from holdfast.base.home import Home
@@ -205,6 +206,28 @@ def test_an_export_is_imported_again_into_its_home(
     restored.remove()
     back.remove()
     Keys(trusting.home).remove(own.name)
+
+
+def test_a_snapshot_arrives_through_a_pipe(trusting: Holdfast, moment: Moment) -> None:
+    """Its pieces come as they come, and what is no pipe or no bundle is one line."""
+    there = Cli(trusting.home)
+    words = ("import", "-", "--label", "piped", "--json")
+    arriving = there.start(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    told, _ = arriving.communicate(moment.file.read_bytes(), timeout=240)
+
+    assert arriving.returncode == 0
+    assert json.loads(told)["label"] == "piped"
+    copy = trusting.snapshot("piped").restore("piped")
+    assert copy.exec("echo $MOMENT; cat file").text == "kept\ntext\n"
+    copy.remove()
+    for given, message in (
+        (("export", "piped", "-", "--json"), "cannot export to a pipe with --json"),
+        (("import", "-"), "cannot import what came through the pipe"),
+    ):
+        failed = there(*given, stdin="no bundle")
+        assert (failed.code, failed.out) == (1, "")
+        assert message in failed.err
+    trusting.snapshot("piped").remove()
 
 
 def test_exceptions_are_given_where_a_bundle_is_imported(

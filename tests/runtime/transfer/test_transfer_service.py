@@ -29,6 +29,7 @@ from holdfast.errors import (
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.rows import SnapshotRow
+from holdfast.runtime.transfer import bundle_transfer
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import Sent, send
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
@@ -261,6 +262,27 @@ def test_a_snapshot_arrives_with_its_files_and_only_once(
     }
     engine.images.loading = lambda: pytest.fail("it was loaded twice")
     assert _receive(other, tmp_path / "bundle", files_only=True).id == row.id
+
+
+def test_a_snapshot_arrives_through_a_descriptor(
+    context: Context, taken: SnapshotRow, tmp_path: Path, there: tuple[Context, LayeredEngine]
+) -> None:
+    """And a truncated one leaves nothing."""
+    other, engine = there
+    way = tmp_path / "way"
+    with way.open("wb") as stream:
+        sent = bundle_transfer.export(context, taken, stream.fileno(), SendOptions())
+    whole = way.read_bytes()
+    way.write_bytes(whole[: len(whole) // 2])
+    with way.open("rb") as stream, pytest.raises(BundleRefused, match="through the pipe"):
+        bundle_transfer.import_(other, stream.fileno(), ReceiveOptions(files_only=True))
+    assert _nothing(other, engine)
+    way.write_bytes(whole)
+    with way.open("rb") as stream:
+        row = bundle_transfer.import_(other, stream.fileno(), ReceiveOptions(files_only=True))
+    assert row.details.origin is not None
+    assert row.details.origin["digest"] == sent.digest
+    assert left(other, engine)["staging"] == []
 
 
 def test_an_untrusted_signer_is_refused_before_anything_is_recorded(
