@@ -45,6 +45,13 @@ def check_usable(context: Context, row: SessionRow) -> None:
         SessionError, SessionDead, SessionNotFound: as for `check`.
     """
     if row.state == "running":
+        if context.home.is_of_before(row.id):
+            raise SessionUnhealthy(
+                f"cannot use session {row.name}: an older version of Holdfast made it, and this one does not "
+                "reach it",
+                hint="snapshot or suspend it with that version to keep its present; "
+                + _way_out(context, row, " --discard"),
+            )
         if row.details.marked_unhealthy:
             _check_answers(context, row)
         return
@@ -100,10 +107,10 @@ def _mark_dead(context: Context, row: SessionRow, why: str) -> SessionRow:
     return now
 
 
-def _way_out(context: Context, row: SessionRow) -> str:
+def _way_out(context: Context, row: SessionRow, options: str = "") -> str:
     ready = [taken for taken in context.store.snapshots() if taken.state == "ready"]
     mine = [taken for taken in ready if taken.session_id == row.id]
     back = mine or [taken for taken in ready if taken.id == row.parent_snapshot_id]
     if back:
-        return f"`holdfast rewind {row.name} {back[-1].name}` goes back to when it was captured"
+        return f"`holdfast rewind {row.name} {back[-1].name}{options}` goes back to when it was captured"
     return f"`holdfast rm {row.name}` (it has no snapshot to restore)"

@@ -19,7 +19,7 @@ from holdfast.runtime.store import owner
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow
 
-VERSION = 3  # kept equal to schema.VERSION, which costs the import
+VERSION = 4  # kept equal to schema.VERSION, which costs the import
 _COLUMNS = (
     "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options, details"
 )

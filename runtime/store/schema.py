@@ -24,7 +24,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-VERSION = 3
+VERSION = 4
 
 metadata = MetaData()
 
@@ -127,6 +127,7 @@ Index(
     sqlite_where=sessions.c.state != "removed",
     postgresql_where=sessions.c.state != "removed",
 )
+Index("snapshot_session", snapshots.c.session_id)
 Index("snapshot_label", snapshots.c.label, unique=True)
 Index("operation_state", operations.c.state)
 
@@ -145,5 +146,7 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE snapshots ADD COLUMN pinned BOOLEAN DEFAULT '0' NOT NULL",
         "ALTER TABLE snapshots ADD COLUMN reason TEXT",
     ),
+    # Also a mark for older versions, which would not find the folders of sessions where they are now.
+    3: ("CREATE INDEX snapshot_session ON snapshots (session_id)",),
 }
 """What makes a database of one version one of the next."""

@@ -267,7 +267,7 @@ INSERT INTO snapshots VALUES ('bbbbbbbbbbbb', 'before', 'live', 'ready', 'aaaaaa
 """
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_database_of_an_older_version_becomes_one_of_today(home: Home, version: int) -> None:
     """Its content stays, and its schema is that of a new one."""
     with closing(sqlite3.connect(home.database)) as db:

@@ -1,0 +1,111 @@
+"""A home that the version before wrote, used by this one: made anew from the repository's history."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import Cli, Done
+
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
+
+ROOT = Path(__file__).parents[3]
+BEFORE = "a931e2813f4f"
+"""The commit of the version before."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """The command line of the version before, in one home."""
+
+    root: Path
+    home: Path
+
+    def __call__(self, *words: str, code: int = 0) -> str:
+        environment = {**os.environ, "HOLDFAST_HOME": str(self.home)}
+        done = subprocess.run(
+            [self.root / ".venv/bin/holdfast", *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=1200,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Before]:
+    """Return the version before, with a home that holds some of everything; skip nothing if it is missing."""
+    folder = tmp_path_factory.mktemp("before")
+    found = subprocess.run(["git", "-C", ROOT, "cat-file", "-e", BEFORE], check=False)
+    assert found.returncode == 0, "the history of the repository is needed: git fetch --unshallow"
+    archive = subprocess.run(["git", "-C", ROOT, "archive", BEFORE], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
+    subprocess.run([folder / "setup/venv"], check=True, stdout=subprocess.DEVNULL)
+    made = Before(folder, tmp_path_factory.mktemp("state") / "home")
+    made("new", "--name", "running")
+    made("exec", "running", "export KEPT=yes; cd /srv; echo text > file; sleep 10000 &")
+    made("cell", "running", "x = 41")
+    made("snapshot", "running", "--label", "live")
+    made("snapshot", "running", "--label", "files", "--kind", "filesystem")
+    made("new", "--name", "waiting")
+    made("exec", "waiting", "WAITED=long")
+    made("suspend", "waiting")
+    made("key", "new")
+    made("export", "live", str(folder / "bundle.tar"))
+    yield made
+    with Holdfast(Home(made.home)) as hf:
+        for session in hf.sessions():
+            session.remove()
+        for snapshot in reversed(hf.snapshots()):
+            snapshot.remove()
+
+
+def ran(cli: Any, *words: str) -> Done:
+    done = cli(*words)
+    assert done.code == 0, done.err
+    assert isinstance(done, Done)
+    return done
+
+
+def test_all_that_was_kept_is_there(before: Before) -> None:
+    """Snapshots are restored, sessions resumed, bundles imported; a running session is named, and rewound."""
+    cli = Cli(Home(before.home))
+    assert {each["name"] for each in ran(cli, "ls", "--json").json} == {"running", "waiting"}
+    refused = cli("exec", "running", "true")
+    assert refused.code == 1
+    assert "an older version of Holdfast made it" in refused.err
+    ran(cli, "restore", "live", "--name", "copy")
+    assert ran(cli, "exec", "copy", "echo $KEPT; cat file; jobs").out.startswith("yes\ntext\n[1]+  Running")
+    assert ran(cli, "cell", "copy", "x + 1").out == "42\n"
+    ran(cli, "restore", "files", "--name", "files")
+    assert ran(cli, "exec", "files", "cat /srv/file").out == "text\n"
+    ran(cli, "resume", "waiting")
+    assert ran(cli, "exec", "waiting", "echo $WAITED").out == "long\n"
+    ran(cli, "snapshot", "copy", "--label", "next")
+    ran(cli, "verify")
+    assert "KEPT" in ran(cli, "journal", "running").out
+    ran(cli, "diff", "live", "next")
+    assert ran(cli, "gc", "--json").code == 0
+    ran(cli, "rewind", "running", "live", "--discard")
+    assert ran(cli, "exec", "running", "echo $KEPT").out == "yes\n"
+    ran(cli, "import", str(before.root / "bundle.tar"), "--label", "imported")
+    copy = ran(cli, "restore", "imported", "--json").json
+    assert ran(cli, "exec", copy["name"], "echo $KEPT").out == "yes\n"
+
+
+def test_the_version_before_refuses_what_this_one_wrote(before: Before) -> None:
+    """In one line, before anything is changed."""
+    with Holdfast(Home(before.home)) as hf:
+        assert hf.sessions()
+    said = before("ls", code=1)
+    assert "a newer version wrote it" in said
+    assert "upgrade holdfast" in said

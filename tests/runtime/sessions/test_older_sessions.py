@@ -1,0 +1,49 @@
+"""A session that an older version made, and that still runs, is named as such; nothing of it is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.base.home import Home
+from holdfast.errors import SessionUnhealthy
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.sessions import health
+
+
+def _folder(home: Home, session_id: str) -> Path:
+    folder = home.run / session_id
+    folder.mkdir()
+    (folder / "guest.sock").touch()
+    return folder
+
+
+def test_a_running_session_of_an_older_version_is_not_reached(home: Home) -> None:
+    context = Context(home)
+    row = context.store.add_session("work", "image", {})
+    row = context.store.update_session(row.id, state="running", container_id="c")
+    health.check_usable(context, row)
+    folder = _folder(home, row.id)
+
+    with pytest.raises(SessionUnhealthy, match="an older version of Holdfast made it") as told:
+        health.check_usable(context, row)
+    assert "with that version" in told.value.hint
+    assert f"`holdfast rm {row.name}`" in told.value.hint
+    taken = context.store.add_snapshot(row.id, "live", label="before")
+    context.store.update_snapshot(taken.id, state="ready")
+    with pytest.raises(SessionUnhealthy) as told:
+        health.check_usable(context, row)
+    assert f"`holdfast rewind {row.name} before --discard`" in told.value.hint
+    assert [path.name for path in folder.iterdir()] == ["guest.sock"]
+    assert context.store.session(row.id).state == "running"
+
+
+def test_a_session_with_a_file_of_that_name_in_its_new_folder_is_not_old(home: Home) -> None:
+    context = Context(home)
+    row = context.store.add_session("work", "image", {})
+    row = context.store.update_session(row.id, state="running", container_id="c")
+    folder = _folder(home, row.id)
+    (folder / "room").mkdir()
+
+    health.check_usable(context, row)
