@@ -35,8 +35,18 @@ class Stored:
     packed: bool
 
 
-def keep(home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile], *, pack: bool) -> Stored:
+def keep(
+    home: Home,
+    folder: Path,
+    snapshot: str,
+    entries: Sequence[StoredFile],
+    *,
+    pack: bool,
+    parent: str | None = None,
+) -> Stored:
     """Make a snapshot's folder durable; files that are in packs need not be durable here.
+
+    `parent` is the snapshot that it most resembles, so that what is unchanged is found fast.
 
     Raises:
         OSError: it cannot be written.
@@ -48,7 +58,8 @@ def keep(home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile],
     done: packing.Packed | None = None
     if pack and names:
         with Chunks(home.root) as chunks, suppress(PacksBusy):
-            done = packing.pack(chunks, folder, snapshot, names, WAIT)
+            similar = recipe.guide(home.snapshots / parent, parent) if parent else None
+            done = packing.pack(chunks, folder, snapshot, names, WAIT, similar)
     files.make_durable(folder, names if done else ())
     own, shared = (done.written, done.shared) if done else (total, 0)
     return Stored(total, own, shared, besides, done is not None)

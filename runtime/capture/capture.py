@@ -274,7 +274,8 @@ class Taking:
             )
             manifest.write(self._staging, kept)
             pack = not self._ends_session  # while everything is frozen, no longer than necessary
-            kept_as = storage.keep(home, self._staging, self.row.id, entries, pack=pack)
+            parent = self.row.parent_snapshot_id
+            kept_as = storage.keep(home, self._staging, self.row.id, entries, pack=pack, parent=parent)
         except OSError as error:
             raise capture_errors.unwritable(session, home.root, error) from error
         grown = max(

@@ -48,7 +48,8 @@ def settle(context: Context, taken: SnapshotRow) -> SnapshotRow:
     with suppress(HoldfastError, OSError):
         if taken.kind == "live" and not storage.packed(folder):
             with raw.held(folder):
-                stored = storage.keep(home, folder, taken.id, manifest.read(folder).files, pack=True)
+                entries, parent = manifest.read(folder).files, taken.parent_snapshot_id
+                stored = storage.keep(home, folder, taken.id, entries, pack=True, parent=parent)
             taken = _resized(context, taken, stored.own, stored.shared, packed=stored.packed)
         raw.evict(home.snapshots)
     return taken

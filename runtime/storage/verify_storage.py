@@ -171,7 +171,8 @@ class _Look:
     def _pack_again(self, kept: Manifest) -> None:
         home = self._context.home
         try:
-            storage.keep(home, self._folder, kept.id, kept.files, pack=True)
+            parent = self._row.parent_snapshot_id
+            storage.keep(home, self._folder, kept.id, kept.files, pack=True, parent=parent)
         except OSError as error:
             raise SnapshotDamaged(f"cannot use snapshot: it cannot be packed again ({error})") from error
 

@@ -15,14 +15,16 @@ from pathlib import Path
 from holdfast.base import private_files
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
+from holdfast.snapshots.chunks.course import Course
 from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.pack_writer import PackWriter
 from holdfast.snapshots.chunks.packs import PackDamaged
-from holdfast.snapshots.chunks.pages import GROUP, NOWHERE, PAGE, ZEROS, Runs, digest
+from holdfast.snapshots.chunks.pages import DIGEST, GROUP, GROUP_BYTES, NOWHERE, PAGE, ZEROS, Runs, digest
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
 from holdfast.snapshots.chunks.sweeping import Marks
 
 WINDOW = 256 * PAGE
+ZEROS_GROUP = bytes(GROUP_BYTES)
 THREADS = 2
 
 
@@ -38,8 +40,17 @@ class Packed:
     shared: int = 0
 
 
-def pack(chunks: Chunks, folder: Path, snapshot: str, names: list[str], patience: float = PATIENCE) -> Packed:
+def pack(
+    chunks: Chunks,
+    folder: Path,
+    snapshot: str,
+    names: list[str],
+    patience: float = PATIENCE,
+    parent: Recipe | None = None,
+) -> Packed:
     """Pack files of a snapshot's folder and leave a recipe in it. The files stay.
+
+    What is as `parent` has it is found fastest; another parent, or none, costs time and nothing else.
 
     Raises:
         Busy: another process changes the packs for all of `patience` seconds.
@@ -49,9 +60,9 @@ def pack(chunks: Chunks, folder: Path, snapshot: str, names: list[str], patience
         index = PackIndex(chunks.folder / "index", chunks.listing)
         try:
             with ThreadPoolExecutor(THREADS, thread_name_prefix="compress") as pool:
-                packing = _Packing(chunks, index, pool)
+                packing = _Packing(chunks, index, pool, Course(parent))
                 try:
-                    files = {name: packing.file(folder / name) for name in names}
+                    files = {name: packing.file(name, folder / name) for name in names}
                     written = packing.finish()
                 except BaseException:
                     packing.abandon()
@@ -70,23 +81,23 @@ def pack(chunks: Chunks, folder: Path, snapshot: str, names: list[str], patience
 class _Packing:
     """One snapshot being packed."""
 
-    def __init__(self, chunks: Chunks, index: PackIndex, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, chunks: Chunks, index: PackIndex, pool: ThreadPoolExecutor, course: Course) -> None:
         self._chunks = chunks
         self._index = index
         self._pool = pool
         self._writer: PackWriter | None = None
         self._written = 0
         self._runs = Runs()
-        # The place of the next page, if the file continues as it did when its pages were first stored.
-        self._expected: tuple[str, int] | None = None
+        self._course = course
 
-    def file(self, path: Path) -> RecipeFile:
+    def file(self, name: str, path: Path) -> RecipeFile:
         """Pack one file.
 
         Raises:
             OSError: it cannot be read, or the pack cannot be written.
         """
         self._runs = Runs()
+        self._course.begin(name)
         size = 0
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
@@ -119,55 +130,98 @@ class _Packing:
             self._writer = None
 
     def _window(self, data: bytes) -> None:
-        pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
-        filled = [number for number, page in enumerate(pages) if page != ZEROS]
-        at, next_page = 0, 0
-        while at < len(filled):
-            number = filled[at]
-            if number > next_page:
-                self._runs.add(NOWHERE, 0, number - next_page)
-            taken = self._group(pages, filled, at)
-            if taken:
-                at += taken
-                next_page = filled[at - 1] + 1
+        """Pack some pages: a group at a time where they are expected, else each for itself."""
+        view, course = memoryview(data), self._course
+        pages, at = len(data) // PAGE, 0
+        while at < pages:
+            start = at * PAGE
+            if data.startswith(ZEROS, start) and data.startswith(ZEROS_GROUP, start):
+                self._runs.add(NOWHERE, 0, GROUP)
+                course.advance_zeros(GROUP)
+                at += GROUP
                 continue
-            place = self._page(pages[number])
-            self._runs.add(*place)
-            self._expected = (place[0], place[1] + 1)
-            at, next_page = at + 1, number + 1
-        if next_page < len(pages):
-            self._runs.add(NOWHERE, 0, len(pages) - next_page)
+            count = GROUP
+            if course.pack is not None:
+                count = min(course.left, GROUP - course.page % GROUP)
+                if (
+                    count == GROUP
+                    and at + GROUP <= pages
+                    and self._is_group(view[start : start + GROUP_BYTES])
+                ):
+                    self._runs.add(course.pack, course.page, GROUP)
+                    course.advance(GROUP)
+                    at += GROUP
+                    continue
+            end = min(at + count, pages)
+            self._cut(data, view, range(start, end * PAGE, PAGE))
+            at = end
 
-    def _group(self, pages: list[bytes], filled: list[int], at: int) -> int:
-        """Return how many pages are stored as the group expected here: all of it, or 0."""
-        if self._expected is None or len(filled) < at + GROUP:
-            return 0
-        name, first = self._expected
-        if first % GROUP:
-            return 0
+    def _is_group(self, group: memoryview) -> bool:
+        """Return whether these pages are stored as the group expected here."""
+        course = self._course
+        if not course.pack:
+            return False
         try:
-            kept = self._chunks.pack(name)
+            kept = self._chunks.pack(course.pack)
         except PackDamaged:
-            return 0
-        if not kept.holds(first, GROUP):
-            return 0
-        chosen = filled[at : at + GROUP]
-        if digest(b"".join([pages[number] for number in chosen])) != kept.group(first // GROUP):
-            return 0
-        before = chosen[0]
-        for offset, number in enumerate(chosen):
-            if number > before:
-                self._runs.add(NOWHERE, 0, number - before)
-            self._runs.add(name, first + offset)
-            before = number + 1
-        self._expected = (name, first + GROUP)
-        return GROUP
+            return False
+        return kept.holds(course.page, GROUP) and kept.group(course.page // GROUP) == digest(group)
 
-    def _page(self, page: bytes) -> tuple[str, int]:
-        name = digest(page)
+    def _cut(self, data: bytes, view: memoryview, starts: range) -> None:
+        """Pack a few pages, each for itself."""
+        runs, course = self._runs, self._course
+        expected, at, same = self._expected(len(starts)), 0, 0
+        for start in starts:
+            if data.startswith(ZEROS, start):
+                self._take(same)
+                same = 0
+                runs.add(NOWHERE, 0)
+                course.advance_zeros(1)
+                at += 0 if course.apart else DIGEST
+                continue
+            name = digest(view[start : start + PAGE])
+            if expected[at : at + DIGEST] == name:
+                same += 1
+                at += DIGEST
+                continue
+            self._take(same)
+            same = 0
+            found = self._find(name)
+            if found is not None and not self._writing(found[0]):
+                course.follow(*found)
+                expected, at = self._expected(len(starts)), 0
+            else:
+                found = found or self._add(data[start : start + PAGE], name)
+                course.advance(1)
+                at += DIGEST
+            runs.add(*found)
+        self._take(same)
+
+    def _expected(self, most: int) -> bytes:
+        """Return the digests of the pages expected next; nothing if they are not all there."""
+        course = self._course
+        if not course.pack:
+            return b""
+        count = min(most, course.left)
+        try:
+            kept = self._chunks.pack(course.pack)
+        except PackDamaged:
+            return b""
+        return kept.names(course.page, count) if kept.holds(course.page, count) else b""
+
+    def _take(self, count: int) -> None:
+        """Use pages that are where they were expected."""
+        if count and self._course.pack:
+            self._runs.add(self._course.pack, self._course.page, count)
+            self._course.advance(count)
+
+    def _find(self, name: bytes) -> tuple[str, int] | None:
         for pack_name, number in self._index.find(name):
             if self._is(pack_name, number, name):
                 return pack_name, number
+        return None
+
+    def _add(self, page: bytes, name: bytes) -> tuple[str, int]:
         if self._writer is not None and self._writer.full:
             self._seal()
         if self._writer is None:
@@ -176,9 +230,12 @@ class _Packing:
         self._index.add(name, self._writer.name, number)
         return self._writer.name, number
 
+    def _writing(self, pack_name: str) -> bool:
+        return self._writer is not None and pack_name == self._writer.name
+
     def _is(self, pack_name: str, number: int, name: bytes) -> bool:
         if self._writer is not None and pack_name == self._writer.name:
-            return self._writer.digest(number) == name
+            return number < self._writer.pages and self._writer.digest(number) == name
         try:
             kept = self._chunks.pack(pack_name)
         except PackDamaged:

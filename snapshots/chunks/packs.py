@@ -92,6 +92,10 @@ class Pack:
         """Return the digest of a page."""
         return self.directory.digests[page * DIGEST : (page + 1) * DIGEST]
 
+    def names(self, first: int, count: int) -> bytes:
+        """Return the digests of pages that follow each other."""
+        return self.directory.digests[first * DIGEST : (first + count) * DIGEST]
+
     def group(self, number: int) -> bytes:
         """Return the digest of a group of pages."""
         return self.directory.groups[number * DIGEST : (number + 1) * DIGEST]

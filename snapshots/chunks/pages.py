@@ -6,7 +6,7 @@ Pure. A page is the unit in which the kernel and CRIU count memory; a file's las
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from blake3 import blake3
 
@@ -37,20 +37,29 @@ class PageRun:
     count: int
 
 
-@dataclass(slots=True)
 class Runs:
     """The places of a file's pages, collected in order."""
 
-    found: list[PageRun] = field(default_factory=list)
+    def __init__(self) -> None:
+        """Begin with no page."""
+        self._found: list[PageRun] = []
+        self._pack = NOWHERE
+        self._first = 0
+        self._count = 0
 
     def add(self, pack: str, first: int, count: int = 1) -> None:
         """Add `count` pages of `pack`, starting at number `first`, as the file's next pages."""
-        if self.found:
-            last = self.found[-1]
-            if last.pack == pack and (pack == NOWHERE or last.first + last.count == first):
-                self.found[-1] = PageRun(pack, last.first, last.count + count)
-                return
-        self.found.append(PageRun(pack, 0 if pack == NOWHERE else first, count))
+        if pack == self._pack and (pack == NOWHERE or first == self._first + self._count):
+            self._count += count
+            return
+        self._end()
+        self._pack, self._first, self._count = pack, 0 if pack == NOWHERE else first, count
 
     def __iter__(self) -> Iterator[PageRun]:
-        return iter(self.found)
+        self._end()
+        return iter(self._found)
+
+    def _end(self) -> None:
+        if self._count:
+            self._found.append(PageRun(self._pack, self._first, self._count))
+        self._pack, self._first, self._count = NOWHERE, 0, 0

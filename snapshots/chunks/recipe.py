@@ -20,7 +20,11 @@ from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, PageRun
 FILE = "recipe"
 MAGIC = b"holdfast recipe\n"
 _CHECK = 32
+FRAME_HEADER = 18
+"""Most bytes of a zstd frame's header, which tells the size of the text (RFC 8878)."""
 MAX_BYTES = 1 << 30
+GUIDE_BYTES = 2 << 20
+"""Most text of a recipe that is held while another is made: about 200 000 runs, which take 50 MB."""
 
 
 class RecipeDamaged(Exception):
@@ -103,6 +107,21 @@ def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
         return None if fields is None else _recipe(fields)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise RecipeDamaged("its recipe is not valid") from error
+
+
+def guide(folder: Path, snapshot: str) -> Recipe | None:
+    """Return a recipe as a guide to that of a similar snapshot; None if it is of no use for that.
+
+    It may be missing or damaged, or in so many pieces that holding it would take too much memory.
+    """
+    try:
+        with (folder / FILE).open("rb") as file:
+            head = file.read(len(MAGIC) + FRAME_HEADER)
+        if not 0 <= zstandard.frame_content_size(head[len(MAGIC) :]) <= GUIDE_BYTES:
+            return None
+        return read(folder, snapshot)
+    except (OSError, zstandard.ZstdError, RecipeDamaged):
+        return None
 
 
 def _kept(folder: Path, snapshot: str | None) -> dict[str, object] | None:

@@ -29,12 +29,13 @@ class Home:
         self.snapshots = root / "snapshots"
         self.kept: dict[str, bytes] = {}
 
-    def keep(self, name: str, data: bytes) -> Packed:
+    def keep(self, name: str, data: bytes, parent: str = "") -> Packed:
         folder = self.snapshots / name
         folder.mkdir(parents=True)
         (folder / "memory").write_bytes(data)
         with Chunks(self.root) as chunks:
-            done = packing.pack(chunks, folder, name, ["memory"])
+            similar = recipe.guide(self.snapshots / parent, parent) if parent else None
+            done = packing.pack(chunks, folder, name, ["memory"], parent=similar)
         (folder / "memory").unlink()
         self.kept[name] = data
         return done
@@ -342,7 +343,7 @@ def test_any_history_keeps_every_snapshot(home: Home, seed: int) -> None:
                         del made[at : at + rng.randrange(30_000)]
                     case _:
                         made[at : at + 9000] = bytes(9000)
-            home.keep(f"s{step}", bytes(made))
+            home.keep(f"s{step}", bytes(made), rng.choice(["", *home.kept]))
         elif act < 0.8:
             home.remove(rng.choice(list(home.kept)))
         else:
