@@ -2,7 +2,7 @@
 
 Memory stays where it was, so the parent snapshot's file tells it at the same offset. After something was
 inserted or moved, the next page that is found tells it again. A wrong guess costs time and nothing else:
-whoever asks compares digests. Pure; knows nothing of packs but their names.
+its user compares digests. Pure; knows nothing of packs but their names.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ class Course:
         self.pack: str | None = None
         self.page = 0
         self.left = 0
+
+    @property
+    def gapped(self) -> bool:
+        """True if zeros follow what is expected here."""
+        after = self._at + 1
+        return not self.apart and after < len(self._runs) and self._runs[after].pack == NOWHERE
 
     def begin(self, name: str) -> None:
         """Expect a file as the parent has it under the same name."""

@@ -25,6 +25,8 @@ from holdfast.snapshots.chunks.sweeping import Marks
 
 WINDOW = 256 * PAGE
 ZEROS_GROUP = bytes(GROUP_BYTES)
+REACH = 4 * GROUP
+"""Pages in which those of one group are looked for if there are zeros between them."""
 THREADS = 2
 
 
@@ -143,20 +145,41 @@ class _Packing:
             count = GROUP
             if course.pack is not None:
                 count = min(course.left, GROUP - course.page % GROUP)
-                if (
-                    count == GROUP
-                    and at + GROUP <= pages
-                    and self._is_group(view[start : start + GROUP_BYTES])
-                ):
-                    self._runs.add(course.pack, course.page, GROUP)
-                    course.advance(GROUP)
-                    at += GROUP
+                if passed := self._group(data, view, at, pages):
+                    at += passed
                     continue
             end = min(at + count, pages)
             self._cut(data, view, range(start, end * PAGE, PAGE))
             at = end
 
-    def _is_group(self, group: memoryview) -> bool:
+    def _group(self, data: bytes, view: memoryview, at: int, pages: int) -> int:
+        """Pack the group expected here; return its pages, zeros between them included, or 0 if it changed."""
+        course = self._course
+        if not course.pack or course.page % GROUP:
+            return 0
+        if course.left >= GROUP:
+            end = at + GROUP
+            if end > pages or not self._is_group(view[at * PAGE : end * PAGE]):
+                return 0
+            self._take(GROUP)
+            return GROUP
+        if not course.gapped:
+            return 0
+        near = range(at, min(at + REACH, pages))
+        filled = [number for number in near if not data.startswith(ZEROS, number * PAGE)][:GROUP]
+        joined = b"".join([view[number * PAGE : (number + 1) * PAGE] for number in filled])
+        if len(filled) < GROUP or not self._is_group(joined):
+            return 0
+        after = at
+        for page, number in enumerate(filled, course.page):
+            if number > after:
+                self._runs.add(NOWHERE, 0, number - after)
+            self._runs.add(course.pack, page)
+            after = number + 1
+        course.advance(after - at)
+        return after - at
+
+    def _is_group(self, group: bytes | memoryview) -> bool:
         """Return whether these pages are stored as the group expected here."""
         course = self._course
         if not course.pack:

@@ -112,7 +112,7 @@ def read(folder: Path, snapshot: str | None = None) -> Recipe | None:
 def guide(folder: Path, snapshot: str) -> Recipe | None:
     """Return a recipe as a guide to that of a similar snapshot; None if it is of no use for that.
 
-    It may be missing or damaged, or in so many pieces that holding it would take too much memory.
+    It may be missing or damaged, or in too many pieces to be held in memory.
     """
     try:
         with (folder / FILE).open("rb") as file:
