@@ -14,7 +14,7 @@ from holdfast.snapshots.chunks.chunks import Chunks
 from holdfast.snapshots.chunks.course import Course
 from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.packing import Packed
-from holdfast.snapshots.chunks.pages import GROUP_BYTES, NOWHERE, PAGE, PageRun
+from holdfast.snapshots.chunks.pages import GROUP_BYTES, NOWHERE, PAGE, PageRun, digest
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
 from holdfast.snapshots.chunks.sweeping import sweep
 from holdfast.snapshots.chunks.unpacking import Unpacking
@@ -27,7 +27,7 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.groups = self.pages = self.lookups = 0
-        digest, find = packing.digest, PackIndex.find
+        find = PackIndex.find
 
         def hashed(data: bytes | memoryview) -> bytes:
             if len(data) == GROUP_BYTES:
