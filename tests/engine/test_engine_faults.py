@@ -66,6 +66,19 @@ def test_no_engine_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         Engine.connect()
 
 
+@pytest.mark.parametrize("host", ["ssh://root@far.example", "SSH://user:hunter2@far.example:2222"])
+def test_an_engine_over_ssh_is_refused_with_what_works(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """The SDK advises to install a library, which would not help; a password in the address is not shown."""
+    monkeypatch.setenv("DOCKER_HOST", host)
+
+    with pytest.raises(EngineUnavailable, match="over SSH") as raised:
+        Engine.connect()
+
+    assert "ssh -t HOST holdfast" in raised.value.hint
+    assert "hunter2" not in f"{raised.value} {raised.value.hint}"
+    assert "paramiko" not in str(raised.value)
+
+
 def test_an_answer_is_not_a_refused_connection_whatever_was_handled_before() -> None:
     """Its context may be an error of another connection."""
     with pytest.raises(EngineError, match="cannot start it: no capability") as raised:  # noqa: PT012, SIM117

@@ -20,7 +20,7 @@ from holdfast.base import polling
 from holdfast.base.interrupts import held
 from holdfast.engine import disk_limits
 from holdfast.engine.container_files import ContainerFiles
-from holdfast.engine.engine_faults import PERMISSION_HINT, START_HINT, translated
+from holdfast.engine.engine_faults import PERMISSION_HINT, SSH_HINT, START_HINT, translated
 from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.label_filters import label_filters
@@ -68,7 +68,7 @@ class Engine:
         """Connect to the engine of DOCKER_HOST, else the local one.
 
         Raises:
-            EngineUnavailable: no engine answers.
+            EngineUnavailable: no engine answers, or it is reached over SSH and so on another machine.
         """
         _knock(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
         import docker as sdk
@@ -320,8 +320,15 @@ class Engine:
 
 
 def _knock(host: str) -> None:
-    """Check whether anything listens, without the SDK, which leaks its socket on a refusal."""
+    """Check whether anything listens, without the SDK, which leaks its socket on a refusal.
+
+    An engine over SSH is refused here: the SDK would ask for a library, and with it a session would still
+    lack the home, which the engine mounts from its own machine.
+    """
     scheme, _, path = host.partition("://")
+    if scheme.lower() == "ssh":
+        why = "DOCKER_HOST names an engine over SSH, and Holdfast must run on its engine's machine"
+        raise EngineUnavailable(f"cannot reach Docker: {why}", hint=SSH_HINT)
     if scheme != "unix":
         return
     with socket.socket(socket.AF_UNIX) as knocking:

@@ -15,6 +15,7 @@ from holdfast.errors import EngineError, EngineUnavailable, HoldfastError, Image
 
 START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST at one that runs"
 PERMISSION_HINT = "join the group of its socket, or run as root"
+SSH_HINT = "install it there and run it over SSH: `ssh -t HOST holdfast …`, without DOCKER_HOST"
 
 
 @contextmanager
