@@ -7,6 +7,7 @@ for that of another snapshot.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import zstandard
 from blake3 import blake3
 
 from holdfast.base import private_files
+from holdfast.snapshots.chunks.packs import PAGES
 from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, PageRun
 
 FILE = "recipe"
@@ -23,6 +25,7 @@ _CHECK = 32
 FRAME_HEADER = 18
 """Most bytes of a zstd frame's header, which tells the size of the text (RFC 8878)."""
 MAX_BYTES = 1 << 30
+PACK_NAME = re.compile(r"[0-9a-f]{1,64}")
 GUIDE_BYTES = 2 << 20
 """Most text of a recipe that is held while another is made: about 200 000 runs, which take 50 MB."""
 
@@ -151,14 +154,27 @@ def _triple(run: PageRun, numbers: dict[str, int]) -> tuple[int, int, int]:
 
 
 def _recipe(fields: dict[str, object]) -> Recipe:
+    """Return a recipe of which every place can exist: the files of a home are readable, but not believed."""
     packs, listed = fields["packs"], fields["files"]
     if not isinstance(packs, list) or not isinstance(listed, dict):
         raise ValueError("form")
-    files = {}
-    for name, (size, parts) in listed.items():
-        triples = zip(parts[0::3], parts[1::3], parts[2::3], strict=True)
-        runs = tuple(PageRun(packs[number], first, count) for number, first, count in triples)
-        if sum(run.count for run in runs) != -(-size // PAGE):
-            raise ValueError("pages")
-        files[str(name)] = RecipeFile(size, runs)
-    return Recipe(str(fields["snapshot"]), files)
+    if not all(isinstance(name, str) and (name == NOWHERE or PACK_NAME.fullmatch(name)) for name in packs):
+        raise ValueError("packs")
+    return Recipe(str(fields["snapshot"]), {str(name): _file(packs, *told) for name, told in listed.items()})
+
+
+def _file(packs: list[str], size: int, parts: list[int]) -> RecipeFile:
+    if not isinstance(parts, list) or not all(type(number) is int for number in (size, *parts)):
+        raise ValueError("numbers")
+    runs, pages = [], 0
+    for number, first, count in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
+        if not 0 <= number < len(packs) or first < 0 or count < 1:
+            raise ValueError("run")
+        pack = packs[number]
+        if first + (0 if pack == NOWHERE else count) > PAGES:
+            raise ValueError("run")
+        runs.append(PageRun(pack, first, count))
+        pages += count
+    if size < 0 or pages != -(-size // PAGE):
+        raise ValueError("pages")
+    return RecipeFile(size, tuple(runs))

@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,6 +194,32 @@ def test_a_recipe_is_bound_to_its_snapshot(home: Home, rng: random.Random) -> No
     path.write_bytes(data)
     with pytest.raises(RecipeDamaged, match="damaged"):
         recipe.read(home.snapshots / "a", "a")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [0, 0, -1, 0, 0, 3], [0, -1, 2], [-1, 0, 2], [9, 0, 2], [0, 65535, 2], [0, 0, 2.0],
+        [0, 0, True, 0, 1, 1],
+        [0, 0, 0, 0, 0, 2], [0, 0], [0, 0, 1], [0, 0, 3], "000", None, [0, "0", 2],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_places_that_no_pack_has_are_refused(tmp_path: Path, parts: Any) -> None:
+    """A recipe is intact by its own digest, and nevertheless not believed."""
+    fields = {"snapshot": "a", "packs": ["00ff", ""], "files": {"memory": [8192, parts]}}
+    (tmp_path / "recipe").write_bytes(recipe._packed(fields))
+    with pytest.raises(RecipeDamaged, match="not valid"):
+        recipe.read(tmp_path, "a")
+
+
+@pytest.mark.parametrize("pack", ["../../etc", "a/b", "A0", "0" * 65, 5, None, "00\n"], ids=repr)
+def test_a_pack_is_never_named_by_a_path(tmp_path: Path, pack: Any) -> None:
+    for file in ([8192, [0, 0, 2]], [-1, []]):
+        fields = {"snapshot": "a", "packs": [pack if file[0] else "00ff"], "files": {"memory": file}}
+        (tmp_path / "recipe").write_bytes(recipe._packed(fields))
+        with pytest.raises(RecipeDamaged, match="not valid"):
+            recipe.read(tmp_path, "a")
 
 
 def test_a_recipe_is_passed_on_to_a_snapshot_of_the_same(home: Home, rng: random.Random) -> None:
