@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.base import private_files
 from holdfast.base.home import Home
+from holdfast.engine.engine import Engine
 from holdfast.snapshots import files, raw
 from holdfast.snapshots.chunks import packing, recipe, sweeping
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
@@ -63,6 +65,20 @@ def keep(
     files.make_durable(folder, names if done else ())
     own, shared = (done.written, done.shared) if done else (total, 0)
     return Stored(total, own, shared, besides, done is not None)
+
+
+def publish(engine: Engine, home: Home, folder: Path, snapshot: str) -> None:
+    """Make a durable folder a snapshot, by its new name, once the engine's part is on the disk, too.
+
+    On return nothing of it can be lost with the power: its row may say that it is ready.
+
+    Raises:
+        OSError: something cannot be written.
+    """
+    engine.layers.make_durable()
+    folder.rename(home.snapshots / snapshot)
+    private_files.sync_folder(home.snapshots)
+    private_files.sync_folder(folder.parent)
 
 
 def packed(folder: Path) -> bool:

@@ -291,7 +291,10 @@ class Taking:
             "bytes": grown + kept_as.files + kept_as.own,
             "details": details,
         }
-        self._staging.rename(home.snapshots / self.row.id)
+        try:
+            storage.publish(self.context.engine, home, self._staging, self.row.id)
+        except OSError as error:
+            raise capture_errors.unwritable(session, home.root, error) from error
         if self._ends_session:
             # Not complete before the session's processes are gone; until then everything may be undone.
             return store.update_snapshot(self.row.id, **ready)

@@ -17,7 +17,7 @@ from holdfast.runtime.capture import reuse_check
 from holdfast.runtime.capture.capture import moment_of
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.row_details import SnapshotDetails
-from holdfast.snapshots import files, manifest, raw
+from holdfast.snapshots import files, manifest, raw, storage
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
@@ -87,7 +87,7 @@ def share(
         "bytes": own,
         "details": details,
     }
-    staging.rename(home.snapshots / row.id)
+    storage.publish(context.engine, home, staging, row.id)
     context.store.operations.complete(operation.id, snapshots={row.id: ready})
     return context.store.snapshot(row.id)
 

@@ -300,7 +300,7 @@ class _Receiving:
         try:
             manifest.write(self._staging, kept)
             stored = storage.keep(home, self._staging, self._id, kept.files, pack=True)
-            self._staging.rename(home.snapshots / self._id)
+            storage.publish(context.engine, home, self._staging, self._id)
         except OSError as error:
             raise StoreError(
                 f"cannot import: {self._staging} cannot be written ({error.strerror or error})"

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine import image_store
+from holdfast.engine import filesystem_sync, image_store
 from holdfast.engine.engine_faults import translated
 from holdfast.engine.image_store import ImageStore
 
@@ -52,6 +52,19 @@ class EngineLayers:
     def has_blobs(self, digests: Iterable[str]) -> bool:
         """Return whether containerd has all of these blobs, as far as can be seen from here."""
         return image_store.has_blobs(self._roots(self._info()), digests)
+
+    def make_durable(self) -> None:
+        """Wait until the engine's images are on the disk: it does not sync the files that it unpacks.
+
+        An engine whose folders are not on this host is left to its own machine.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        info = self._info()
+        for folder in {Path(str(info.get("DockerRootDir", ""))), *self._roots(info)}:
+            if folder.is_absolute():
+                filesystem_sync.sync(folder)
 
     def _found(self, name: str) -> list[Path]:
         return image_store.folders_of(self._roots(self._info()), name)

@@ -1,0 +1,35 @@
+"""Writing of a file system to its disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.engine import filesystem_sync
+
+
+def test_the_file_system_of_a_folder_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That one only: others may have much more to write."""
+    monkeypatch.setattr(os, "sync", lambda: pytest.fail("waits for all file systems"))
+    filesystem_sync.sync(tmp_path)
+
+
+def test_who_may_not_open_the_folder_waits_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's folders are closed to all but root."""
+    synced: list[bool] = []
+
+    def closed(*_: Any) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "open", closed)
+    monkeypatch.setattr(os, "sync", lambda: synced.append(True))
+    filesystem_sync.sync(tmp_path)
+    assert synced == [True]
+
+
+def test_an_engine_elsewhere_is_passed_over(tmp_path: Path) -> None:
+    """Its folders are not on this host."""
+    filesystem_sync.sync(tmp_path / "missing")
