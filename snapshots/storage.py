@@ -67,15 +67,18 @@ def keep(
     return Stored(total, own, shared, besides, done is not None)
 
 
-def publish(engine: Engine, home: Home, folder: Path, snapshot: str) -> None:
-    """Make a durable folder a snapshot, by its new name, once the engine's part is on the disk, too.
+def publish(engine: Engine | None, home: Home, folder: Path, snapshot: str) -> None:
+    """Make a durable folder a snapshot, by its new name, once the engine's part is also on the disk.
+
+    Without an engine, its image is that of another snapshot, which is there already.
 
     On return nothing of it can be lost with the power: its row may say that it is ready.
 
     Raises:
         OSError: something cannot be written.
     """
-    engine.layers.make_durable()
+    if engine is not None:
+        engine.layers.make_durable()
     folder.rename(home.snapshots / snapshot)
     private_files.sync_folder(home.snapshots)
     private_files.sync_folder(folder.parent)

@@ -87,7 +87,7 @@ def share(
         "bytes": own,
         "details": details,
     }
-    storage.publish(context.engine, home, staging, row.id)
+    storage.publish(None, home, staging, row.id)
     context.store.operations.complete(operation.id, snapshots={row.id: ready})
     return context.store.snapshot(row.id)
 

@@ -54,21 +54,24 @@ class Daemon:
         root: the folder, empty.
         system: the root of the system that the daemon is from; this machine's if None. It sees /tmp, too.
         containerd: whether it keeps images in the image store of containerd, not in its own; needs Docker 23.
+        data: its data root, if that is to outlast it; the caller makes and removes it.
     """
 
-    def __init__(self, root: Path, system: Path | None = None, *, containerd: bool = False) -> None:
+    def __init__(
+        self, root: Path, system: Path | None = None, *, containerd: bool = False, data: Path | None = None
+    ) -> None:
         self.root = root
         self.system = system
         self._containerd = containerd
-        self.data = root / "data"
+        self.data = data or root / "data"
         self.socket = root / "docker.sock"
         self.log = root / "dockerd.log"
         self.cgroup = f"{_NAME}{os.getpid()}-{time.monotonic_ns():x}"
         self._process: subprocess.Popen[bytes] | None = None
         self._namespaces: dict[str, str] = {}
-        self.data.mkdir()
+        self.data.mkdir(exist_ok=data is not None)
         _remove_stale()
-        self._mounted = _available_memory() >= ROOMY
+        self._mounted = data is None and _available_memory() >= ROOMY
         if self._mounted:
             subprocess.run(
                 ["mount", "-t", "tmpfs", "-o", "mode=710", self.cgroup, str(self.data)], check=True

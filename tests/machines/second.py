@@ -36,12 +36,16 @@ class Machine:
         of: Engine,
         system: Path | None = None,
         containerd: bool = False,
+        disk: Path | None = None,
     ) -> None:
-        """Start it, with these images of another engine: this machine's, or one as `Daemon` describes."""
-        self.home = Home(root / "home").create()
-        self.daemon = Daemon(root, system, containerd=containerd)
+        """Start it, with these images of another engine: this machine's, or one as `Daemon` describes.
+
+        Its data and its home are on `disk`, if that is given, and stay there.
+        """
+        self.home = Home((disk or root) / "home").create()
+        self.daemon = Daemon(root, system, containerd=containerd, data=disk and disk / "data")
         try:
-            if system is None:
+            if system is None and images:
                 seed(self.daemon.data, images, of)
             self.daemon.start()
             if system is not None:
@@ -104,7 +108,7 @@ class Machine:
             os.environ.pop("DOCKER_HOST")
             if before is not None:
                 os.environ["DOCKER_HOST"] = before
-        assert where.is_relative_to(self.daemon.root)
+        assert where.is_relative_to(self.daemon.data)
         with controller:
             yield controller
 

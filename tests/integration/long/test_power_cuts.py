@@ -1,0 +1,200 @@
+"""Power is cut at random instants of verbs: what was reported before is whole after the boot.
+
+The disk with engine and home is kept as it was at each instant (`tests.machines.power`), and each of those
+disks is started afterwards by an engine and a controller that know nothing of the others.
+HOLDFAST_POWER_CUTS sets the number of cuts, HOLDFAST_POWER_SEED other instants.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.machines.power import PowerDisk
+from tests.machines.second import Machine
+
+from holdfast.engine.engine import Engine
+from holdfast.errors import HoldfastError, SessionDead
+from holdfast.images import build
+from holdfast.runtime.api.controller import Holdfast
+
+CUTS = int(os.environ.get("HOLDFAST_POWER_CUTS", "50"))
+SEED = int(os.environ.get("HOLDFAST_POWER_SEED", "1"))
+LONGEST = {"snapshot": 4.0, "suspend": 4.0, "rewind": 5.0, "import": 5.0, "gc": 1.5}
+"""Seconds within which a cut is drawn, about as long as the verb takes on two processors."""
+
+VERBS = ("snapshot", "import", "suspend", "snapshot", "rewind", "gc")
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("mkfs.btrfs") is None, reason="needs root and mkfs.btrfs"
+)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A disk as it was, what was under way, and what had been reported: the text that each snapshot has."""
+
+    disk: Path
+    verb: str
+    reported: dict[str, str]
+    suspended: bool
+
+
+class Workload:
+    """Verbs one after the other; knows what each of them reported."""
+
+    def __init__(self, machine: Machine, disk: PowerDisk, bundle: Path) -> None:
+        self._machine = machine
+        self._disk = disk
+        self._bundle = bundle
+        self._draw = random.Random(SEED)
+        self._number = 0
+        self._suspended = False
+        self.reported: dict[str, str] = {}
+        self.cuts: list[Cut] = []
+        self._exported = ""
+        self._does("new", "--name", "work")
+        self.snapshot()
+        self._exported = self.reported["s1"]
+        self._does("export", "s1", str(bundle))
+
+    def _does(self, *arguments: str) -> None:
+        done = self._machine.cli(*arguments)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+
+    def snapshot(self) -> None:
+        """Take a snapshot of a file that no other snapshot has."""
+        self._number += 1
+        label, text = f"s{self._number}", f"{self._draw.random()}"
+        # More than the engine syncs of itself: many small files, and a larger one.
+        script = f"echo {text} > text; mkdir -p m; for i in {{1..200}}; do echo {text} > m/$i; done"
+        self._does("exec", "work", script)
+        self._does("snapshot", "work", "--label", label)
+        self.reported[label] = text
+
+    def once(self, verb: str) -> None:
+        """Run one verb while a disk is kept at a random instant of it, or right after its end."""
+        cutting = threading.Timer(self._draw.uniform(0, LONGEST[verb]), self._cut, (verb,))
+        latest = max(self.reported, key=lambda label: int(label[1:]), default="")
+        if verb == "gc":
+            self.reported.pop(latest)
+        cutting.start()
+        try:
+            match verb:
+                case "snapshot":
+                    self.snapshot()
+                case "suspend":
+                    self._does("suspend", "work")
+                    self._suspended = True
+                case "rewind":
+                    self._does("rewind", "work", latest)
+                case "gc":
+                    self._does("rmi", latest)
+                    self._does("gc")
+                case "import":
+                    self._number += 1
+                    self._does("import", str(self._bundle), "--label", f"s{self._number}")
+                    self.reported[f"s{self._number}"] = self._exported
+        finally:
+            cutting.join()
+        self._suspended = False
+        if verb == "suspend":
+            self._does("resume", "work")
+
+    def _cut(self, verb: str) -> None:
+        reported, suspended = dict(self.reported), self._suspended
+        self.cuts.append(Cut(self._disk.cut(f"cut{len(self.cuts)}"), verb, reported, suspended))
+
+
+def found_wrong(machine: Machine, cut: Cut) -> list[str]:
+    """Look at the machine after its boot; return what is not as it has to be."""
+    wrong: list[str] = []
+    with machine.holdfast() as hf:
+        there = {snapshot.label for snapshot in hf.snapshots()}
+        wrong += [f"{label} was reported and is gone" for label in cut.reported.keys() - there]
+        wrong += [f"verify: {name}" for name in hf.verify().damaged]
+        for label in sorted(cut.reported.keys() & there, key=lambda label: int(label[1:]))[-2:]:
+            wrong += _not_restored(hf, label, cut.reported[label])
+        if cut.suspended and (state := hf.session("work").state) != "suspended":
+            wrong.append(f"the session was suspended and is {state}")
+        wrong += _session_wrong(hf)
+        wrong += [f"open: {row.kind}" for row in hf.store.operations.open()]
+        wrong += [f"staging: {path.name}" for path in hf.home.staging.iterdir()]
+        known = {row.image_id for row in hf.store.snapshots(pending=True)}
+        swept = machine.cli("gc")
+        wrong += [f"gc: {swept.stderr}"] if swept.returncode else []
+        images = {image.id for image in hf.engine.images.listed(holdfast_home=hf.home.digest)}
+        wrong += [f"image {image} belongs to nothing" for image in images - known]
+    return wrong
+
+
+def _not_restored(hf: Holdfast, label: str, text: str) -> list[str]:
+    try:
+        with hf.snapshot(label).restore() as copy:
+            found = copy.exec("cat text; cat m/* | sort | uniq -c", timeout=120).text.split()
+            copy.remove()
+    except HoldfastError as error:
+        return [f"{label} was reported and cannot be restored: {error}"]
+    return [] if found == [text, "200", text] else [f"{label} was reported and has {found}, not {text}"]
+
+
+def _session_wrong(hf: Holdfast) -> list[str]:
+    """Return which sessions neither answer, nor can be resumed, nor are said in one line to be lost."""
+    wrong = []
+    for session in hf.sessions():
+        try:
+            if session.refresh().state == "suspended":
+                session.resume()
+            answer = session.exec("echo here", timeout=120).text
+            wrong += [] if answer == "here\n" else [f"{session.name} answers {answer!r}"]
+        except SessionDead as error:
+            wrong += [f"not one line: {error}"] if "\n" in str(error) else []
+        except HoldfastError as error:
+            wrong.append(f"{session.name}: {error}")
+    return wrong
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a path short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="power", dir="/tmp") as name:
+        yield Path(name)
+
+
+def test_power_cuts(folder: Path) -> None:
+    """All that was reported is whole, sessions live or are said to be lost, nothing is left."""
+    with PowerDisk(folder) as disk:
+        cuts = _cuts(folder, disk)
+        outcomes: Counter[str] = Counter()
+        wrong: list[str] = []
+        for number, cut in enumerate(cuts):
+            disk.start(cut.disk)
+            (folder / f"after{number}").mkdir()
+            with Machine(folder / f"after{number}", of=Engine.connect(), disk=disk.point) as machine:
+                found = found_wrong(machine, cut)
+            outcomes[f"{cut.verb}: {'wrong' if found else 'whole'}"] += 1
+            wrong += [f"cut {number} of {cut.verb}: {line}" for line in found]
+    assert not wrong, "\n".join(wrong)
+
+
+def _cuts(folder: Path, disk: PowerDisk) -> list[Cut]:
+    (folder / "before").mkdir()
+    engine = Engine.connect()
+    images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
+    with Machine(folder / "before", images, of=engine, disk=disk.point) as machine:
+        os.sync()  # the machine was installed long ago
+        work = Workload(machine, disk, folder / "bundle")
+        draw = random.Random(SEED)
+        while len(work.cuts) < CUTS:
+            work.once(VERBS[len(work.cuts) % len(VERBS)] if len(work.reported) > 1 else "snapshot")
+            time.sleep(draw.uniform(0, 0.5))
+    return work.cuts
