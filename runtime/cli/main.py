@@ -7,6 +7,7 @@ scripts start background commands with SIGINT ignored. Only nohup is obeyed, bec
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -18,6 +19,7 @@ UNWINDING = (signal.SIGTERM, signal.SIGHUP)
 
 def run() -> None:
     """Run the command line of this process and end the process."""
+    _open_streams()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, it hides how child processes end
@@ -36,6 +38,18 @@ def run() -> None:
     except BrokenPipeError:
         printing.mute()
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Open what the caller closed: else the next file that is opened would be standard error."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,3 +67,56 @@ def test_a_folder_of_other_things_is_not_closed(tmp_path: Path) -> None:
         Home(tmp_path).create()
     assert tmp_path.stat().st_mode & 0o777 == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({"HOLDFAST_HOME": "/a b/c", "HOME": "/h", "XDG_STATE_HOME": "/x"}, "/a b/c"),
+        ({"HOLDFAST_HOME": "", "HOME": "/h", "XDG_STATE_HOME": "/x"}, "/x/holdfast"),
+        ({"HOME": "/h", "XDG_STATE_HOME": "relative"}, "/h/.local/state/holdfast"),
+        ({"HOME": "/h"}, "/h/.local/state/holdfast"),
+        ({"HOME": ""}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.local/state/holdfast"),
+        ({}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.local/state/holdfast"),
+    ],
+)
+def test_the_home_is_found_however_little_is_set(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], place: str
+) -> None:
+    """A service or cron may set no HOME: the account tells it."""
+    for name in ("HOLDFAST_HOME", "HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert str(Home.default().root) == place
+
+
+def test_a_user_without_account_and_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_: int) -> Any:
+        raise KeyError
+
+    for name in ("HOLDFAST_HOME", "HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(StoreError, match="HOME is not set") as told:
+        Home.default()
+    assert "HOLDFAST_HOME" in told.value.hint
+
+
+def test_a_relative_home_below_a_folder_that_is_gone_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(StoreError, match="the current directory was removed"):
+        Home.at("home")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31m", "a\udcff"])
+def test_names_that_cannot_be_written_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StoreError, match="not plain text") as told:
+        Home.at(tmp_path / name)
+    assert str(told.value).isprintable()
+    assert Home.at(tmp_path / "ordinär 日本 $x").root.name == "ordinär 日本 $x"

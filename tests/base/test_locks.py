@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import threading
 from pathlib import Path
@@ -121,3 +123,20 @@ def test_a_whole_file_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         assert not got.wait(0.05)
     thread.join(60)
     assert got.is_set()
+
+
+def test_a_file_system_without_locks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS may have none (ENOLCK); the file is closed again."""
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with (
+        pytest.raises(StoreError, match=r"cannot try: .*one\.lock cannot be locked") as told,
+        locks.exclusive(tmp_path, "one", "try"),
+    ):
+        raise AssertionError
+    assert "HOLDFAST_HOME" in told.value.hint
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

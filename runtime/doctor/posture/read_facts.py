@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.base.text import plain
+from holdfast.engine import engine_place
 from holdfast.engine.machine_facts import EngineFacts, HomeFacts, MachineFacts, SocketFacts
 from holdfast.errors import HoldfastError
 
@@ -35,7 +36,6 @@ _QUOTAS = frozenset({"prjquota", "pquota"})
 _PROC_SYS = Path("/proc/sys")
 _VULNERABILITIES = Path("/sys/devices/system/cpu/vulnerabilities")
 _APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
-_DEFAULT_HOST = "unix:///var/run/docker.sock"
 
 # A session whose rules are not in force is never started.
 _NETWORK = "closed to host and private networks before anything runs; `holdfast doctor` tries it"
@@ -47,15 +47,16 @@ def read(context: Context) -> MachineFacts:
     Raises:
         EngineUnavailable: no engine answers.
     """
-    host = os.environ.get("DOCKER_HOST") or _DEFAULT_HOST
+    place = engine_place.find()
+    host = place.url
     engine = EngineFacts.parse(context.engine.info())
-    if host.startswith("tcp://") and not os.environ.get("DOCKER_TLS_VERIFY"):
+    if host.startswith("tcp://") and not (os.environ.get("DOCKER_TLS_VERIFY") or place.certificates):
         engine = replace(engine, exposed=True)
     images = _images(context)
     return MachineFacts(
         engine=engine,
         home=home_facts(context.home.root),
-        socket=socket_facts(Path(host.removeprefix("unix://"))) if "unix://" in host else SocketFacts(),
+        socket=socket_facts(Path(place.path)) if place.path else SocketFacts(),
         sysctls=sysctls(_PROC_SYS),
         weaknesses=weaknesses(_VULNERABILITIES),
         quota=has_quota(Path(engine.data_root), _text(Path("/proc/self/mounts")).splitlines()),

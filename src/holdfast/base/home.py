@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 import shlex
 import stat
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from holdfast.errors import StoreError
 
 FOLDERS = ("snapshots", "staging", "intents", "locks", "run", "chunks", "checkpointer", "scratch", "init")
 """Folders made together with the home, so that no module makes their parents later with another mode."""
+
+
+_HINT = "set HOLDFAST_HOME to a folder of your own"
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,21 @@ class Home:
         """Return the home at a path; the default home without one."""
         if where is None:
             return cls.default()
-        return where if isinstance(where, Home) else cls(Path(where).absolute())
+        return where if isinstance(where, Home) else cls(_place(Path(where)))
 
     @classmethod
     def default(cls) -> Home:
-        """Return the home named by HOLDFAST_HOME, else `holdfast` below the XDG state directory."""
+        """Return the home named by HOLDFAST_HOME, else `holdfast` below the XDG state directory.
+
+        Raises:
+            StoreError: there is no such place: no folder of this user is known, or the current one is gone.
+        """
         if chosen := os.environ.get("HOLDFAST_HOME"):
-            return cls(Path(chosen).expanduser().absolute())
-        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        return cls(Path(state).expanduser().absolute() / "holdfast")
+            return cls(_place(Path(chosen)))
+        state = os.environ.get("XDG_STATE_HOME") or ""
+        if not state.startswith("/"):  # the XDG specification has relative paths ignored
+            state = f"{_folder_of_user()}/.local/state"
+        return cls(_place(Path(state)) / "holdfast")
 
     @property
     def database(self) -> Path:
@@ -159,3 +169,47 @@ class Home:
                     hint="set HOLDFAST_HOME to a new folder",
                 )
             self.root.chmod(0o700)
+
+
+def _folder_of_user() -> str:
+    """Return the folder of this user: HOME, else that of the account.
+
+    Raises:
+        StoreError: neither is known.
+    """
+    if (home := os.environ.get("HOME") or "").startswith("/"):
+        return home
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        raise StoreError(
+            "cannot find a state directory: HOME is not set, and this user has no account here", hint=_HINT
+        ) from None
+
+
+def _place(path: Path) -> Path:
+    """Return an absolute path that database, engine and messages can name.
+
+    Raises:
+        StoreError: there is none.
+    """
+    try:
+        found = path.expanduser().absolute()
+    except RuntimeError as error:
+        raise StoreError(f"cannot use state directory {path}: no such user", hint=_HINT) from error
+    except OSError as error:
+        raise StoreError(
+            f"cannot use state directory {path}: the current directory was removed", hint=_HINT
+        ) from error
+    text = str(found)
+    if not text.isprintable() or _is_broken(text):
+        raise StoreError(f"cannot use state directory {text!r}: its name is not plain text", hint=_HINT)
+    return found
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

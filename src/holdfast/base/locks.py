@@ -91,6 +91,12 @@ def _lock(path: Path, what: str, kind: int) -> int:
             raise SessionBusy(
                 f"cannot {what}: another operation on it is in progress", hint="try again when it has ended"
             ) from error
+        except OSError as error:
+            os.close(file)
+            raise StoreError(
+                f"cannot {what}: {path} cannot be locked ({error.strerror or error})",
+                hint="keep the home on a file system that has locks: HOLDFAST_HOME chooses another folder",
+            ) from error
         if os.fstat(file).st_nlink:
             return file
         os.close(file)

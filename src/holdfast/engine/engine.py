@@ -6,7 +6,6 @@ this module is cheap; the SDK is imported on connecting.
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import polling
 from holdfast.base.interrupts import held
-from holdfast.engine import disk_limits
+from holdfast.base.text import plain
+from holdfast.engine import disk_limits, engine_place
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine_faults import PERMISSION_HINT, SSH_HINT, START_HINT, translated
 from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
+from holdfast.engine.engine_place import EnginePlace
 from holdfast.engine.label_filters import label_filters
 from holdfast.errors import EngineError, EngineUnavailable
 
@@ -65,16 +66,21 @@ class Engine:
 
     @classmethod
     def connect(cls) -> Engine:
-        """Connect to the engine of DOCKER_HOST, else the local one.
+        """Connect to the engine of DOCKER_HOST, else that of Docker's context, else the local one.
 
         Raises:
-            EngineUnavailable: no engine answers, or it is reached over SSH and so on another machine.
+            EngineUnavailable: no engine answers, or it is reached over SSH and so on another machine; or the
+                context does not exist.
         """
-        _knock(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
+        place = engine_place.find()
+        _knock(place)
         import docker as sdk
 
         with translated("reach Docker"):
-            return cls(sdk.from_env(timeout=TIMEOUT_SECONDS))
+            if not place.context:
+                return cls(sdk.from_env(timeout=TIMEOUT_SECONDS))
+            tls = _certificates(place)
+            return cls(sdk.DockerClient(base_url=place.url, tls=tls, timeout=TIMEOUT_SECONDS))
 
     @property
     def socket(self) -> str:
@@ -319,25 +325,43 @@ class Engine:
             return
 
 
-def _knock(host: str) -> None:
+def _knock(place: EnginePlace) -> None:
     """Check whether anything listens, without the SDK, which leaks its socket on a refusal.
 
     An engine over SSH is refused here: the SDK would ask for a library, and with it a session would still
     lack the home, which the engine mounts from its own machine.
     """
-    scheme, _, path = host.partition("://")
-    if scheme.lower() == "ssh":
-        why = "DOCKER_HOST names an engine over SSH, and Holdfast must run on its engine's machine"
+    scheme = place.url.partition("://")[0].lower()
+    if scheme == "ssh":
+        source = f"context {plain(place.context, 60)}" if place.context else "DOCKER_HOST"
+        why = f"{source} names an engine over SSH, and Holdfast must run on its engine's machine"
         raise EngineUnavailable(f"cannot reach Docker: {why}", hint=SSH_HINT)
-    if scheme != "unix":
+    if not place.path:
         return
     with socket.socket(socket.AF_UNIX) as knocking:
         try:
-            knocking.connect(path)
+            knocking.connect(place.path)
         except OSError as error:
             why = "permission denied" if isinstance(error, PermissionError) else "no Docker engine answers"
             hint = PERMISSION_HINT if isinstance(error, PermissionError) else START_HINT
-            raise EngineUnavailable(f"cannot reach Docker: {why} on {path}", hint=hint) from error
+            raise EngineUnavailable(
+                f"cannot reach Docker: {why} on {place.path}{place.named}", hint=hint
+            ) from error
+
+
+def _certificates(place: EnginePlace) -> Any:
+    """Return the TLS settings of a context, as the SDK takes them; None if it has none."""
+    from docker.tls import TLSConfig
+
+    if place.certificates is None:
+        return None
+    cert, key = place.certificates / "cert.pem", place.certificates / "key.pem"
+    authority = place.certificates / "ca.pem"
+    return TLSConfig(
+        client_cert=(str(cert), str(key)) if cert.exists() and key.exists() else None,
+        ca_cert=str(authority) if authority.exists() else None,
+        verify=place.verified,
+    )
 
 
 def _in_networks(found: Mapping[str, Any], *keys: str) -> tuple[str, ...]:

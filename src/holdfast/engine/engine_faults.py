@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from holdfast.base.text import plain
 from holdfast.errors import EngineError, EngineUnavailable, HoldfastError, ImageError
 
-START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST at one that runs"
+START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST or a Docker context at one that runs"
 PERMISSION_HINT = "join the group of its socket, or run as root"
 SSH_HINT = "install it there and run it over SSH: `ssh -t HOST holdfast …`, without DOCKER_HOST"
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 from urllib.parse import quote
 
+from holdfast.engine import engine_place
 from holdfast.engine.label_filters import label_filters
+from holdfast.errors import EngineUnavailable
 
-DEFAULT = "unix:///var/run/docker.sock"
 PATIENCE = 30.0
 """Seconds for an answer."""
 LARGEST = 64 << 20
@@ -37,11 +37,14 @@ class _EngineConnection(http.client.HTTPConnection):
 
 def running(**labels: str) -> set[str] | None:
     """Return the ids of running containers that have these labels; None without a plain answer."""
-    place = os.environ.get("DOCKER_HOST") or DEFAULT
-    if not place.startswith("unix://"):
+    try:
+        path = engine_place.find().path
+    except EngineUnavailable:
+        return None
+    if not path:
         return None
     filters = quote(json.dumps({"label": label_filters(labels), "status": ["running"]}))
-    connection = _EngineConnection(place.removeprefix("unix://"))
+    connection = _EngineConnection(path)
     try:
         connection.request("GET", f"/containers/json?filters={filters}")
         answer = connection.getresponse()
