@@ -102,8 +102,8 @@ def _needed(given: Sequence[str]) -> str | None:
     """Return the verb of a command line, if it needs no other: for completion and help all are needed."""
     if COMPLETION in os.environ or not given:
         return None
-    verb = given[deprecated.verb_index(given)]
-    return verb if verb in VERBS else None
+    at = deprecated.verb_index(given)
+    return given[at] if given[at] in VERBS and "--help" not in given[:at] else None
 
 
 def call(given: list[str]) -> int:

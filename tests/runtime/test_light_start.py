@@ -77,6 +77,15 @@ def test_a_verb_alone_is_the_verb_among_all(verb: str) -> None:
         assert shown[0].exit_code == shown[1].exit_code
 
 
+def test_help_before_a_verb_is_that_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for words in (["--help"], ["--help", "ls"], ["--json", "--help", "exec"]):
+        assert app.call(words) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0].count("\n") > len(VERBS)
+    assert shown == [shown[0]] * 3
+
+
 TRIED = [
     *(
         ["exec", "w", f"--timeout={text}", "x"]
