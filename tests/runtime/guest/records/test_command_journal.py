@@ -53,6 +53,7 @@ def test_a_command_is_at_work_before_its_entry_is_written(guest: Guest, tmp_path
             guest.exec(command)
 
         started = await_entry(guest, "command_started", command=command)
+        await_entry(guest, "command_ended", id=started["id"])  # by then it has made the file
 
         assert started["not_before"] - 0.01 <= made.stat().st_ctime
 
