@@ -49,8 +49,7 @@ def check_usable(context: Context, row: SessionRow) -> None:
             raise SessionUnhealthy(
                 f"cannot use session {row.name}: an older version of Holdfast made it, and this one does not "
                 "reach it",
-                hint="snapshot or suspend it with that version to keep its present; "
-                + _way_out(context, row, " --discard"),
+                hint="its present cannot be captured any more; " + _way_out(context, row, " --discard"),
             )
         if row.details.marked_unhealthy:
             _check_answers(context, row)
