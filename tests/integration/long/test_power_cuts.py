@@ -34,9 +34,11 @@ LONGEST = {"snapshot": 4.0, "suspend": 4.0, "rewind": 5.0, "import": 5.0, "gc": 
 
 VERBS = ("snapshot", "import", "suspend", "snapshot", "rewind", "gc")
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("mkfs.btrfs") is None, reason="needs root and mkfs.btrfs"
-)
+
+@pytest.fixture(autouse=True, scope="module")
+def _tools() -> None:
+    assert os.geteuid() == 0, "loop devices need root"
+    assert shutil.which("mkfs.btrfs"), "install btrfs-progs: disks are cloned on btrfs"
 
 
 @dataclass(frozen=True)
