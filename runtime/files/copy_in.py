@@ -27,7 +27,7 @@ class CopyIn:
         """Copy one file, a link to one included.
 
         Raises:
-            OSError: it cannot be read, or is no file.
+            OSError: it cannot be read, or is not a file.
             SessionFileError: it cannot be written.
         """
         self._file(path, to, 0)

@@ -191,7 +191,7 @@ def _place(path: Path) -> Path:
     """Return an absolute path that database, engine and messages can name.
 
     Raises:
-        StoreError: there is none.
+        StoreError: the path cannot be resolved, or is not plain text.
     """
     try:
         found = path.expanduser().absolute()

@@ -1,4 +1,4 @@
-"""A home that the version before wrote, used by this one: made anew from the repository's history."""
+"""This version uses a home of the previous one, which is built from the repository's history."""
 
 from __future__ import annotations
 

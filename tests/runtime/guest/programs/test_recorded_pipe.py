@@ -1,4 +1,4 @@
-"""What a program writes is recorded; it waits for a reader that is far behind, and for nobody else."""
+"""What a program writes is recorded; it waits only for a reader that is far behind."""
 
 from __future__ import annotations
 
