@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 class RunningProgram:
     """One program of a session, running or ended."""
 
-    def __init__(self, line: SessionChannel, id_: str, written: int = 0) -> None:
+    def __init__(self, line: SessionChannel, id_: str) -> None:
         self._line = line
         self.id = id_
-        self._written = written
 
     def __repr__(self) -> str:
         return f"<RunningProgram {self.id}>"
@@ -69,9 +68,7 @@ class RunningProgram:
     def write(self, data: bytes | str) -> None:
         """Give it input, if it was started with `input=True`; returns when the program's pipe has it."""
         content = data.encode() if isinstance(data, str) else bytes(data)
-        self._written = program_calls.write(
-            self._line, self.id, [content], close=False, offset=max(self._written, self.info().accepted)
-        )
+        program_calls.write(self._line, self.id, [content], close=False, offset=self.info().accepted)
 
     def close_input(self) -> None:
         """Let it find the end of its input."""

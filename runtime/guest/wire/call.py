@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import AGENT, Actor, Who, id_of
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.wire.connection import ClientConnection, RequestRefused
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MAX_ID = 128
 MAX_REASON = 2000
 MAX_KEY = 200
+MAX_USER = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,14 @@ class ClientCall:
                 "invalid", f"cannot do {self.frame.op}: {name} must have 1 to {limit} characters"
             )
         return value
+
+    def account(self, default: UserAccount) -> UserAccount:
+        """Return the user of the session that is named, or the default."""
+        user = self.optional("user", MAX_USER)
+        try:
+            return default if user is None else UserAccount.of(user)
+        except LookupError as error:
+            raise RequestRefused("invalid", str(error)) from None
 
     def target(self, name: str) -> str:
         """Return the name of the shell or kernel that is meant."""

@@ -21,7 +21,6 @@ from holdfast.runtime.guest.files import file_facts, removal
 from holdfast.runtime.guest.files.as_user import as_user
 from holdfast.runtime.guest.files.uploads import NotWritable
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -32,7 +31,6 @@ PER_TURN = 200
 PER_FRAME = 2000
 MAX_NAMES = 200_000
 """Most names of one folder."""
-MAX_USER = 64
 _CODES = {
     errno.ENOENT: "no_file",
     errno.ENOTDIR: "no_file",
@@ -90,7 +88,8 @@ async def read(guest: Guest, call: ClientCall) -> None:
             data = os.pread(descriptor, length, offset)
         finally:
             os.close(descriptor)
-    await call.finish("data", data, **{key: file_facts.of(found, "")[key] for key in ("size", "version")})
+    told = file_facts.of(found, place.path)
+    await call.finish("data", data, size=told["size"], version=told["version"])
 
 
 async def begin(guest: Guest, call: ClientCall) -> None:
@@ -190,11 +189,7 @@ class _NamedPath:
             asked = None
         self._asked = asked if isinstance(asked, dict) else {}
         self.follow = call.frame.head.get("follow") is True
-        user = call.optional("user", MAX_USER)
-        try:
-            self.account = guest.account if user is None else UserAccount.of(user)
-        except LookupError as error:
-            raise RequestRefused("invalid", str(error)) from None
+        self.account = call.account(guest.account)
         self.path = self.other("path")
 
     @property

@@ -9,7 +9,6 @@ import signal
 from typing import Any
 
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.programs.program import Program, ProgramOrder
@@ -21,7 +20,6 @@ from holdfast.runtime.guest.wire.shell_operations import SIGNALS
 
 MAX_ARGUMENTS = 1 << 20
 """Bytes of arguments and environment; the kernel takes 2 MiB, see execve(2)."""
-MAX_USER = 64
 PATIENCE = 10.0
 """Seconds after which a caller whose input is not taken gets an answer."""
 
@@ -121,13 +119,9 @@ def _program(guest: Guest, call: ClientCall) -> Program:
 
 def _order(guest: Guest, call: ClientCall) -> ProgramOrder:
     asked = _asked(call)
-    user = call.optional("user", MAX_USER)
-    try:
-        account = guest.account if user is None else UserAccount.of(user)
-    except LookupError as error:
-        raise RequestRefused("invalid", str(error)) from None
+    account = call.account(guest.account)
     kept = guest.shell(MAIN).kept
-    base = kept.exported() if user is None else account.environment({})
+    base = kept.exported() if call.frame.head.get("user") is None else account.environment({})
     env = {name: value for name, value in base.items() if not name.startswith("HOLDFAST_")}
     return ProgramOrder(
         id=call.id(),
