@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import polling
 from holdfast.base.text import plain
 from holdfast.errors import CaptureFailed, GuestError, HoldfastError, LiveUnsupported, SessionDead
 from holdfast.runtime.capture import capture_retry
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 50
 """The most findings that an error carries."""
+ARRIVING = 120.0
+"""Seconds to wait for memory that is still being restored."""
 
 
 def report(context: Context, session: SessionRow) -> Survivability:
@@ -150,8 +153,18 @@ class _Check:
         )
 
     def settled(self) -> Survivability:
-        """Return the findings; ask again while everything that blocks may be transient."""
+        """Return the findings; ask again while everything that blocks may be transient.
+
+        Memory that is still being restored is waited for: the session runs, and needs it in any case.
+        """
+
+        def arrived() -> Survivability | None:
+            now = self.look()
+            return None if _is_arriving(now) else now
+
         found = self.look()
+        if _is_arriving(found):
+            found = polling.until(arrived, ARRIVING, 0.1) or found
         for pause in capture_retry.PAUSES:
             if not found.blocks or not all(CATALOGUE[one.kind].passing for one in found.blocks):
                 break
@@ -162,6 +175,10 @@ class _Check:
     def end(self, pids: tuple[int, ...]) -> None:
         """End processes and their descendants."""
         self._ask("end", pids=list(pids))
+
+
+def _is_arriving(found: Survivability) -> bool:
+    return any(one.kind == "arriving" for one in found.blocks)
 
 
 def _resource(fields: dict[str, Any]) -> Resource:

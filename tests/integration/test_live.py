@@ -6,9 +6,13 @@ three, and changes only what no other test reads.
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -321,3 +325,38 @@ def test_a_command_continues_across_captures(hf: Holdfast) -> None:
         pieces: list[bytes] = []
         snapshot.restore(f"later-{number}").join(command, on_bytes=pieces.append)
         assert b"".join(pieces).decode() == expected
+
+
+def test_a_session_is_captured_while_its_memory_arrives(hf: Holdfast) -> None:
+    """It answers before all of it is there, and whoever asks for a snapshot then just waits."""
+    session = hf.new()
+    session.cell("import zlib; pages = 300_000; held = bytearray(pages << 12)")
+    session.cell(
+        "for at, step in enumerate((251, 241)):\n held[at::4096] = bytes(i % step for i in range(pages))"
+    )
+    session.cell("before = zlib.crc32(held)")
+    session.suspend().resume()
+    serving = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _serves(path, session)]
+    assert serving, "all of it has arrived already"
+    for pid in serving:
+        os.kill(pid, signal.SIGSTOP)
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            taking = pool.submit(session.snapshot)
+            with pytest.raises(TimeoutError):
+                taking.result(timeout=3)
+        finally:
+            for pid in serving:
+                os.kill(pid, signal.SIGCONT)
+        copy = taking.result(timeout=120).restore()
+
+    assert copy.cell("zlib.crc32(held) == before").text == "True"
+
+
+def _serves(process: Path, session: Session) -> bool:
+    try:
+        groups, command = (process / "cgroup").read_text(), (process / "cmdline").read_bytes()
+    except OSError:
+        return False
+    return (session.row.container_id or "?") in groups and b"lazy-pages" in command

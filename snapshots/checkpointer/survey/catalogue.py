@@ -45,6 +45,13 @@ CATALOGUE: dict[str, ResourceKind] = {
         "end it, or start it with `holdfast exec`",
         passing=True,
     ),
+    "arriving": ResourceKind(
+        BLOCKS,
+        "memory that is still being restored",
+        "is of the host, and serves the session's memory on demand until all of it has arrived",
+        "try again in a few seconds",
+        passing=True,
+    ),
     "traced": ResourceKind(
         BLOCKS,
         "traced process",

@@ -70,8 +70,12 @@ def _session(one: SeenProcess) -> int:
 
 
 def outside(one: SeenProcess) -> Finding:
-    """Return the finding for a process of the container that is not in the tree."""
-    return finding.of(one, "outside", f"user {one.status.uids.effective}")
+    """Return the finding for a process of the container that is not in the tree.
+
+    One that has no number in the container's PID namespace was put into its control groups by the host: that
+    of a restore, which serves memory.
+    """
+    return finding.of(one, "outside" if one.inner else "arriving", f"user {one.status.uids.effective}")
 
 
 def memory(one: SeenProcess) -> Iterator[Finding]:
