@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.machines.unpacked import program
+
 PATIENCE = 60.0
 _LISTENS = re.compile(r"listening on (?:127\.0\.0\.1|\[::1\]):(\d+)")
 
@@ -20,13 +21,6 @@ SHARED = "team/work"
 USER, PASSWORD = "holdfast", "correct horse"
 # `htpasswd -nbB -C 4 holdfast 'correct horse'`: bcrypt, the only form the registry takes.
 HTPASSWD = "holdfast:$2y$04$0aHY.eMqf/GADmW8R6iJTepHi6GHUl18bGVddQQrlNBIJ8TAfS7EO\n"
-
-
-def program() -> str:
-    """Return the path of the registry's program; fetch it if it is missing. Fails if it is not available."""
-    done = subprocess.run(["setup/registry"], cwd=REPOSITORY, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 class Registry:
@@ -78,7 +72,10 @@ class Registry:
         path.write_text(json.dumps(config))  # JSON is YAML
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [program(), "serve", str(path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [program("usr/bin/docker-registry", "docker-registry"), "serve", str(path)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         deadline = time.monotonic() + PATIENCE
         while (found := _LISTENS.search(said := self.log.read_text(errors="replace"))) is None:
