@@ -108,7 +108,7 @@ def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
     """Import a snapshot from a registry; raises as `receive` does."""
     with Resuming(RegistryOrigin(wire), context.home.root / "downloads") as origin:
         row = receive(context, origin, options)
-        origin.discard(keep=raw.size_of(DOWNLOADS, LIMIT))
+        origin.keep_segments(raw.size_of(DOWNLOADS, LIMIT))
     return row
 
 

@@ -83,19 +83,24 @@ class Resuming:
         for blob in blobs:
             self._fetching.append(self._pool.submit(self._quietly, blob))
 
-    def discard(self, keep: int = 0) -> None:
-        """Remove the parts opened: all of them have been imported.
+    def discard(self) -> None:
+        """Remove the parts opened."""
+        self._stop()
+        for path in self._used:
+            path.unlink(missing_ok=True)
 
-        Segments stay for later bundles, which may have the same: the last used ones, up to `keep` bytes.
+    def keep_segments(self, most: int) -> None:
+        """Remove the parts opened, which have been imported, except segments.
+
+        They stay for later bundles, which may have the same: the last used ones of all, up to `most` bytes.
         """
         self._stop()
         for path, stays in self._used.items():
-            if not (stays and keep):
+            if not stays:
                 path.unlink(missing_ok=True)
-        found = sorted(self._whole(), reverse=True)
-        for _, size, path in found:
-            keep -= size
-            if keep < 0:
+        for _, size, path in sorted(self._whole(), reverse=True):
+            most -= size
+            if most < 0:
                 path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
