@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,9 @@ class Forgery:
 
 class Thin(FileDestination):
     """A file without the layers of the image: an engine that has them never asks for them."""
+
+    def layers_there(self, diff_ids: Sequence[str]) -> int:
+        return 0
 
     def has(self, blob: BlobDescriptor) -> bool:
         """Whether it would be there in a file that is whole."""

@@ -47,6 +47,7 @@ ROOMS = (
     "capture",
     "restore",
     "transfer",
+    "moving",
     "api",
     "flaky",
     "doctor",

@@ -48,6 +48,7 @@ def test_the_public_names_are_pinned() -> None:
         "Lease",
         "Memory",
         "Mount",
+        "Moved",
         "OpenFile",
         "Policy",
         "Port",

@@ -44,6 +44,7 @@ def _fill_undo_table() -> None:
     from holdfast.runtime.egress import network_changes  # noqa: F401
     from holdfast.runtime.flaky import repeat  # noqa: F401
     from holdfast.runtime.lifecycle import create as creating  # noqa: F401
+    from holdfast.runtime.moving import move_session  # noqa: F401
     from holdfast.runtime.restore import restore_service  # noqa: F401
     from holdfast.runtime.restore.rewind import switch_over  # noqa: F401
     from holdfast.runtime.transfer import receive, send  # noqa: F401

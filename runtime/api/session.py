@@ -75,6 +75,7 @@ class Session:
     suspend = delegate("_captures", SessionSnapshots.suspend)
     resume = delegate("_captures", SessionSnapshots.resume)
     rewind = delegate("_captures", SessionSnapshots.rewind)
+    move = delegate("_captures", SessionSnapshots.move)
     policy = delegate("_captures", SessionSnapshots.policy)
     serve_captures = delegate("_captures", SessionSnapshots.serve_captures)
 

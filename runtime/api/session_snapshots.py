@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.api.snapshot import Snapshot
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.moving.move_session import Moved
     from holdfast.runtime.store.policy import Policy
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.survivability import Survivability
@@ -191,8 +193,72 @@ class SessionSnapshots:
         """Wait for a capture in the background, so that it does not stand in the way of another."""
         self._context.background.settle()
 
-    def resume(self) -> Session:
-        """Resume a suspended session."""
+    def resume(self, *, here: bool = False) -> Session:
+        """Resume a suspended session.
+
+        Args:
+            here: even if a move was cut short that may have started it on another machine.
+
+        Raises:
+            OutcomeUnknown: it may run where it was being moved to.
+            SessionError: it is not suspended.
+        """
         from holdfast.runtime.restore import restore_service
 
-        return self._became(restore_service.resume(self._context, self._line.row))
+        return self._became(restore_service.resume(self._context, self._line.row, here=here))
+
+    def move(
+        self,
+        to: str,
+        *,
+        remote_command: str = "holdfast",
+        through: str | None = None,
+        plain_http: bool = False,
+        key: str | None = None,
+        passphrase: str | None = None,
+        secrets: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Moved:
+        """Move the session to another machine, which ssh reaches; here it is removed.
+
+        Most of it is sent while it runs. It is paused while the rest is sent and started there, and
+        continues under its name. If that fails, it continues here.
+
+        Args:
+            to: `[USER@]HOST`, or `ssh://[USER@]HOST:PORT`.
+            remote_command: how `holdfast` is called there.
+            through: a reference in a registry, which both machines reach, for the bytes.
+            plain_http: use that registry without TLS.
+            key: the name of the key to sign with, which the other machine must trust; as for
+                `Snapshot.export`.
+            passphrase: of the key, if it has one.
+            secrets: for those found in memory and files: `warn`, `refuse` or `ignore`.
+            progress: called with the bytes done, and the total, of each of the two transfers.
+
+        Raises:
+            MoveFailed: the other machine cannot be reached, or refused.
+            OutcomeUnknown: the connection was lost when it was about to start the session. It stays suspended
+                here, and another `move` asks again.
+            InvalidArgument, LiveUnsupported, CaptureFailed, SessionError: it is where it was.
+        """
+        self._settle()
+        from holdfast.runtime.moving import move_session
+        from holdfast.runtime.moving.receiver_address import ReceiverAddress
+        from holdfast.runtime.transfer import bundle_transfer
+        from holdfast.runtime.transfer.transfer_options import SendOptions, quiet
+        from holdfast.snapshots.registry.reference import Reference
+
+        address = ReceiverAddress.parse(to, remote_command)
+        wire = None
+        if through is not None:
+            Reference.parse(through)
+            wire = partial(bundle_transfer.way, through, plain_http=plain_http)
+        options = SendOptions.signed(
+            self._context.home,
+            (key, passphrase),
+            ((), None),
+            compression="zstd",
+            secrets=secrets,
+            progress=progress or quiet,
+        )
+        return move_session.move(self._context, self._line.row, address, options, wire)

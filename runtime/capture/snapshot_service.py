@@ -102,8 +102,11 @@ def capture(
     return snapshot
 
 
-def suspend(context: Context, session: SessionRow) -> SessionRow:
-    """Capture a session and end its processes at the same instant; nothing of its container remains."""
+def suspend(context: Context, session: SessionRow, *, settle: bool = True) -> SessionRow:
+    """Capture a session and end its processes at the same instant; nothing of its container remains.
+
+    Without `settle` its memory is not packed: it is about to be moved, and then removed.
+    """
     with (
         turn(context, session, "suspend") as session,
         carry_out(
@@ -116,7 +119,9 @@ def suspend(context: Context, session: SessionRow) -> SessionRow:
         taken = Taking(context, session, operation, row).suspend()
         with held():
             suspended = _put_away(context, session, taken, operation.id)
-    prune.make_room(context, session, snapshot_storage.settle(context, taken), must=True)
+    if settle:
+        taken = snapshot_storage.settle(context, taken)
+    prune.make_room(context, session, taken, must=True)
     return suspended
 
 

@@ -53,6 +53,8 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "serve-captures": "Take snapshots when programs in a session ask.",
     },
     "Move": {
+        "move": "Move a session to another machine, live.",
+        "receive": "Take in a session: `move` starts this over there.",
         "fits": "Show how much of a snapshot can run on this machine.",
         "thaw": "Fetch, check and restore a captured failure, and attach.",
         "export": "Write a snapshot to a signed file.",

@@ -121,9 +121,15 @@ def suspend(session: SessionRef, json: Json = False) -> None:
         printing.emit(printing.session(found))
 
 
-def resume(session: SessionRef, json: Json = False) -> None:
+def resume(
+    session: SessionRef,
+    here: Annotated[
+        bool, typer.Option("--here", help="Even if it may run where a move of it was cut short.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Continue a suspended session."""
-    found = controller().session(session).resume()
+    found = controller().session(session).resume(here=here)
     if wants_json(json):
         printing.emit(printing.session(found))
 

@@ -57,6 +57,8 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "verify": ("verify_verbs", "verify"),
     "export": ("transfer_verbs", "export"),
     "import": ("transfer_verbs", "import_"),
+    "move": ("move_verbs", "move"),
+    "receive": ("move_verbs", "receive"),
     "push": ("registry_verbs", "push"),
     "pull": ("registry_verbs", "pull"),
     "key": ("key_verbs", "app"),

@@ -185,6 +185,8 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "run_started": lambda of: f"run {of('argv')}",
     "run_ended": lambda of: f"run {of('argv')} {of.end()} after {of('duration')} s",
     "suspended": lambda of: "suspended",
+    "moved": lambda of: f"moved to {of('to')}, where it is {of('into')}",
+    "arrived": lambda of: f"moved here from {of('source')}",
     "network": _network,
     "resumed": lambda of: "resumed",
     "rewound": lambda of: (

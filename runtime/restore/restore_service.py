@@ -19,9 +19,10 @@ from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.restore.restore_session import Restoring
+from holdfast.runtime.sessions import moving_mark
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import snapshot_lock
-from holdfast.runtime.store.row_details import OperationDetails
+from holdfast.runtime.store.row_details import OperationDetails, SessionDetails
 from holdfast.runtime.store.rows import OperationKind, SessionRow, SnapshotRow
 from holdfast.snapshots.fitness import Name
 
@@ -36,10 +37,12 @@ def restore(
     rung: Name | None = None,
     network: str | None = None,
     allow: Sequence[str] = (),
+    details: SessionDetails | None = None,
 ) -> list[SessionRow]:
     """Make `count` sessions that continue from a snapshot: called name, or name-1, name-2, …
 
-    They have the snapshot's network options, or `network`, and `allow` in addition.
+    They have the snapshot's network options, or `network`, and `allow` in addition; and `details` from the
+    start.
 
     Raises:
         InvalidArgument: the network options are not valid.
@@ -56,7 +59,7 @@ def restore(
         session_ids = [ids.new_id() for _ in range(count)]
         context.store.operations.update(operation.id, details=OperationDetails.of(session_ids=session_ids))
         rows = [
-            _add(context, restoring, options, session_id, _name(name, number, count))
+            _add(context, restoring, options, session_id, _name(name, number, count), details)
             for number, session_id in enumerate(session_ids, start=1)
         ]
         host_events.branched(context, rows, snapshot)
@@ -65,9 +68,16 @@ def restore(
     return made
 
 
-def resume(context: Context, session: SessionRow) -> SessionRow:
-    """Resume a suspended session under its name and id."""
+def resume(context: Context, session: SessionRow, *, here: bool = False) -> SessionRow:
+    """Resume a suspended session under its name and id.
+
+    `here`: even if a move was cut short that may have brought it to another machine.
+    """
     with turn(context, session, "resume", usable=False) as session:
+        if here:
+            moving_mark.clear(context, session)
+        else:
+            moving_mark.refuse(session, "resume")
         if session.state != "suspended" or session.parent_snapshot_id is None:
             raise SessionError(f"cannot resume session {session.name}: it is not suspended")
         snapshot = context.store.snapshot(session.parent_snapshot_id)
@@ -99,7 +109,12 @@ def _name(chosen: str | None, number: int, count: int) -> str | None:
 
 
 def _add(
-    context: Context, restoring: Restoring, options: dict[str, Any], session_id: str, name: str | None
+    context: Context,
+    restoring: Restoring,
+    options: dict[str, Any],
+    session_id: str,
+    name: str | None,
+    details: SessionDetails | None,
 ) -> SessionRow:
     return naming.add(
         context.store,
@@ -109,4 +124,5 @@ def _add(
         session_id=session_id,
         parent_snapshot_id=restoring.snapshot.id,
         generation=restoring.kept.generation + 1,
+        details=details,
     )

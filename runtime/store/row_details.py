@@ -19,6 +19,24 @@ class RecordsEnd(NamedTuple):
     offsets: Mapping[str, Any] = {}
 
 
+class Moving(NamedTuple):
+    """A move that has suspended a session: to where, and the attempt in which it may run there."""
+
+    to: str
+    attempt: str | None = None
+
+
+class Arrival(NamedTuple):
+    """A move that brings a session here: the attempt of its source, and what became of it.
+
+    `state` is empty until it runs here, then `arrived`; `given_up` if its source was promised that it never
+    will.
+    """
+
+    attempt: str
+    state: str = ""
+
+
 class _Details(dict[str, Any]):
     def _table(self, key: str) -> dict[str, Any] | None:
         found = self.get(key)
@@ -169,7 +187,8 @@ class SessionKeys(TypedDict, total=False):
     """The keys of a session's details. None removes one.
 
     `ancestor` is the snapshot before it, if the one its container was made from is gone; `capture_failed` the
-    code of the error of its last automatic capture; `refused` destinations it was refused.
+    code of the error of its last automatic capture; `refused` destinations it was refused; `moving` where it
+    is being moved; `arrival` the move that brought it here.
     """
 
     policy: Table | None
@@ -181,6 +200,8 @@ class SessionKeys(TypedDict, total=False):
     ancestor: str | None
     lives: list[Table]
     rewound: Table
+    moving: Table | None
+    arrival: Table
 
 
 class SessionDetails(_Details):
@@ -231,6 +252,18 @@ class SessionDetails(_Details):
         return self._table("rewound") or {}
 
     @property
+    def moving(self) -> Moving | None:
+        """The move that has suspended it."""
+        found = self._table("moving")
+        return None if found is None else Moving(str(found.get("to")), found.get("attempt"))
+
+    @property
+    def arrival(self) -> Arrival | None:
+        """The move that brought it here."""
+        found = self._table("arrival")
+        return None if found is None else Arrival(str(found.get("attempt")), str(found.get("state", "")))
+
+    @property
     def marked_unhealthy(self) -> bool:
         """True if a container of it did not answer."""
         return "unhealthy" in self
@@ -255,6 +288,7 @@ class OperationKeys(TypedDict, total=False):
     addresses: list[str]
     proven: str
     columns: Table
+    suspends: bool
 
 
 class OperationDetails(_Details):
@@ -313,6 +347,11 @@ class OperationDetails(_Details):
     def proven(self) -> str | None:
         """The restored container once it answers."""
         return self.get("proven")
+
+    @property
+    def suspends(self) -> bool:
+        """True if a move has suspended the session, or is about to."""
+        return bool(self.get("suspends"))
 
     @property
     def columns(self) -> Table:

@@ -30,6 +30,7 @@ class OperationKind(StrEnum):
     IMPORT = "import"
     CI = "ci"
     RETRY = "retry"
+    MOVE = "move"
 
 
 @dataclass(frozen=True, slots=True)

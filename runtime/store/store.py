@@ -61,6 +61,7 @@ class Store:
         parent_snapshot_id: str | None = None,
         generation: int = 0,
         state: SessionState = "creating",
+        details: SessionDetails | None = None,
     ) -> SessionRow:
         """Reserve the name and record a session that is about to be made.
 
@@ -76,6 +77,7 @@ class Store:
             parent_snapshot_id=parent_snapshot_id,
             generation=generation,
             options=options,
+            details=details or SessionDetails(),
         )
         try:
             with self._db.writing() as db:

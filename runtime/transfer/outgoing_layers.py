@@ -92,16 +92,17 @@ class OutgoingLayers:
         `report` is called with the uncompressed size of each layer when it is done.
         """
         done: dict[str, BlobDescriptor] = {}
+        there = frozenset(diff_ids[: destination.layers_there(diff_ids)])
         for diff_id in diff_ids:
             known = self._known(diff_id)
-            if known is not None and destination.has(known):
+            if known is not None and (diff_id in there or destination.has(known)):
                 done[diff_id] = known
                 report(int(known.annotations[media.RAW_BYTES]))
 
         def take(layer: Hashed) -> None:
             made = self._compress(layer)
             if layer.digest in diff_ids and layer.digest not in done:
-                if not destination.has(made):
+                if layer.digest not in there and not destination.has(made):
                     with (self._scratch / "layer").open("rb") as packed:
                         destination.put(made, packed)
                 done[layer.digest] = made

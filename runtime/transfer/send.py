@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -143,6 +143,7 @@ class _Sending:
         rewritten: Mapping[str, bytes],
     ) -> None:
         self._encrypt = options.encrypt
+        self._packed = options.packed if options.encrypt is None else {}
         self._scrubber = scrubber
         self._rewritten = rewritten
         self._context = context
@@ -170,7 +171,7 @@ class _Sending:
         def place(data: bytes) -> int:
             name = blake3(data).hexdigest()
             if name not in numbers:
-                sent.append(self._put(media.SEGMENT, segment_packing.segment(data)))
+                sent.append(self._segment(name, data))
                 numbers[name] = len(segments)
                 segments.append(form.LayerSegment(bytes=len(data), blake3=name))
             self._report(len(data))
@@ -234,6 +235,13 @@ class _Sending:
                 part = form.FilePart(segment=number, offset=offset, bytes=size)
                 yield form.InParts(name=name, parts=[part] if size else [])
 
+    def _segment(self, name: str, data: bytes) -> BlobDescriptor:
+        """Send a segment; one that was packed before and is there already is not packed again."""
+        known = self._packed.get(name)
+        if known is None or not self._destination.has(known):
+            known = self._packed[name] = self._put(media.SEGMENT, segment_packing.segment(data))
+        return known
+
     def _put(self, media_type: str, data: bytes) -> BlobDescriptor:
         if self._encrypt is not None and not media.is_manifest(media_type):
             media_type += media.ENCRYPTED
@@ -256,6 +264,10 @@ class _Counting:
         self._seen: set[str] = set()
         self.all = 0
         self.sent = 0
+
+    def layers_there(self, diff_ids: Sequence[str]) -> int:
+        """Ask the destination."""
+        return self._end.layers_there(diff_ids)
 
     def has(self, blob: BlobDescriptor) -> bool:
         """Ask the destination; what was sent once needs no question."""

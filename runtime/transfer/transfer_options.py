@@ -11,6 +11,7 @@ from holdfast.snapshots.bundle.sealing import Opener, Seal, Sealing
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
+    from holdfast.snapshots.bundle.endpoints import BlobDescriptor
     from holdfast.snapshots.bundle.signing import Signer
 
 Progress = Callable[[int, int], None]
@@ -33,6 +34,7 @@ class SendOptions:
             the rules of the home say.
         progress: called with the bytes done, and the total; both uncompressed.
         new_key: `sign` was made for it.
+        packed: segments that were packed before, by their content: filled, and used again by the next bundle.
     """
 
     sign: Signer | None = None
@@ -41,6 +43,7 @@ class SendOptions:
     secrets: str | None = None
     progress: Progress = quiet
     new_key: bool = False
+    packed: dict[str, BlobDescriptor] = field(default_factory=dict)
 
     @classmethod
     def signed(

@@ -8,7 +8,7 @@ translates those of libraries.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self
@@ -42,6 +42,9 @@ class BundleDestination(Protocol):
     The parts come before what names them: layers and configs, then manifests (`media.is_manifest`), then the
     index.
     """
+
+    def layers_there(self, diff_ids: Sequence[str]) -> int:
+        """Return how many of these layers, from the lowest, need not be put: the reader has them anyway."""
 
     def has(self, blob: BlobDescriptor) -> bool:
         """Return whether it already has this; False if it cannot tell."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         KernelDied,
         KernelNotFound,
         LiveUnsupported,
+        MoveFailed,
         NetworkNotClosed,
         OutcomeUnknown,
         ProgramNotFound,
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.history.recording.recording import Recording
+    from holdfast.runtime.moving.move_session import Moved
     from holdfast.runtime.pulse.facts import OpenFile, Process, Socket
     from holdfast.runtime.pulse.limits import Memory
     from holdfast.runtime.pulse.pulse import Port, Pulse
@@ -150,6 +152,8 @@ __all__ = [
     "LiveUnsupported",
     "Memory",
     "Mount",
+    "MoveFailed",
+    "Moved",
     "NetworkNotClosed",
     "OpenFile",
     "OutcomeUnknown",
@@ -240,6 +244,7 @@ _LATE = {
     "Lease": "runtime.guest_rpc.shell_report",
     "Memory": "runtime.pulse.limits",
     "Mount": "runtime.sessions.session_options",
+    "Moved": "runtime.moving.move_session",
     "OpenFile": "runtime.pulse.facts",
     "Policy": "runtime.store.policy",
     "Port": "runtime.pulse.pulse",

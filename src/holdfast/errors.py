@@ -18,7 +18,8 @@ HoldfastError
     SessionBusy        another caller holds the session, shell or kernel
     NetworkNotClosed   its network could not be closed to the host, so nothing was run in it
     SessionRewound     the session was rewound in the meantime
-    OutcomeUnknown     a command or cell with a key may have run; its outcome is lost
+    OutcomeUnknown     a command or cell with a key may have run, or a session may have moved; nothing says
+    MoveFailed         it was not moved, and is where it was
   GuestError
     GuestDisconnected  also a ConnectionError: the connection to the supervisor was lost
     ProtocolError      the guest sent something that violates the protocol
@@ -174,9 +175,15 @@ class SessionRewound(SessionError):
 
 
 class OutcomeUnknown(SessionError):
-    """A command or cell with a key may have run; its outcome is lost."""
+    """A command or cell with a key may have run, or a session may have moved; the outcome is lost."""
 
     code = "outcome_unknown"
+
+
+class MoveFailed(SessionError):
+    """The session was not moved, and is where it was."""
+
+    code = "move_failed"
 
 
 class GuestError(HoldfastError):

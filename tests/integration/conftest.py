@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,9 @@ from typing import Any
 
 import pytest
 from tests.machines import fixtures as machines
+from tests.machines import login, torn_ssh
+from tests.machines.moves import There
+from tests.machines.second import Machine
 from tests.stepping_arena import Arena
 
 from holdfast.base.home import Home
@@ -23,6 +27,7 @@ from holdfast.engine.engine import Engine
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.snapshots import service
+from holdfast.snapshots.bundle.keys import Keys
 
 # A second machine and registries: started when first used, shared by all tests.
 second, door, warm = machines.second, machines.door, machines.warm
@@ -285,3 +290,25 @@ class Probes:
 def probes() -> Callable[[Session], Probes]:
     """Builds the probes in a session."""
     return Probes
+
+
+@pytest.fixture
+def there(
+    second: Machine,
+    hf: Holdfast,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    clear: Callable[[Holdfast], None],
+    warm: Any,
+) -> Iterator[There]:
+    """The machine, which trusts the key of this one; it is as empty afterwards as before."""
+    warm.into(hf.home)
+    key = Keys(hf.home).sending()[0].public
+    assert second.cli("key", "trust", key).returncode == 0
+    command = [sys.executable, torn_ssh.__file__, str(tmp_path), str(login.past_ssh(second, tmp_path))]
+    monkeypatch.setenv("HOLDFAST_SSH", shlex.join(command))
+    yield There(second, tmp_path)
+    assert second.cli("key", "rm", key).returncode == 0
+    warm.of(hf.home)
+    with second.holdfast() as holdfast:
+        clear(holdfast)

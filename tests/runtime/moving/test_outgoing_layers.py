@@ -26,6 +26,9 @@ class There:
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
 
+    def layers_there(self, diff_ids: Sequence[str]) -> int:
+        return 0
+
     def has(self, blob: BlobDescriptor) -> bool:
         return blob.digest in self.blobs
 

@@ -1,0 +1,64 @@
+"""Verbs: move, receive."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.transfer_verbs import PASSPHRASE, KeyName, PlainHttp, Secrets, bar
+
+
+def move(
+    session: SessionRef,
+    to: Annotated[str, typer.Argument(metavar="TO", help="[USER@]HOST, or ssh://[USER@]HOST:PORT.")],
+    remote_command: Annotated[
+        str, typer.Option("--remote-command", metavar="COMMAND", help="How `holdfast` is called there.")
+    ] = "holdfast",
+    through: Annotated[
+        str | None,
+        typer.Option("--through", metavar="REFERENCE", help="Send the bytes through this registry."),
+    ] = None,
+    plain_http: PlainHttp = False,
+    key: KeyName = None,
+    secrets: Secrets = None,
+    json: Json = False,
+) -> None:
+    """Move a session to another machine, live. It continues there under its name, and is removed here."""
+    with controller() as holdfast, bar("moving") as progress:
+        moved = holdfast.session(session).move(
+            to,
+            remote_command=remote_command,
+            through=through,
+            plain_http=plain_http,
+            key=key,
+            passphrase=os.environ.get(PASSPHRASE),
+            secrets=secrets,
+            progress=progress,
+        )
+    for text in (*moved.warnings, *moved.deviations):
+        printing.note(text)
+    if wants_json(json):
+        printing.emit(moved.as_dict())
+    else:
+        size, rest = printing.size(moved.bytes), printing.size(moved.rest)
+        printing.say(f"{moved.name} runs at {moved.to}")
+        printing.note(f"it was paused for {moved.paused:.1f} s; {size} were sent, {rest} of it meanwhile")
+
+
+def receive() -> None:
+    """Take in a session that another machine moves here: `holdfast move` starts this over ssh."""
+    if sys.stdin.isatty() or sys.stdout.isatty():
+        raise InvalidArgument(
+            "cannot receive from a terminal: another machine starts this",
+            hint="there: `holdfast move SESSION HOST`",
+        )
+    from holdfast.runtime.moving import receiver
+
+    with controller() as holdfast:
+        receiver.serve(holdfast.context, sys.stdin.buffer, sys.stdout.buffer)

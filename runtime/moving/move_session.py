@@ -1,0 +1,340 @@
+"""Moving a session: it runs while most of it travels, is paused once, and continues on another machine.
+
+    snapshot → sent → suspended → the rest sent → judged there → started there → removed here
+
+It stays suspended here until the other machine says that it runs. A move that fails before that lets it
+continue here. From the moment the other machine may start it, only its answer decides: without one the
+session stays suspended and marked, and the next `move` asks again. So it never runs twice.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import ids, locks, polling
+from holdfast.base.interrupts import held
+from holdfast.errors import HoldfastError, InvalidArgument, MoveFailed, OutcomeUnknown, SessionError
+from holdfast.runtime.capture import snapshot_service
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.lifecycle import teardown
+from holdfast.runtime.moving.move_wire import Refused, WireBroken
+from holdfast.runtime.moving.receiver_address import ReceiverAddress
+from holdfast.runtime.moving.receiver_channel import ReceiverChannel
+from holdfast.runtime.moving.receiver_destination import ReceiverDestination
+from holdfast.runtime.moving.travelling_options import travelling
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.restore import restore_service
+from holdfast.runtime.sessions import health, moving_mark
+from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.transfer import bundle_transfer
+from holdfast.runtime.transfer.send import send
+from holdfast.runtime.transfer.transfer_options import SendOptions
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.row_details import OperationDetails
+    from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow, SnapshotRow
+    from holdfast.snapshots.registry.http_client import Wire
+
+ASKING = 60.0
+"""Seconds in which a receiver is asked again for a session that it was about to start."""
+_PAUSE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A session that runs on another machine now.
+
+    `session_id` is its id there. It was paused for `paused` seconds; `bytes` is what was sent, `rest` the
+    part of it that was sent meanwhile. `deviations` say what differs there from what was captured, `warnings`
+    what else its user should know.
+    """
+
+    name: str
+    to: str
+    session_id: str
+    paused: float
+    bytes: int
+    rest: int
+    deviations: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for programs."""
+        return {
+            "name": self.name,
+            "to": self.to,
+            "id": self.session_id,
+            "paused": round(self.paused, 3),
+            "bytes": self.bytes,
+            "rest": self.rest,
+            "deviations": list(self.deviations),
+            "warnings": list(self.warnings),
+        }
+
+
+def move(
+    context: Context,
+    session: SessionRow,
+    address: ReceiverAddress,
+    options: SendOptions,
+    through: Callable[[], Wire] | None = None,
+) -> Moved:
+    """Move a session; `through` returns the way to a registry for the bytes, which both machines reach.
+
+    Raises:
+        MoveFailed: the other machine cannot be reached, or refused.
+        OutcomeUnknown: it was about to start the session when the connection was lost for good.
+        InvalidArgument: the session cannot run elsewhere.
+        SessionError, SnapshotError, StoreError, EngineError: it is where it was.
+    """
+    with locks.exclusive(context.home.locks, f"move-{session.id}", f"move session {session.name}"):
+        session = context.store.session(session.id)
+        moving = session.details.moving
+        if moving is not None and moving.attempt is not None and moving.to != address.host:
+            moving_mark.refuse(session, "move")
+        if session.state != "suspended":
+            health.check_usable(context, session)
+        moved = _Moving(context, session, address, options, through).move()
+        teardown.remove(context, session.id)
+        for snapshot in moved.brought:
+            with suppress(HoldfastError):  # one that something needs stays
+                remove_snapshot.remove_snapshot(context, snapshot)
+        locks.discard(context.home.locks, f"move-{session.id}")
+    return moved.result
+
+
+@undoes(OperationKind.MOVE)
+def undo_move(context: Context, operation: OperationRow) -> OperationState:
+    """Let a session continue that the move had suspended, unless it may run on the other machine."""
+    session = context.store.find_session(operation.session_id)
+    moving = session and session.details.moving
+    if session is not None and not (moving and moving.attempt):
+        moving_mark.clear(context, session)
+        if session.state == "suspended" and operation.details.suspends:
+            with suppress(HoldfastError):  # it stays suspended then, and `resume` says why
+                restore_service.resume(context, session)
+    for snapshot_id in operation.details.snapshot_ids:
+        found = context.store.find_snapshot(snapshot_id)
+        if found is not None:
+            with suppress(HoldfastError):
+                remove_snapshot.remove_snapshot(context, found)
+    return "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A finished move, and the snapshots that only it needed."""
+
+    result: Moved
+    brought: tuple[SnapshotRow, ...]
+
+
+class _Moving:
+    def __init__(
+        self,
+        context: Context,
+        session: SessionRow,
+        address: ReceiverAddress,
+        options: SendOptions,
+        through: Callable[[], Wire] | None,
+    ) -> None:
+        self._context = context
+        self._session = session
+        self._address = address
+        self._send = options
+        self._through = through
+        self._options = travelling(session.name, session.options)
+        self._source = socket.gethostname()
+        self._sent: list[int] = []
+        self._warnings: list[str] = []
+        self._brought: list[SnapshotRow] = []
+
+    def move(self) -> _Outcome:
+        earlier = self._session.details.moving
+        with self._failing(), ReceiverChannel(self._address) as receiver:
+            self._prepare(receiver, earlier and earlier.attempt)
+            there = self._find(receiver, earlier.attempt) if earlier and earlier.attempt else None
+            paused = 0.0
+            if there is None:
+                moving_mark.clear(self._context, self._session)
+                there, paused = self._bring(receiver)
+            else:
+                self._brought += self._suspended_in()
+        result = Moved(
+            self._session.name,
+            self._address.host,
+            str(there.get("session")),
+            paused,
+            sum(self._sent),
+            self._sent[-1] if self._sent else 0,
+            tuple(str(one) for one in there.get("deviations") or ()),
+            (*dict.fromkeys(self._warnings), *(str(one) for one in there.get("hooks") or ())),
+        )
+        host_events.note(
+            self._context, self._session.id, "moved", to=self._address.host, into=result.session_id
+        )
+        return _Outcome(result, tuple(self._brought))
+
+    def _prepare(self, receiver: ReceiverChannel, attempt: str | None) -> None:
+        context = self._context
+        assert self._send.sign is not None, "what moves is signed"
+        receiver.ask(
+            "prepare",
+            name=self._session.name,
+            key=self._send.sign.public,
+            actor=context.actor,
+            reason=context.reason,
+            options=self._options,
+            attempt=attempt,
+        )
+
+    def _bring(self, receiver: ReceiverChannel) -> tuple[Mapping[str, Any], float]:
+        """Send the session and have it started.
+
+        Return what the receiver says of it, and the seconds it was paused.
+        """
+        context, running = self._context, self._session.state != "suspended"
+        with carry_out(context, OperationKind.MOVE, session_id=self._session.id) as operation:
+            if running:
+                details = self._ahead(receiver, operation).plus(suspends=True)
+                context.store.operations.update(operation.id, details=details)
+            began = time.monotonic()
+            if running:
+                snapshot_service.suspend(context, context.store.session(self._session.id), settle=False)
+            moving_mark.suspend(context, self._session, self._address.host)
+            (last,) = self._suspended_in()
+            bundle = self._bring_over(receiver, last)
+            with held():
+                there = self._start(receiver, bundle)
+                context.store.operations.end(operation.id, "done")
+            self._brought.append(last)
+            return there, time.monotonic() - began
+
+    def _ahead(self, receiver: ReceiverChannel, operation: OperationRow) -> OperationDetails:
+        """Send what the session holds now, while it runs; return the details of the operation since then."""
+        context, session = self._context, self._session
+        first = snapshot_service.take(context, session, None, "live", f"to move it to {self._address.host}")
+        known = operation.details.plus(snapshot_ids=[first.id])
+        context.store.operations.update(operation.id, details=known)
+        self._brought.append(first)
+        self._bring_over(receiver, first)
+        return known
+
+    def _bring_over(self, receiver: ReceiverChannel, snapshot: SnapshotRow) -> str:
+        """Send a snapshot, and have it imported there; return the digest of its bundle."""
+        if self._through is None:
+            destination = ReceiverDestination(receiver, self._source)
+            sent = send(self._context, snapshot, destination, self._send)
+            self._sent.append(sent.sent)
+            self._warnings += sent.warnings
+            return sent.digest
+        wire = self._through()
+        pushed = bundle_transfer.push(self._context, snapshot, wire, self._send)
+        self._sent.append(pushed.sent)
+        self._warnings += pushed.warnings
+        receiver.ask(
+            "fetch",
+            reference=pushed.pinned,
+            bundle=pushed.digest,
+            plain_http=wire.plain_http,
+        )
+        return pushed.digest
+
+    def _start(self, receiver: ReceiverChannel, bundle: str) -> Mapping[str, Any]:
+        """Have the session started there, once."""
+        session, host = self._session, self._address.host
+        attempt = ids.new_id()
+        moving_mark.may_run_there(self._context, session, host, attempt)
+        try:
+            return receiver.ask(
+                "start",
+                attempt=attempt,
+                bundle=bundle,
+                name=session.name,
+                source=self._source,
+                policy=session.details.policy or {},
+            )
+        except Refused:
+            self._still_here()
+            raise
+        except WireBroken as error:
+            found = polling.until(lambda: self._ask_again(attempt), ASKING, _PAUSE)
+            if found is None:
+                raise self._unknown(str(error)) from error
+            if "session" not in found:
+                self._still_here()
+                raise
+            return found
+
+    def _ask_again(self, attempt: str) -> Mapping[str, Any] | None:
+        """Return what the receiver knows of the session, over another connection; None without an answer."""
+        with suppress(MoveFailed, Refused, WireBroken), ReceiverChannel(self._address) as receiver:
+            self._prepare(receiver, attempt)
+            return self._find(receiver, attempt) or {"state": "absent"}
+        return None
+
+    def _find(self, receiver: ReceiverChannel, attempt: str) -> Mapping[str, Any] | None:
+        """Return what the receiver says of a session that it may have started; None if it never did.
+
+        Raises:
+            OutcomeUnknown: it has been removed there, or is still being started.
+        """
+        found = receiver.ask("find", attempt=attempt, name=self._session.name)
+        if found.get("state") == "absent":
+            return None
+        if found.get("state") in ("removed", "creating"):
+            raise self._unknown(
+                f"there it is {'gone again' if found['state'] == 'removed' else 'being started'}"
+            )
+        return found
+
+    def _still_here(self) -> None:
+        moving_mark.clear(self._context, self._context.store.session(self._session.id))
+
+    def _suspended_in(self) -> list[SnapshotRow]:
+        """Return the snapshot that the session is suspended in."""
+        session = self._context.store.session(self._session.id)
+        found = self._context.store.find_snapshot(session.parent_snapshot_id)
+        if session.state != "suspended" or found is None:
+            raise SessionError(f"cannot move session {session.name}: it was continued meanwhile")
+        return [found]
+
+    def _unknown(self, why: str) -> OutcomeUnknown:
+        name, host = self._session.name, self._address.host
+        return OutcomeUnknown(
+            f"cannot tell whether {name} runs at {host} now: {why}",
+            hint=f"it stays suspended here; `holdfast move {name} {host}` asks again; if it does not run "
+            f"there, `holdfast resume {name} --here`",
+        )
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Say in all failures which session was to go where, and where it is now."""
+        name, host = self._session.name, self._address.host
+        try:
+            yield
+        except (Refused, WireBroken) as error:
+            hint = error.hint if isinstance(error, Refused) else ""
+            raise self._placed(MoveFailed(f"cannot move {name} to {host}: {error}", hint=hint)) from error
+        except (OutcomeUnknown, InvalidArgument):
+            raise
+        except HoldfastError as error:
+            raise self._placed(error) from error.__cause__
+
+    def _placed(self, error: HoldfastError) -> HoldfastError:
+        row = self._context.store.find_session(self._session.id)
+        if row is not None:
+            here = {
+                "running": "it continues here",
+                "suspended": f"it is suspended here: `holdfast resume {row.name}`",
+            }
+            error.hint = "; ".join(filter(None, [error.hint, here.get(row.state, "")]))
+        return error

@@ -1,0 +1,132 @@
+r"""The stream between the source of a move and its receiver.  Pure: bytes in, bytes out.
+
+    receiver   holdfast-receive {"protocol": 1, "version": "…"}\n
+    source     {"do": "…", …, "bytes": N}\n  and N bytes
+    receiver   {"ok": true, …}\n  or  {"error": "code", "text": "…", "hint": "…"}\n
+
+A `put` has no reply of its own: what went wrong with one is the reply to the next request. Lines are bounded
+on both sides. Text before the greeting is skipped: shells of other machines may print when they start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError
+
+PROTOCOL = 1
+GREETING = b"holdfast-receive "
+LINE = 1 << 20
+"""Bytes of a line, at most."""
+NOISE = 1 << 16
+"""Bytes that may come before the greeting."""
+_TEXT = 2000
+
+
+class WireBroken(Exception):
+    """The other side ended, or sent what is not of this protocol; the message says which."""
+
+
+class Refused(Exception):
+    """The receiver refused a request. `code` is that of its error."""
+
+    def __init__(self, code: str, text: str, hint: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.hint = hint
+
+
+def line(fields: Mapping[str, Any]) -> bytes:
+    """Return a request or a reply as it is sent."""
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+
+
+def greeting(version: str) -> bytes:
+    """Return what a receiver says first."""
+    return GREETING + line({"protocol": PROTOCOL, "version": version})
+
+
+def error(failure: HoldfastError) -> dict[str, Any]:
+    """Return a failure as a reply."""
+    return {"error": failure.code, "text": str(failure)[:_TEXT], "hint": failure.hint[:_TEXT]}
+
+
+def read_line(stream: BinaryIO) -> dict[str, Any]:
+    """Read a request or a reply.
+
+    Raises:
+        WireBroken: the stream ended, or this is not one.
+    """
+    text = stream.readline(LINE + 1)
+    if not text.endswith(b"\n"):
+        raise WireBroken("the connection ended" if len(text) <= LINE else "it sent a line without end")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise WireBroken(f"it sent {_shown(text)}, which is not of this protocol")
+    return found
+
+
+def read_greeting(stream: BinaryIO) -> str:
+    """Read up to the greeting, and return the version of the receiver.
+
+    Raises:
+        WireBroken: there is none, or it is of another protocol.
+    """
+    noise = b""
+    while len(noise) < NOISE:
+        text = stream.readline(NOISE)
+        if not text:
+            break
+        if text.startswith(GREETING):
+            return _checked(text.removeprefix(GREETING))
+        noise += text
+    if noise.strip():
+        raise WireBroken(f"it sent {_shown(noise)} instead of a greeting")
+    raise WireBroken("the connection ended")
+
+
+def reply(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a reply that is not a refusal.
+
+    Raises:
+        Refused: it is one.
+    """
+    if "error" in fields or fields.get("ok") is not True:
+        raise Refused(*(plain(str(fields.get(key) or ""), _TEXT) for key in ("error", "text", "hint")))
+    return fields
+
+
+def size_of(fields: Mapping[str, Any]) -> int:
+    """Return how many bytes follow a request.
+
+    Raises:
+        WireBroken: it does not say so.
+    """
+    size = fields.get("bytes", 0)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise WireBroken("it sent a size that is not one")
+    return size
+
+
+def _checked(text: bytes) -> str:
+    try:
+        found = json.loads(text)
+        protocol, version = found["protocol"], str(found["version"])
+    except (ValueError, RecursionError, TypeError, KeyError):
+        raise WireBroken(f"it greets with {_shown(text)}") from None
+    if protocol != PROTOCOL:
+        raise WireBroken(
+            f"its version {plain(version, 40)} moves sessions by protocol {plain(str(protocol), 10)}, "
+            f"this one by {PROTOCOL}"
+        )
+    return plain(version, 40)
+
+
+def _shown(text: bytes) -> str:
+    return repr(plain(text.strip().decode("utf-8", "replace"), 80))

@@ -1,0 +1,241 @@
+"""The receiver of a move: what `holdfast receive` does on the machine a session moves to.
+
+It obeys one source, which started it by logging in. What arrives is imported like any bundle: signed
+by a key this home trusts, compared, judged. A session that was started stays, however the connection ends;
+the source can ask for it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from holdfast.base import actors, ids, locks
+from holdfast.base.text import plain
+from holdfast.base.version import VERSION
+from holdfast.errors import (
+    BundleUntrusted,
+    HoldfastError,
+    InvalidArgument,
+    LiveUnsupported,
+    SessionExists,
+)
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.moving import move_wire
+from holdfast.runtime.moving.arrivals import Arrivals, Arrived
+from holdfast.runtime.moving.travelling_options import TRAVELLING
+from holdfast.runtime.restore import restore_service
+from holdfast.runtime.restore.compat import snapshot_ladder
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.store import policy
+from holdfast.runtime.store.row_details import SessionDetails
+from holdfast.runtime.transfer import bundle_transfer
+from holdfast.runtime.transfer.receive import receive
+from holdfast.runtime.transfer.transfer_options import ReceiveOptions
+from holdfast.runtime.verification import verification_result
+from holdfast.snapshots.bundle import form, loading, media
+from holdfast.snapshots.bundle.keys import Keys
+from holdfast.snapshots.bundle.resuming import Resuming
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+Fields = Mapping[str, Any]
+STARTING = 300.0
+"""Seconds to wait for another receiver that is starting the same session."""
+
+
+def serve(context: Context, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+    """Serve one source until the stream ends. Requests that fail are answered with the failure."""
+    _say(outgoing, move_wire.greeting(VERSION))
+    receiver = Receiver(context, incoming)
+    try:
+        while True:
+            fields = move_wire.read_line(incoming)
+            found = receiver.answer(fields)
+            if found is not None:
+                _say(outgoing, move_wire.line(found))
+    except (move_wire.WireBroken, BrokenPipeError):
+        receiver.tidy_up()
+
+
+def _say(outgoing: BinaryIO, text: bytes) -> None:
+    outgoing.write(text)
+    outgoing.flush()
+
+
+class Receiver:
+    """One move, as its receiver knows it."""
+
+    def __init__(self, context: Context, incoming: BinaryIO) -> None:
+        self._context = context
+        self._incoming = incoming
+        self._folder = context.home.root / "downloads"
+        self._parts = Arrivals(self._folder)
+        self._imported: dict[str, SnapshotRow] = {}
+        self._read: list[Resuming] = []
+        self._options: dict[str, Any] = {}
+        self._failed: HoldfastError | None = None
+
+    def answer(self, fields: Fields) -> dict[str, Any] | None:
+        """Carry out a request and return its reply; None for a part, which has none."""
+        requests: dict[str, Callable[[Fields], dict[str, Any]]] = {
+            "prepare": self._prepare,
+            "layers": self._layers,
+            "has": self._has,
+            "import": self._import,
+            "fetch": self._fetch,
+            "find": self._find,
+            "start": self._start,
+        }
+        wanted = str(fields.get("do"))
+        try:
+            if wanted == "put":
+                self._put(fields)
+                return None
+            if self._failed is not None:
+                raise self._failed
+            if wanted not in requests:
+                raise InvalidArgument(f"cannot {wanted[:40]!r}: there is no such request")
+            return {"ok": True, **requests[wanted](fields)}
+        except HoldfastError as error:
+            self._failed = None
+            return move_wire.error(error)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            return move_wire.error(InvalidArgument(f"cannot {wanted[:40]}: {type(error).__name__}: {error}"))
+
+    def _prepare(self, fields: Fields) -> dict[str, Any]:
+        """Refuse early what would be refused at the end."""
+        actor = actors.checked(str(fields["actor"]))
+        reason = fields.get("reason")
+        self._context = replace(self._context, actor=actor, reason=str(reason) if reason else None)
+        context, name, key = self._context, str(fields["name"]), str(fields["key"])
+        ids.check_name(name)
+        if Keys(context.home).trusted(key) is None:
+            raise BundleUntrusted(
+                f"its signer is not trusted there ({key})",
+                hint=f"if it may run what this machine sends, run there: `holdfast key trust {key}`",
+            )
+        SessionOptions.parse(**fields["options"])
+        self._options = dict(fields["options"])
+        if others := self._options.keys() - set(TRAVELLING):
+            raise InvalidArgument(
+                f"cannot receive {name}: options do not travel ({plain(str(min(others)), 60)})"
+            )
+        known = fields.get("attempt")
+        for row in context.store.sessions():
+            if row.name == name and (known is None or _attempt_of(row) != known):
+                raise SessionExists(
+                    f"the name {name} is taken there", hint=f"`holdfast rm {name}` there, if it is not needed"
+                )
+        context.engine.info()
+        return {}
+
+    def _layers(self, fields: Fields) -> dict[str, Any]:
+        diff_ids = [str(each) for each in fields["diff_ids"]]
+        return {"there": loading.there(self._context.engine, diff_ids)}
+
+    def _has(self, fields: Fields) -> dict[str, Any]:
+        return {"has": self._parts.has(str(fields["digest"]), int(fields["size"]))}
+
+    def _put(self, fields: Fields) -> None:
+        """Store a part; a failure is the reply to the next request."""
+        size = move_wire.size_of(fields)
+        try:
+            self._parts.take(str(fields.get("digest")), size, self._incoming)
+        except HoldfastError as error:
+            self._failed = self._failed or error
+
+    def _import(self, fields: Fields) -> dict[str, Any]:
+        size = move_wire.size_of(fields)
+        if size > form.MAX_INDEX:
+            raise move_wire.WireBroken("its index is too large")
+        index = self._incoming.read(size)
+        with Resuming(Arrived(f"a move from {fields['source']}", index), self._folder) as origin:
+            row = receive(self._context, origin, ReceiveOptions(options=self._options))
+        self._read.append(origin)
+        return self._ready(form.described(media.INDEX, index).digest, row)
+
+    def _fetch(self, fields: Fields) -> dict[str, Any]:
+        wire = bundle_transfer.way(str(fields["reference"]), plain_http=fields["plain_http"] is True)
+        row = bundle_transfer.pull(self._context, wire, ReceiveOptions(options=self._options))
+        return self._ready(str(fields["bundle"]), row)
+
+    def _ready(self, digest: str, row: SnapshotRow) -> dict[str, Any]:
+        """Check that an imported snapshot can continue here."""
+        self._imported[digest] = row
+        live = snapshot_ladder.ladder(self._context, row).rung("live")
+        if not live.possible:
+            raise LiveUnsupported("; ".join(live.reasons))
+        return {"snapshot": row.id}
+
+    def _find(self, fields: Fields) -> dict[str, Any]:
+        """Look for the session of an attempt.
+
+        If there is none, promise that there never will be: its source may let it continue.
+        """
+        store, attempt, name = self._context.store, str(fields["attempt"]), str(fields["name"])
+        ids.check_name(name)
+        with self._deciding(attempt):
+            row = self._session_of(attempt)
+            if row is not None and row.state == "removed" and not _has_arrived(row):
+                row = None  # its start was undone
+            if row is None:
+                given_up = {"attempt": attempt, "state": "given_up"}
+                details = SessionDetails().plus(arrival=given_up)
+                store.add_session(name, "", {}, state="removed", details=details)
+        return {"state": "absent"} if row is None else {"state": row.state, **_described(row)}
+
+    def _start(self, fields: Fields) -> dict[str, Any]:
+        context, attempt = self._context, str(fields["attempt"])
+        details = SessionDetails().plus(arrival={"attempt": attempt}, policy=_policy(fields.get("policy")))
+        row = self._imported[str(fields["bundle"])]
+        with self._deciding(attempt):
+            if self._session_of(attempt) is not None:
+                raise SessionExists("it was asked for before")
+            made = restore_service.restore(context, row, str(fields["name"]), 1, details=details)[0]
+            context.store.keep_details(made.id, arrival={"attempt": attempt, "state": "arrived"})
+        host_events.note(context, made.id, "arrived", source=str(fields["source"])[:200])
+        for origin in self._read:
+            origin.discard()
+        return _described(context.store.session(made.id))
+
+    def tidy_up(self) -> None:
+        """Remove the imports that no session continues from: earlier ones, and all after a failure."""
+        used = {row.parent_snapshot_id for row in self._context.store.sessions()}
+        for row in self._imported.values():
+            if row.id not in used:
+                with suppress(HoldfastError):  # `gc` removes it later
+                    remove_snapshot.remove_snapshot(self._context, row)
+
+    def _session_of(self, attempt: str) -> SessionRow | None:
+        found = [row for row in self._context.store.sessions(removed=True) if _attempt_of(row) == attempt]
+        return found[-1] if found else None
+
+    def _deciding(self, attempt: str) -> AbstractContextManager[None]:
+        """Hold the lock under which it is decided whether the session of an attempt starts here."""
+        name = f"move-{hashlib.sha256(attempt.encode()).hexdigest()[:16]}"
+        return locks.exclusive(self._context.home.locks, name, "take in the session", STARTING)
+
+
+def _has_arrived(row: SessionRow) -> bool:
+    return row.details.arrival is not None and row.details.arrival.state == "arrived"
+
+
+def _attempt_of(row: SessionRow) -> str | None:
+    return row.details.arrival and row.details.arrival.attempt
+
+
+def _described(row: SessionRow) -> dict[str, Any]:
+    found = verification_result.of(row)
+    deviations = [str(one)[:500] for one in found.deviations[:20]] if found is not None else []
+    return {"session": row.id, "name": row.name, "deviations": deviations, "hooks": row.details.hooks[:20]}
+
+
+def _policy(given: Any) -> dict[str, Any] | None:
+    return policy.parse(given).as_dict() or None if isinstance(given, dict) and given else None

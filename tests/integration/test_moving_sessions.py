@@ -1,0 +1,224 @@
+"""Sessions that move to a second machine: what continues there, and where they are when a move fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.machines import login
+from tests.machines.login import HOST
+from tests.machines.moves import REMOTE, There, here, is_whole, prepared, wait_until
+from tests.machines.registry import Registry
+from tests.machines.relay import Relay
+
+from holdfast.base import polling
+from holdfast.errors import MoveFailed, OutcomeUnknown
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.moving import move_session
+from holdfast.snapshots.bundle.keys import Keys
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli: Any) -> None:
+    """Shell, programs, kernel, options, policy and journal; nothing of it stays here."""
+    session = prepared(hf, memory="600m", network="none", env={"GIVEN": "yes"})
+    session.policy(keep=3)
+    session.cell("x = object(); here = id(x)")
+    said = cli("move", "work", HOST, "--remote-command", REMOTE, "--json")
+    assert said.code == 0, said.err
+    assert said.json["name"] == "work"
+    assert said.json["bytes"] > said.json["rest"] > 0
+    assert hf.sessions() == []
+    assert hf.snapshots() == []
+    assert there.states() == {"work": "running"}
+    is_whole(there.says)
+    assert there.says("echo $GIVEN") == "yes"
+    assert there.cli("cell", "work", "print(id(x) == here)") == "True"
+    assert "export COLOR=green" in there.cli("journal", "work")
+    with there.machine.holdfast() as holdfast:
+        moved = holdfast.session("work")
+        limits = holdfast.engine.client.api.inspect_container(str(moved.row.container_id))["HostConfig"]
+        assert (limits["Memory"], limits["NetworkMode"]) == (600 << 20, "none")
+        assert (moved.id, moved.policy().keep) == (said.json["id"], 3)
+    assert list((there.machine.home.root / "downloads").glob("*")) == []
+    events = cli("journal", "work", "--json")
+    assert '"moved"' in events.out, events.out
+
+
+def test_it_moves_over_a_real_ssh(
+    hf: Holdfast, there: There, cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a login, a key, a login shell that prints something, and a server that forgets it then."""
+    prepared(hf)
+    monkeypatch.setenv("HOLDFAST_SSH", shlex.join(login.by_ssh(there.machine, tmp_path)))
+    said = cli("move", "work", HOST, "--remote-command", f"echo Welcome; exec {REMOTE}")
+    assert said.code == 0, said.err + (tmp_path / "sshd.log").read_text()
+    assert said.out == f"work runs at {HOST}\n"
+    is_whole(there.says)
+    said = cli("move", "work", HOST)
+    assert said.code != 0
+
+
+def test_it_moves_through_a_registry(
+    hf: Holdfast, there: There, registry: Registry, door: Callable[[Registry], Relay]
+) -> None:
+    session = prepared(hf)
+    door(registry)
+    moved = session.move(HOST, remote_command=REMOTE, through=f"{registry.address}/team/work:moving")
+    assert moved.rest > 0
+    assert there.states() == {"work": "running"}
+    assert hf.sessions() == []
+    is_whole(there.says)
+
+
+def test_what_cannot_move_stays_and_runs(hf: Holdfast, there: There, cli: Any, tmp_path: Path) -> None:
+    """Each refusal is one line with what to do, comes before anything is paused, and changes nothing."""
+    session = prepared(hf)
+    life = session.row.container_id
+
+    def refused(*arguments: str, **environment: str) -> str:
+        said = cli("--json", "move", "work", *arguments, **environment)
+        assert said.code != 0, said.out
+        assert session.row.container_id == life
+        assert (hf.session("work").state, hf.snapshots()) == ("running", [])
+        assert there.states().keys() <= {"work"}
+        is_whole(here(session))
+        error = json.loads(said.err.splitlines()[-1])["error"]  # behind what ssh says
+        return f"{error['message']} | {error['hint']}"
+
+    assert "is not a machine" in refused("--", "-oProxyCommand=x")
+    assert "is not a machine" in refused("a b")
+    assert "port" in refused("host:22")
+    assert "there is no command" in refused(HOST, "--remote-command", "/no/such/holdfast")
+    assert "instead of a greeting" in refused(HOST, "--remote-command", "echo hello; true")
+    assert "no-such-program" in refused(HOST, HOLDFAST_SSH="/no-such-program")
+    assert "ended with 3" in refused(HOST, HOLDFAST_SSH="sh -c 'exit 3'")
+    (tmp_path / "unreachable").touch()
+    assert "cannot reach" in refused(HOST)
+    there.returns()
+    assert there.machine.cli("new", "work").returncode == 0
+    assert "the name work is taken there" in refused(HOST, "--remote-command", REMOTE)
+    assert there.machine.cli("rm", "work").returncode == 0
+    key = Keys(hf.home).sending()[0].public
+    assert there.machine.cli("key", "rm", key).returncode == 0
+    assert f"holdfast key trust {key}" in refused(HOST, "--remote-command", REMOTE)
+    assert there.machine.cli("key", "trust", key).returncode == 0
+
+
+def test_what_only_this_machine_has_keeps_a_session_here(hf: Holdfast, there: There, tmp_path: Path) -> None:
+    session = hf.new("work", mounts=[f"{tmp_path}:/data:ro"])
+    with pytest.raises(ValueError, match="folders of this machine"):
+        session.move(HOST, remote_command=REMOTE)
+    assert session.exec("echo runs").text.strip() == "runs"
+    assert there.states() == {}
+
+
+@pytest.mark.parametrize(("do", "when", "nth"), [("put", "middle", 3), ("start", "before", 1)])
+def test_a_connection_that_fails_leaves_it_here(
+    hf: Holdfast, there: There, do: str, when: str, nth: int
+) -> None:
+    """And running; another move brings it over."""
+    session = prepared(hf)
+    there.fails(do, when, nth)
+    with pytest.raises(MoveFailed) as failed:
+        session.move(HOST, remote_command=REMOTE)
+    assert "it continues here" in failed.value.hint
+    assert not (there.folder / "fault").exists()
+    assert [each.state for each in hf.sessions()] == ["running"]
+    assert there.states() == {}
+    if when != "killed":
+        assert polling.until(lambda: there.cli("snapshots", "--json") == "[]", 30, 0.5)
+    is_whole(here(hf.session("work")))
+    hf.session("work").move(HOST, remote_command=REMOTE)
+    assert (hf.sessions(), there.states()) == ([], {"work": "running"})
+    is_whole(there.says)
+
+
+@pytest.mark.parametrize("when", ["answered"])
+def test_a_reply_that_is_lost_is_asked_for_again(hf: Holdfast, there: There, when: str) -> None:
+    """The session runs there, and only there."""
+    session = prepared(hf)
+    there.fails("start", when)
+    moved = session.move(HOST, remote_command=REMOTE)
+    assert not (there.folder / "fault").exists()
+    assert (hf.sessions(), there.states()) == ([], {"work": "running"})
+    assert moved.session_id in there.cli("ls", "--json")
+    is_whole(there.says)
+
+
+@pytest.mark.parametrize("when", ["before"])
+def test_without_an_answer_it_runs_nowhere_until_another_move_settles_it(
+    hf: Holdfast, there: There, cli: Any, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    session = prepared(hf)
+    monkeypatch.setattr(move_session, "ASKING", 1.0)
+    there.fails("start", when, lost=True)
+    with pytest.raises(OutcomeUnknown, match="cannot tell whether work runs at there"):
+        session.move(HOST, remote_command=REMOTE)
+    assert [each.state for each in hf.sessions()] == ["suspended"]
+    (held,) = (each for each in hf.snapshots() if each.id == hf.session("work").parent_snapshot_id)
+    for verb in (["resume", "work"], ["rewind", "work", held.id], ["move", "work", "elsewhere"]):
+        said = cli(*verb)
+        assert said.code != 0, verb
+        assert "it may run at there" in said.err, said.err
+    with Holdfast(hf.home) as again:  # which looks for what was cut short
+        assert [each.state for each in again.sessions()] == ["suspended"]
+    there.returns()
+    assert there.states() == ({} if when == "before" else {"work": "running"})
+    said = cli("move", "work", HOST, "--remote-command", REMOTE)
+    assert said.code == 0, said.err
+    assert (hf.sessions(), hf.snapshots(), there.states()) == ([], [], {"work": "running"})
+    is_whole(there.says)
+
+
+@pytest.mark.parametrize(("do", "nth"), [("import", 2)])
+def test_a_source_that_is_killed_is_settled_by_the_next_command(
+    hf: Holdfast, there: There, cli: Any, do: str, nth: int
+) -> None:
+    """Before the other machine may start it, it continues here; after that a move asks."""
+    prepared(hf)
+    there.fails(do, "held", nth)
+    moving = cli.start("move", "work", HOST, "--remote-command", REMOTE)
+    wait_until((there.folder / "held").exists, moving)
+    moving.kill()
+    moving.wait()
+    with Holdfast(hf.home) as again:
+        (session,) = again.sessions()
+        if do == "start":
+            assert session.state == "suspended"
+            with pytest.raises(OutcomeUnknown):
+                session.resume()
+            session.move(HOST, remote_command=REMOTE)
+            assert (again.sessions(), there.states()) == ([], {"work": "running"})
+            is_whole(there.says)
+        else:
+            assert session.state == "running"
+            is_whole(here(session))
+            # As after `suspend` and `resume`: what it was suspended in stays.
+            assert [each.id for each in again.snapshots()] == (
+                [session.parent_snapshot_id] if (do, nth) == ("import", 2) else []
+            )
+            assert there.states() == {}
+
+
+@pytest.mark.parametrize("nth", [2])
+def test_an_interrupt_leaves_it_here(hf: Holdfast, there: There, cli: Any, nth: int) -> None:
+    prepared(hf)
+    there.fails("import", "held", nth)
+    moving = cli.start("move", "work", HOST, "--remote-command", REMOTE, stderr=subprocess.PIPE)
+    wait_until((there.folder / "held").exists, moving)
+    os.kill(moving.pid, signal.SIGINT)
+    _, said = moving.communicate(timeout=120)
+    assert moving.returncode == 130, said
+    assert [each.state for each in hf.sessions()] == ["running"]
+    is_whole(here(hf.session("work")))
+    assert len(hf.snapshots()) == nth - 1
+    assert there.states() == {}

@@ -1,0 +1,37 @@
+"""Which options a session keeps when it moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.moving.travelling_options import TRAVELLING, travelling
+from holdfast.runtime.sessions.session_options import SessionOptions
+
+STAYING = {"mounts", "secrets"}
+
+
+def test_each_option_travels_or_keeps_a_session_here() -> None:
+    """Whoever adds an option has to decide."""
+    assert set(TRAVELLING) | STAYING == set(SessionOptions.model_fields) - {"image"}
+
+
+def test_what_is_set_travels() -> None:
+    options = SessionOptions.parse(memory="1g", env=["A=b"], network="none").model_dump(mode="json")
+    assert travelling("work", options).items() >= {"memory": options["memory"], "env": {"A": "b"}}.items()
+    SessionOptions.parse(**travelling("work", options))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"mounts": [{"source": "/srv/data\x1b", "target": "/data"}]}, "/srv/data"),
+        ({"secrets": [{"name": "TOKEN", "hosts": ["a.example"]}]}, "TOKEN"),
+    ],
+)
+def test_what_only_this_machine_has_keeps_it_here(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"cannot move work: .*{named}") as refused:
+        travelling("work", options)
+    assert "\x1b" not in str(refused.value)
