@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.errors import SnapshotDamaged
+from holdfast.snapshots import form_number
 from holdfast.snapshots.failure import Failure
 from holdfast.snapshots.fitness import Needs
 from holdfast.snapshots.machine import MachineFeatures
@@ -98,7 +99,8 @@ def read(folder: Path) -> Manifest:
     """Read the manifest of a snapshot.
 
     Raises:
-        SnapshotDamaged: it is missing, unreadable, or of a format this version does not know.
+        SnapshotNewer: a newer version wrote it.
+        SnapshotDamaged: it is missing, unreadable, or not valid.
     """
     try:
         text = (folder / FILE).read_text()
@@ -110,9 +112,11 @@ def read(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(text)
     except ValidationError as error:
+        if forms := form_number.difference(error):
+            raise form_number.refusal(folder.name, forms) from error
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "as a whole"
         raise SnapshotDamaged(
             f"cannot use snapshot {folder.name}: its manifest is not valid ({where}: {first['msg']})",
-            hint=f"a newer version wrote it, or it is damaged: `holdfast rmi {folder.name}`",
+            hint=f"it is damaged: `holdfast rmi {folder.name}`",
         ) from error

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from holdfast.errors import SnapshotDamaged
+from holdfast.snapshots import form_number
 
 FILE = "record.json.gz"
 MAX_BYTES = 256 << 20
@@ -169,7 +170,8 @@ def write(folder: Path, record: StateRecord) -> None:
         TooLarge: it would be larger than the most that is read back.
         OSError: it cannot be written.
     """
-    data = record.model_dump_json(exclude_defaults=True).encode()
+    known = record.model_dump_json(exclude_defaults=True, exclude={"format"}).encode()
+    data = b'{"format":%d,%b' % (record.format, known[1:])
     if len(data) > MAX_BYTES:
         raise RecordTooLarge(f"what is known of its processes is more than {MAX_BYTES >> 20} MiB")
     (folder / FILE).write_bytes(gzip.compress(data, compresslevel=1, mtime=0))
@@ -179,7 +181,8 @@ def read(folder: Path) -> StateRecord | None:
     """Read the record of a snapshot; return None if it was taken without one.
 
     Raises:
-        SnapshotDamaged: it cannot be read, or is of a format this version does not know.
+        SnapshotNewer: a newer version wrote it.
+        SnapshotDamaged: it cannot be read, or is not valid.
     """
     try:
         with gzip.open(folder / FILE) as file:
@@ -187,6 +190,6 @@ def read(folder: Path) -> StateRecord | None:
     except FileNotFoundError:
         return None
     except (OSError, EOFError, zlib.error, ValidationError) as error:
-        raise SnapshotDamaged(
-            f"cannot use the record of snapshot {folder.name}: it is damaged or of a newer version"
-        ) from error
+        if isinstance(error, ValidationError) and (forms := form_number.difference(error)):
+            raise form_number.refusal(folder.name, forms, "its record") from error
+        raise SnapshotDamaged(f"cannot use the record of snapshot {folder.name}: it is damaged") from error

@@ -14,6 +14,7 @@ from holdfast.base.interrupts import held
 from holdfast.errors import (
     InvalidArgument,
     SnapshotDamaged,
+    SnapshotNewer,
 )
 from holdfast.runtime.capture import reuse_check, snapshot_reuse
 from holdfast.runtime.capture.capture import Taking, new_row
@@ -162,6 +163,6 @@ def _put_away(context: Context, session: SessionRow, taken: SnapshotRow, operati
 
 def _same_options(context: Context, snapshot: SnapshotRow, session: SessionRow) -> bool:
     """Check that a snapshot has this session's options: the network's can be changed from outside."""
-    with contextlib.suppress(SnapshotDamaged):
+    with contextlib.suppress(SnapshotDamaged, SnapshotNewer):
         return manifest.read(context.home.snapshots / snapshot.id).options == session.options
     return False

@@ -28,6 +28,7 @@ def verify(
                 "snapshots": found.snapshots,
                 "bytes": found.bytes,
                 "damaged": found.damaged,
+                "newer": found.newer,
                 "findings": [
                     {"snapshot": one.snapshot, "name": one.name, "text": one.text, "repaired": one.repaired}
                     for one in found.findings
@@ -37,10 +38,13 @@ def verify(
     else:
         for one in found.findings:
             printing.say(plain(str(one), 400))
+        for name in found.newer:
+            printing.say(f"snapshot {name}: not checked, a newer version of Holdfast wrote it")
         repaired = sum(one.repaired for one in found.findings)
         facts = [f"{found.snapshots} snapshots", f"{printing.size(found.bytes)} compared"]
         facts += [f"{len(found.damaged)} damaged"] if found.damaged else []
         facts += [f"{repaired} repaired"] if repaired else []
-        printing.say(", ".join(facts) + ("" if found.findings else ": all whole"))
+        facts += [f"{len(found.newer)} not checked"] if found.newer else []
+        printing.say(", ".join(facts) + ("" if found.findings or found.newer else ": all whole"))
     if not found.ok:
         raise typer.Exit(1)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import SnapshotDamaged
+from holdfast.errors import SnapshotDamaged, SnapshotNewer
 from holdfast.runtime.egress import vault
 from holdfast.snapshots import manifest
 
@@ -38,7 +38,10 @@ def placeholders(options: Mapping[str, Any]) -> list[str]:
 def _without_needed(context: Context, candidates: Iterable[str]) -> list[str]:
     left = list(candidates)
     if left:  # most homes have no secrets; snapshots are not read then
-        needed = set(_needed(context))
+        try:
+            needed = set(_needed(context))
+        except SnapshotNewer:  # what it needs is not known here, so nothing is removed
+            return []
         left = [placeholder for placeholder in left if placeholder not in needed]
     return left
 

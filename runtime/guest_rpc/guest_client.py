@@ -8,6 +8,7 @@ checked where they are read, errors come from a closed table.
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -70,7 +71,6 @@ ERRORS: dict[str, type[HoldfastError]] = {
     "unknown_program": ProgramNotFound,
     "unknown_shell": ShellNotFound,
     "unknown_task": TaskNotFound,
-    "unsupported_version": ProtocolError,
 }
 
 
@@ -271,9 +271,27 @@ def raise_error(frame: Frame) -> None:
         return
     code = wire_fields.text(frame, "code", "")
     message = plain(wire_fields.text(frame, "message", "no reason given"), 400)
+    if code == "version":
+        raise _other_version(message)
     kind = ERRORS.get(code, GuestError)
     hint = HINTS.get(code, "")
     raise kind(message if message.startswith("cannot") else f"cannot do that: {message}", hint=hint)
+
+
+def _other_version(message: str) -> ProtocolError:
+    """Return the error for a supervisor that refuses the version of our requests.
+
+    The number is in its sentence and in no field: that is how those in old snapshots say it.
+    """
+    found = re.search(r"speaks protocol (\d{1,9})\b", message)
+    older = found is not None and int(found[1]) < protocol.VERSION
+    number = f"protocol {int(found[1])}; " if found else ""
+    age = "an older" if older else "a newer"
+    return ProtocolError(
+        f"cannot use the session: {age} version of Holdfast made its supervisor "
+        f"({number}this one speaks {protocol.VERSION})",
+        hint="" if older else "upgrade Holdfast",
+    )
 
 
 def _lost(error: OSError) -> GuestDisconnected:

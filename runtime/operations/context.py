@@ -57,10 +57,18 @@ class Context:
 
     @cached_property
     def store(self) -> Store:
-        """The store of the home."""
+        """The store of the home.
+
+        Raises:
+            StoreError: it cannot be used, or an older version has sessions running in it.
+        """
+        from holdfast.runtime.operations import leaving_running
         from holdfast.runtime.store.store import Store  # 0.2 s that `exec` does not need to spend
 
-        return Store.open(self.home.database)
+        return Store.open(
+            self.home.database,
+            lambda names: leaving_running.check(self.home.root, names, self.running_containers),
+        )
 
     @cached_property
     def engine(self) -> Engine:

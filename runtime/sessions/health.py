@@ -45,7 +45,7 @@ def check_usable(context: Context, row: SessionRow) -> None:
         SessionError, SessionDead, SessionNotFound: as for `check`.
     """
     if row.state == "running":
-        if context.home.is_of_before(row.id):
+        if row.details.is_of_older(row.container_id):
             raise SessionUnhealthy(
                 f"cannot use session {row.name}: an older version of Holdfast made it, and this one does not "
                 "reach it",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.errors import SnapshotDamaged, SnapshotNotFound
+from holdfast.errors import SnapshotDamaged, SnapshotNewer, SnapshotNotFound
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.snapshots import files, manifest, raw, storage
 from holdfast.snapshots.chunks import checking, recipe
@@ -44,15 +44,19 @@ class Damage:
 
 @dataclass(slots=True)
 class Verified:
-    """The outcome of a verification. `bytes` counts the pages and plain files that were compared."""
+    """The outcome of a verification. `bytes` counts the pages and plain files that were compared.
+
+    `newer` are the names of snapshots that a newer version of Holdfast wrote: they were left as they are.
+    """
 
     snapshots: int = 0
     bytes: int = 0
     findings: list[Damage] = field(default_factory=list)
+    newer: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """True if every snapshot can be restored, possibly after a repair."""
+        """True if every snapshot that was checked can be restored, possibly after a repair."""
         return not self.damaged
 
     @property
@@ -103,6 +107,9 @@ class _Look:
         try:
             with raw.held(self._folder):
                 self._check()
+        except SnapshotNewer:
+            self._result.newer.append(self._row.name)
+            return
         except SnapshotDamaged as error:
             self._mark(str(error).partition(": ")[2] or str(error))
             return

@@ -5,7 +5,7 @@ Owns SQLite and its errors; knows nothing of the contents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,9 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 
 from holdfast.errors import StoreError
 from holdfast.runtime.store import faults, schema
+
+Leaving = Callable[[Mapping[str, str]], None]
+"""Receives the names, by container, of sessions that an upgrade puts out of reach; may refuse it."""
 
 # A writer holds the lock for one small transaction and an fsync; a minute means trouble.
 BUSY_SECONDS = 60
@@ -27,11 +30,16 @@ class Database:
         self._path = path
 
     @classmethod
-    def open(cls, path: Path) -> Database:
+    def open(cls, path: Path, leaving: Leaving | None = None) -> Database:
         """Open the database at path; make it if it is missing.
 
+        Args:
+            path: the file.
+            leaving: called before a database is upgraded whose running sessions are then not reached.
+
         Raises:
-            StoreError: it cannot be opened, is damaged, or was written by a newer version.
+            StoreError: it cannot be opened, is damaged, or was written by a newer version, or `leaving`
+                refused.
         """
         engine = create_engine(
             f"sqlite:///{path}",
@@ -41,7 +49,7 @@ class Database:
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
         with faults.translated(path):
-            _prepare(engine, path)
+            _prepare(engine, path, leaving)
         return cls(engine, path)
 
     @contextmanager
@@ -62,7 +70,7 @@ class Database:
             yield db
 
 
-def _prepare(engine: Engine, path: Path) -> None:
+def _prepare(engine: Engine, path: Path, leaving: Leaving | None) -> None:
     with engine.connect() as db:
         found = db.exec_driver_sql("PRAGMA user_version").scalar_one()
     if found == schema.VERSION:
@@ -78,11 +86,21 @@ def _prepare(engine: Engine, path: Path) -> None:
         if version == 0:
             schema.metadata.create_all(db, checkfirst=True)
         else:
+            if leaving is not None and version < schema.REACHED_FROM:
+                leaving(_running(db))
             for step in range(version, schema.VERSION):
                 for statement in schema.MIGRATIONS[step]:
                     db.exec_driver_sql(statement)
         db.exec_driver_sql(f"PRAGMA user_version = {schema.VERSION:d}")
     path.chmod(0o600)
+
+
+def _running(db: Connection) -> dict[str, str]:
+    found = db.exec_driver_sql(
+        "SELECT container_id, name FROM sessions WHERE state = 'running' AND container_id IS NOT NULL "
+        "ORDER BY created_at, id"
+    )
+    return {str(container): str(name) for container, name in found}
 
 
 def _on_connect(connection: Any, _record: Any) -> None:

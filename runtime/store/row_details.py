@@ -188,7 +188,8 @@ class SessionKeys(TypedDict, total=False):
 
     `ancestor` is the snapshot before it, if the one its container was made from is gone; `capture_failed` the
     code of the error of its last automatic capture; `refused` destinations it was refused; `moving` where it
-    is being moved; `arrival` the move that brought it here.
+    is being moved; `arrival` the move that brought it here; `of_older` the container of it that an older
+    version left running, which this one does not reach.
     """
 
     policy: Table | None
@@ -202,6 +203,7 @@ class SessionKeys(TypedDict, total=False):
     rewound: Table
     moving: Table | None
     arrival: Table
+    of_older: str
 
 
 class SessionDetails(_Details):
@@ -267,6 +269,10 @@ class SessionDetails(_Details):
     def marked_unhealthy(self) -> bool:
         """True if a container of it did not answer."""
         return "unhealthy" in self
+
+    def is_of_older(self, container: str | None) -> bool:
+        """Check whether an older version left this container running."""
+        return container is not None and self.get("of_older") == container
 
     def trouble(self, container: str | None) -> str:
         """Return why a container cannot be reached; empty if it can, or if that was an earlier one."""

@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 
 VERSION = 4
+REACHED_FROM = 4
+"""Sessions that run when an older database is opened cannot be reached; the version that made them can."""
 
 metadata = MetaData()
 
@@ -146,7 +148,12 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE snapshots ADD COLUMN pinned BOOLEAN DEFAULT '0' NOT NULL",
         "ALTER TABLE snapshots ADD COLUMN reason TEXT",
     ),
-    # Also a mark for older versions, which would not find the folders of sessions where they are now.
-    3: ("CREATE INDEX snapshot_session ON snapshots (session_id)",),
+    # Also a mark for older versions, which would not find the folders of sessions where they are now; nor
+    # does this one reach the containers that they left running.
+    3: (
+        "CREATE INDEX snapshot_session ON snapshots (session_id)",
+        "UPDATE sessions SET details = json_set(details, '$.of_older', container_id) "
+        "WHERE state = 'running' AND container_id IS NOT NULL",
+    ),
 }
 """What makes a database of one version one of the next."""

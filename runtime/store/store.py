@@ -23,7 +23,7 @@ from holdfast.base import ids
 from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
 from holdfast.runtime.store import parents, schema
-from holdfast.runtime.store.database import Database
+from holdfast.runtime.store.database import Database, Leaving
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
 from holdfast.runtime.store.row_details import SessionDetails, SessionKeys, SnapshotDetails
@@ -45,9 +45,9 @@ class Store:
         self._db = database
 
     @classmethod
-    def open(cls, path: Path) -> Store:
-        """Open the database at path; make it if it is missing. Raises as `Database.open` does."""
-        return cls(Database.open(path))
+    def open(cls, path: Path, leaving: Leaving | None = None) -> Store:
+        """Open the database at path; make it if it is missing. See `Database.open`."""
+        return cls(Database.open(path, leaving))
 
     # Sessions.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
-from holdfast.errors import BundleRefused, SnapshotDamaged
+from holdfast.errors import BundleNewer, BundleRefused, SnapshotDamaged, SnapshotNewer
 from holdfast.runtime.verification.gate import ALLOWED
 from holdfast.snapshots import record, seccomp_filters, service, snapshot_policy
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost
@@ -28,6 +28,7 @@ def judge(context: Context, staging: Path, kept: Manifest) -> None:
     """Judge the images below a folder of `staging/`.
 
     Raises:
+        BundleNewer: a newer version recorded their processes.
         BundleRefused: they give processes more than a session may have, or do not match the bundle's
             record.
     """
@@ -73,6 +74,8 @@ def _check_record(staging: Path, tree: RecordedTree, kept: Manifest) -> None:
         raise BundleRefused("cannot import: its manifest names a root that is not among its processes")
     try:
         known = record.read(staging)
+    except SnapshotNewer as error:
+        raise BundleNewer(f"cannot import: {str(error).partition(': ')[2]}", hint=error.hint) from error
     except SnapshotDamaged as error:
         raise BundleRefused("cannot import: its record cannot be read") from error
     if known is None:

@@ -1,6 +1,7 @@
 """The history that travels with a snapshot: the entries of its session's journal up to that point.
 
-A bundle from elsewhere is not trusted with it: entries are parsed like those of any session, and limited.
+A bundle from elsewhere is not trusted with it: entries are parsed like those of any session, and limited. The
+first line has the form's number; to versions before it was added, that line is not an entry.
 """
 
 from __future__ import annotations
@@ -16,24 +17,34 @@ from holdfast.runtime.journal import journal_query
 from holdfast.runtime.journal.journal_query import Filter
 from holdfast.runtime.store.entry import CheckedLine, Entry, parse_line
 from holdfast.runtime.store.past_lives import journal_of
+from holdfast.snapshots import form_number
+from holdfast.snapshots.bundle import form
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
 FILE = "journal.jsonl.gz"
+FORMAT = 1
 MOST = 50_000
 """The most entries; of more, the newest."""
 MAX_BYTES = 64 << 20
+_FIRST = 1000
+"""Bytes that the first line is shorter than."""
 
 
 def collect(
     context: Context, snapshot: SnapshotRow, scrubbed: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> bytes:
     """Return the entries before a snapshot for a bundle, without secrets; deterministic."""
-    entries = before(context, snapshot)
+    return pack(before(context, snapshot), scrubbed)
+
+
+def pack(entries: list[Entry], scrubbed: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+    """Return the newest of these entries, as many as there is room for, as they travel."""
+    first = json.dumps({form_number.FIELD: FORMAT}).encode() + b"\n"
     lines: list[bytes] = []
-    room = MAX_BYTES
+    room = MAX_BYTES - len(first)
     for entry in reversed(entries[-MOST:]):
         own: dict[str, Any] = {"seq": entry.seq, "at": entry.at, "kind": entry.kind, "actor": entry.actor}
         all_of_it = {**scrubbed(dict(entry.details)), **own}
@@ -42,7 +53,7 @@ def collect(
         if room < 0:
             break
         lines.append(line)
-    return gzip.compress(b"".join(reversed(lines)), compresslevel=6, mtime=0)
+    return gzip.compress(b"".join((first, *reversed(lines))), compresslevel=6, mtime=0)
 
 
 def before(context: Context, snapshot: SnapshotRow) -> list[Entry]:
@@ -70,6 +81,7 @@ def read(packed: bytes) -> list[CheckedLine]:
     """Parse the entries of a bundle.
 
     Raises:
+        BundleNewer: a newer version wrote them.
         BundleRefused: they are not valid, or too many.
     """
     try:
@@ -79,5 +91,17 @@ def read(packed: bytes) -> list[CheckedLine]:
         raise BundleRefused("cannot import: its journal cannot be decompressed") from error
     if len(data) > MAX_BYTES:
         raise BundleRefused("cannot import: its journal is too long")
-    found = [parse_line(line) for line in data.splitlines(keepends=True)[:MOST]]
-    return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.seq)
+    lines = data.splitlines(keepends=True)
+    if form_number.newer_than(number := _number(lines[0] if lines else b""), FORMAT):
+        raise form.newer(form_number.in_words(number, FORMAT))
+    found = [entry for entry in map(parse_line, lines[: MOST + 1]) if entry is not None]
+    return sorted(found[:MOST], key=lambda entry: entry.seq)
+
+
+def _number(line: bytes) -> Any:
+    """Return the number of the form; None without one, as of versions before it was added."""
+    try:
+        found = json.loads(line) if len(line) < _FIRST else None
+    except (ValueError, RecursionError):
+        return None
+    return found.get(form_number.FIELD) if isinstance(found, dict) else None

@@ -17,7 +17,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from holdfast.errors import BundleRefused
+from holdfast.errors import BundleNewer, BundleRefused
+from holdfast.snapshots import form_number
 from holdfast.snapshots.bundle import media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.manifest import Manifest
@@ -199,19 +200,29 @@ def parse(model: type[T], data: bytes, what: str) -> T:
     """Read a document.
 
     Raises:
+        BundleNewer: a newer version made it.
         BundleRefused: it does not have that form.
     """
     try:
         unambiguous(data)
         return model.model_validate_json(data)
     except ValidationError as error:
+        if forms := form_number.difference(error):
+            raise newer(forms) from error
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "as a whole"
         why = shown(f"{where}: {first['msg']}")
         raise BundleRefused(
             f"cannot import: {what} is not valid ({why})",
-            hint="it is damaged, or a newer version made it",
+            hint="it is damaged or forged",
         ) from error
+
+
+def newer(forms: str) -> BundleNewer:
+    """Return the error about a bundle of a newer version; `forms` as `form_number` words them."""
+    return BundleNewer(
+        f"cannot import: a newer version of Holdfast made it {forms}", hint="upgrade Holdfast, then import it"
+    )
 
 
 def unambiguous(data: bytes | str) -> None:

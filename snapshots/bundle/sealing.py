@@ -23,9 +23,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from holdfast.errors import BundleRefused, InvalidArgument
+from holdfast.snapshots import form_number
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.bundle.segment_packing import ReadableStream
 
@@ -259,10 +260,13 @@ def parse(text: str) -> Seal:
     """Parse how a bundle is sealed from its index.
 
     Raises:
+        BundleNewer: a newer version encrypted it.
         BundleRefused: it is not valid, or of an unknown kind.
     """
     form.unambiguous(text)
     try:
         return Seal.model_validate_json(text)
-    except ValueError as error:
+    except ValidationError as error:
+        if forms := form_number.difference(error):
+            raise form.newer(forms) from error
         raise BundleRefused("cannot import: how it is encrypted is not known here") from error

@@ -20,6 +20,7 @@ from holdfast.base.version import VERSION
 if TYPE_CHECKING:
     from holdfast.base.home import Home
     from holdfast.errors import (
+        BundleNewer,
         BundleRefused,
         BundleUntrusted,
         CaptureFailed,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
         SnapshotDamaged,
         SnapshotError,
         SnapshotInUse,
+        SnapshotNewer,
         SnapshotNotFound,
         StoreError,
         TaskNotFound,
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "BundleNewer",
     "BundleRefused",
     "BundleUntrusted",
     "CaptureFailed",
@@ -205,6 +208,7 @@ __all__ = [
     "SnapshotDamaged",
     "SnapshotError",
     "SnapshotInUse",
+    "SnapshotNewer",
     "SnapshotNotFound",
     "Socket",
     "Spread",

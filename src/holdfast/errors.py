@@ -35,6 +35,7 @@ HoldfastError
   SnapshotError
     SnapshotNotFound   also a LookupError
     SnapshotDamaged    a stored file or image is missing or does not match its digest
+    SnapshotNewer      a newer version of Holdfast wrote it; it is kept as it is
     SnapshotInUse      something still needs it
     QuotaExceeded      the snapshots would exceed their quota
     LiveUnsupported    a live snapshot is not possible here or now; lists the reasons
@@ -43,6 +44,7 @@ HoldfastError
     SecretsFound       an export holds secrets and may not; nothing left the home; lists them
     BundleRefused      an import is damaged, forged, or over a limit; nothing was imported
       BundleUntrusted  it is not signed, or not by a trusted key
+      BundleNewer      also a SnapshotNewer: a newer version of Holdfast made it
   Interrupted          a person stopped the operation; what it had begun was undone
 
 A command that exits with 1 is a result, not an error.
@@ -276,6 +278,12 @@ class SnapshotDamaged(SnapshotError):
     code = "snapshot_damaged"
 
 
+class SnapshotNewer(SnapshotError):
+    """A newer version of Holdfast wrote the snapshot, or a part of it; it is kept as it is."""
+
+    code = "snapshot_newer"
+
+
 class SnapshotInUse(SnapshotError):
     """Something still needs the snapshot."""
 
@@ -330,6 +338,12 @@ class BundleUntrusted(BundleRefused):
     """A bundle is not signed, or not by a trusted key."""
 
     code = "bundle_untrusted"
+
+
+class BundleNewer(BundleRefused, SnapshotNewer):
+    """A newer version of Holdfast made the bundle; nothing was imported."""
+
+    code = "bundle_newer"
 
 
 class Interrupted(HoldfastError):

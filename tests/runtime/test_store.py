@@ -280,7 +280,7 @@ def test_a_database_of_an_older_version_becomes_one_of_today(home: Home, version
     store.entries.note("aaaaaaaaaaaa", "noted", 1.0, actor="agent", body={"x": 1})
 
     assert store.session("work").container_id == "c"
-    assert store.session("work").details == {}
+    assert store.session("work").details == {"of_older": "c"}
     before = store.snapshot("before")
     assert (before.bytes, before.pinned, before.reason) == (7, False, None)
     assert [row.body for row in store.entries.of(["aaaaaaaaaaaa"])] == [{"x": 1}]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import SnapshotDamaged
+from holdfast.errors import SnapshotDamaged, SnapshotNewer
 from holdfast.snapshots import files, manifest
 from holdfast.snapshots.manifest import Manifest
 
@@ -98,5 +98,5 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
 
-    with pytest.raises(SnapshotDamaged, match="format"):
+    with pytest.raises(SnapshotNewer, match="form 2; this one reads 1"):
         manifest.read(tmp_path)

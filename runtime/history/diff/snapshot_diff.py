@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.errors import InvalidArgument, SnapshotDamaged, SnapshotNotFound
+from holdfast.errors import InvalidArgument, SnapshotDamaged, SnapshotNewer, SnapshotNotFound
 from holdfast.runtime.history.diff import file_contents, flatten
 from holdfast.runtime.history.diff.diff_result import Diff
 from holdfast.runtime.history.diff.file_contents import Contents
@@ -34,7 +34,7 @@ def compare(context: Context, before: str, after: str, *, everything: bool = Fal
 
     Raises:
         SnapshotNotFound: one of them does not exist.
-        InvalidArgument, SnapshotDamaged: as for `Comparing.answer`.
+        InvalidArgument, SnapshotDamaged, SnapshotNewer: as for `Comparing.answer`.
     """
     rows = [_row(context, ref) for ref in (before, after)]
     return Comparing(context, *rows).answer(everything=everything)
@@ -66,7 +66,7 @@ class Comparing:
 
         Raises:
             InvalidArgument: one of them did not record what it held, or one in between is gone.
-            SnapshotDamaged: the record of one of them cannot be read.
+            SnapshotDamaged, SnapshotNewer: what one of them held cannot be read.
         """
         one, other = self._held(self._before), self._held(self._after)
         files, found = self._files()
@@ -158,7 +158,7 @@ class Comparing:
         """Return the processes of the freeze itself, if they are known; the rest is as of just before it."""
         try:
             kept = record.read(self._context.home.snapshots / row.id)
-        except SnapshotDamaged as error:
+        except (SnapshotDamaged, SnapshotNewer) as error:
             self._notes.append(str(error))
             kept = None
         if kept is None:

@@ -17,6 +17,7 @@ from holdfast.errors import SnapshotDamaged
 from holdfast.runtime.history.drift import holdings
 from holdfast.runtime.history.drift.changed_paths import Change, Key, PathEntry, Table
 from holdfast.runtime.history.drift.holdings import Holdings
+from holdfast.snapshots import form_number
 
 FILE = "baseline.json.gz"
 FORMAT = 1
@@ -65,14 +66,17 @@ def read(folder: Path) -> Baseline | None:
     """Return the baseline of a snapshot; None if it was taken without one.
 
     Raises:
+        SnapshotNewer: a newer version wrote it.
         SnapshotDamaged: it cannot be read.
     """
     try:
         with gzip.open(folder / FILE) as file:
             data = file.read(MAX_BYTES + 1)
         fields = json.loads(data)
-        if fields["format"] != FORMAT:
-            return None
+        if form_number.newer_than(number := fields[form_number.FIELD], FORMAT):
+            raise form_number.refusal(folder.name, form_number.in_words(number, FORMAT), "what it held")
+        if number != FORMAT:
+            raise ValueError(f"form {number!r}")
         return _baseline(fields)
     except FileNotFoundError:
         return None

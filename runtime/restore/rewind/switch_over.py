@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.engine import networks
-from holdfast.errors import EngineError, SnapshotDamaged
+from holdfast.errors import EngineError, SnapshotDamaged, SnapshotNewer
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.lifecycle import provision
@@ -88,7 +88,7 @@ def _take_back(context: Context, operation: OperationRow) -> None:
 def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:
     """Return the addresses a session had when it was last captured; none if that is not known."""
     for snapshot in reversed(context.store.snapshots(session.id)):
-        with suppress(SnapshotDamaged):
+        with suppress(SnapshotDamaged, SnapshotNewer):
             kept = manifest.read(context.home.snapshots / snapshot.id)
             if kept.processes is not None:
                 return tuple(kept.processes.addresses)

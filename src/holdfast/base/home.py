@@ -114,11 +114,6 @@ class Home:
         """Return the folder shared with a session, which the guest can write: open nothing there by path."""
         return self.run / session_id / "room" / "shared"
 
-    def is_of_before(self, session_id: str) -> bool:
-        """Check whether the folder shared with a session is where the version before this one had it."""
-        folder = self.run / session_id
-        return not (folder / "room").exists() and (folder / "guest.sock").exists()
-
     @property
     def digest(self) -> str:
         """12 hex digits that distinguish this home's containers from another's on the same engine."""

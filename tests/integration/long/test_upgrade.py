@@ -77,8 +77,16 @@ def ran(cli: Any, *words: str) -> Done:
 
 
 def test_all_that_was_kept_is_there(before: Before) -> None:
-    """Snapshots are restored, sessions resumed, bundles imported; a running session is named, and rewound."""
+    """Snapshots are restored, sessions resumed, bundles imported; a running session is named first."""
     cli = Cli(Home(before.home))
+    for _ in range(2):
+        waits = cli("ls")
+        assert waits.code == 1
+        assert "1 running session (running) of an older one" in waits.err
+    assert before("exec", "running", "echo $KEPT") == "yes\n"
+    cli.environment["HOLDFAST_LEAVE_RUNNING"] = "1"
+    ran(cli, "ls")
+    del cli.environment["HOLDFAST_LEAVE_RUNNING"]
     assert {each["name"] for each in ran(cli, "ls", "--json").json} == {"running", "waiting"}
     refused = cli("exec", "running", "true")
     assert refused.code == 1

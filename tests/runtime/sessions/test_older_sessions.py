@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from holdfast.base.home import Home
@@ -12,19 +10,13 @@ from holdfast.runtime.operations.context import Context
 from holdfast.runtime.sessions import health
 
 
-def _folder(home: Home, session_id: str) -> Path:
-    folder = home.run / session_id
-    folder.mkdir()
-    (folder / "guest.sock").touch()
-    return folder
-
-
 def test_a_running_session_of_an_older_version_is_not_reached(home: Home) -> None:
     context = Context(home)
     row = context.store.add_session("work", "image", {})
     row = context.store.update_session(row.id, state="running", container_id="c")
     health.check_usable(context, row)
-    folder = _folder(home, row.id)
+    context.store.keep_details(row.id, of_older="c")
+    row = context.store.session(row.id)
 
     with pytest.raises(SessionUnhealthy, match="an older version of Holdfast made it") as told:
         health.check_usable(context, row)
@@ -35,15 +27,14 @@ def test_a_running_session_of_an_older_version_is_not_reached(home: Home) -> Non
     with pytest.raises(SessionUnhealthy) as told:
         health.check_usable(context, row)
     assert f"`holdfast rewind {row.name} before --discard`" in told.value.hint
-    assert [path.name for path in folder.iterdir()] == ["guest.sock"]
     assert context.store.session(row.id).state == "running"
 
 
-def test_a_session_with_a_file_of_that_name_in_its_new_folder_is_not_old(home: Home) -> None:
+def test_what_it_is_rewound_to_is_of_this_version(home: Home) -> None:
+    """The mark is for one container."""
     context = Context(home)
     row = context.store.add_session("work", "image", {})
-    row = context.store.update_session(row.id, state="running", container_id="c")
-    folder = _folder(home, row.id)
-    (folder / "room").mkdir()
+    context.store.keep_details(row.id, of_older="c")
+    row = context.store.update_session(row.id, state="running", container_id="d")
 
     health.check_usable(context, row)
