@@ -20,7 +20,7 @@ _BLOCK = 1 << 20
 _ENDING = 5.0
 """Seconds for ssh to end after its input has."""
 GREETING = 120.0
-"""Seconds to log in and start the receiver; somebody may have to type a password."""
+"""Seconds to log in and start the receiver; a password may have to be typed."""
 _NOT_FOUND = 127
 """What a shell returns for a command that does not exist."""
 

@@ -148,6 +148,26 @@ def test_one_intact_form_repairs_the_other(hf: Holdfast) -> None:
     assert hf.verify().findings == []
 
 
+def test_what_a_newer_version_wrote_is_left_as_it_is(hf: Holdfast, cli: Any) -> None:
+    """Neither checked, nor used, nor collected; it can be removed."""
+    snapshot = hf.new("parent").snapshot("later", kind="filesystem")
+    path = hf.home.snapshots / snapshot.id / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    before = path.read_bytes()
+    said = cli("verify")
+    assert (said.code, "1 not checked" in said.out) == (0, True), said.out
+    assert cli("verify", "--json").json["newer"] == ["later"]
+    for verb in (["restore", "later"], ["export", "later", "-"], ["fits", "later"]):
+        refused = cli(*verb)
+        assert refused.code != 0, verb
+        assert "a newer version of Holdfast wrote it (form 2; this one reads 1)" in refused.err, refused.err
+    assert cli("gc").code == 0
+    assert cli("snapshots").code == 0
+    assert path.read_bytes() == before
+    assert hf.snapshot("later").state == "ready"
+    assert cli("rmi", "later").code == 0
+
+
 def test_the_command_says_it(hf: Holdfast, cli: Any) -> None:
     """Exit code 0 and one line if all is intact; 1 and the affected snapshots if not."""
     hf.new("parent").snapshot("files", kind="filesystem")
