@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench import plot, row, show, warm
 from bench.capturers.capturer import Capturer
-from bench.families import cell, create, execute, heaps, instant, pulse, storage, supervisor
+from bench.families import cell, create, execute, heaps, instant, moving, pulse, starting, storage, supervisor
 from bench.plan import FULL, QUICK, Plan
 from bench.row import Row
 from bench.world import World, about, opened
@@ -25,7 +25,18 @@ from holdfast import HoldfastError
 from holdfast.base.interrupts import held
 
 RESULTS = Path(__file__).parent / "results"
-FAMILIES = ("create", "execute", "cell", "supervisor", "pulse", "heaps", "instant", "storage")
+FAMILIES = (
+    "starting",
+    "create",
+    "execute",
+    "cell",
+    "supervisor",
+    "pulse",
+    "heaps",
+    "instant",
+    "storage",
+    "move",
+)
 
 _errors = Console(stderr=True, highlight=False)
 
@@ -83,7 +94,9 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "cell": cell.rows,
         "supervisor": supervisor.rows,
         "pulse": pulse.rows,
+        "starting": starting.rows,
         "storage": storage.rows,
+        "move": moving.rows,
     }
     if name in alone:
         return alone[name](world, plan)

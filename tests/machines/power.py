@@ -49,10 +49,12 @@ class PowerDisk:
         return kept
 
     def start(self, kept: Path) -> None:
-        """Mount a disk in the present one's place; its journal is replayed."""
+        """Mount a disk in the present one's place, which is removed; its journal is replayed."""
         if self.point in self._mounted:
             self._unmount(self.point)
+            self._image.unlink()
         self._mount(kept, self.point)
+        self._image = kept
 
     def end(self) -> None:
         """Unmount everything and remove the files."""

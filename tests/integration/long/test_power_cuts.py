@@ -1,8 +1,9 @@
 """Power is cut at random instants of verbs: what was reported before is whole after the boot.
 
 The disk with engine and home is kept as it was at each instant (`tests.machines.power`), and each of those
-disks is started afterwards by an engine and a controller that know nothing of the others.
-HOLDFAST_POWER_CUTS sets the number of cuts, HOLDFAST_POWER_SEED other instants.
+disks is started afterwards by an engine and a controller that know nothing of the others. Sessions move to a
+home on this machine's engine, whose power stays. HOLDFAST_POWER_CUTS sets the number of cuts,
+HOLDFAST_POWER_SEED other instants.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,17 +26,20 @@ import pytest
 from tests.machines.power import PowerDisk
 from tests.machines.second import Machine
 
+from holdfast.base.home import Home
 from holdfast.engine.engine import Engine
 from holdfast.errors import HoldfastError, SessionDead
 from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.store.store import Store
+from holdfast.snapshots.bundle.keys import Keys
 
 CUTS = int(os.environ.get("HOLDFAST_POWER_CUTS", "50"))
 SEED = int(os.environ.get("HOLDFAST_POWER_SEED", "1"))
-LONGEST = {"snapshot": 4.0, "suspend": 4.0, "rewind": 5.0, "import": 5.0, "gc": 1.5}
+LONGEST = {"snapshot": 4.0, "suspend": 4.0, "rewind": 5.0, "import": 5.0, "gc": 1.5, "move": 9.0}
 """Seconds within which a cut is drawn, about as long as the verb takes on two processors."""
 
-VERBS = ("snapshot", "import", "suspend", "snapshot", "rewind", "gc")
+VERBS = ("snapshot", "import", "suspend", "move", "snapshot", "rewind", "gc")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,13 +56,19 @@ class Cut:
     verb: str
     reported: dict[str, str]
     suspended: bool
+    moved: str = ""
+    """The session that was being moved, and may have to be asked for."""
+    arrived: bool = False
+    """It ran on the other machine already."""
 
 
 class Workload:
     """Verbs one after the other; knows what each of them reported."""
 
-    def __init__(self, machine: Machine, disk: PowerDisk, bundle: Path) -> None:
+    def __init__(self, machine: Machine, disk: PowerDisk, bundle: Path, elsewhere: Home) -> None:
         self._machine = machine
+        self._elsewhere = elsewhere
+        self._moved = ""
         self._disk = disk
         self._bundle = bundle
         self._draw = random.Random(SEED)
@@ -68,9 +81,12 @@ class Workload:
         self.snapshot()
         self._exported = self.reported["s1"]
         self._does("export", "s1", str(bundle))
+        self._ssh = f"sh {_entrance(bundle.parent, elsewhere)}"
+        with machine.holdfast() as hf:
+            Keys(elsewhere).trust(Keys(hf.home).sending()[0].public)
 
-    def _does(self, *arguments: str) -> None:
-        done = self._machine.cli(*arguments)
+    def _does(self, *arguments: str, **environment: str) -> None:
+        done = self._machine.cli(*arguments, **environment)
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
 
     def snapshot(self) -> None:
@@ -85,7 +101,11 @@ class Workload:
 
     def once(self, verb: str) -> None:
         """Run one verb while a disk is kept at a random instant of it, or right after its end."""
-        cutting = threading.Timer(self._draw.uniform(0, LONGEST[verb]), self._cut, (verb,))
+        if verb == "move":
+            self._number += 1
+            self._moved = f"guest{self._number}"
+            self._does("new", "--name", self._moved)
+        cutting = Cutting(self._draw.uniform(0, LONGEST[verb]), lambda: self._cut(verb))
         latest = max(self.reported, key=lambda label: int(label[1:]), default="")
         if verb == "gc":
             self.reported.pop(latest)
@@ -102,19 +122,61 @@ class Workload:
                 case "gc":
                     self._does("rmi", latest)
                     self._does("gc")
+                case "move":
+                    command = f"{sys.executable} -m holdfast"
+                    words = ("move", self._moved, "elsewhere", "--remote-command", command)
+                    self._does(*words, HOLDFAST_SSH=self._ssh)
                 case "import":
                     self._number += 1
                     self._does("import", str(self._bundle), "--label", f"s{self._number}")
                     self.reported[f"s{self._number}"] = self._exported
         finally:
-            cutting.join()
-        self._suspended = False
+            cutting.finish()
+        self._suspended, self._moved = False, ""
         if verb == "suspend":
             self._does("resume", "work")
 
     def _cut(self, verb: str) -> None:
         reported, suspended = dict(self.reported), self._suspended
-        self.cuts.append(Cut(self._disk.cut(f"cut{len(self.cuts)}"), verb, reported, suspended))
+        arrived = bool(self._moved) and self._has_arrived()
+        disk = self._disk.cut(f"cut{len(self.cuts)}")
+        self.cuts.append(Cut(disk, verb, reported, suspended, self._moved, arrived))
+
+    def _has_arrived(self) -> bool:
+        rows = Store.open(self._elsewhere.database).sessions()
+        return any(row.name == self._moved and row.state == "running" for row in rows)
+
+
+class Cutting:
+    """A cut after some seconds, or as soon as what it cuts has ended; its failure is raised."""
+
+    def __init__(self, seconds: float, cut: Callable[[], None]) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._wait, self._seconds, self._cut = threading.Event(), seconds, cut
+
+    def start(self) -> None:
+        """Begin to wait."""
+        self._future = self._pool.submit(self._run)
+
+    def _run(self) -> None:
+        self._wait.wait(self._seconds)
+        self._cut()
+
+    def finish(self) -> None:
+        """Cut at once if that has not been done: later than the end is no other instant."""
+        self._wait.set()
+        self._future.result()
+        self._pool.shutdown()
+
+
+def _entrance(folder: Path, home: Home) -> Path:
+    """Return a script in the place of ssh that leads from a machine to a home beside it."""
+    script = folder / "entrance"
+    script.write_text(
+        f"shift\nexec nsenter --target={os.getpid()} --net --mount -- "
+        f'env -u DOCKER_HOST HOLDFAST_HOME={home.root} sh -c "$*"\n'
+    )
+    return script
 
 
 def found_wrong(machine: Machine, cut: Cut) -> list[str]:
@@ -128,6 +190,7 @@ def found_wrong(machine: Machine, cut: Cut) -> list[str]:
             wrong += _not_restored(hf, label, cut.reported[label])
         if cut.suspended and (state := hf.session("work").state) != "suspended":
             wrong.append(f"the session was suspended and is {state}")
+        wrong += _move_wrong(hf, cut) if cut.moved else []
         wrong += _session_wrong(hf)
         wrong += [f"open: {row.kind}" for row in hf.store.operations.open()]
         wrong += [f"staging: {path.name}" for path in hf.home.staging.iterdir()]
@@ -153,6 +216,8 @@ def _session_wrong(hf: Holdfast) -> list[str]:
     """Return which sessions neither answer, nor can be resumed, nor are said in one line to be lost."""
     wrong = []
     for session in hf.sessions():
+        if session.name.startswith("guest") and session.row.details.moving is not None:
+            continue  # only the other machine knows
         try:
             if session.refresh().state == "suspended":
                 session.resume()
@@ -165,6 +230,15 @@ def _session_wrong(hf: Holdfast) -> list[str]:
     return wrong
 
 
+def _move_wrong(hf: Holdfast, cut: Cut) -> list[str]:
+    """Check that a session which runs on the other machine does not continue here, and that none is lost."""
+    row = next((row for row in hf.store.sessions() if row.name == cut.moved), None)
+    asks = row is not None and row.details.moving is not None and row.details.moving.attempt is not None
+    if row is not None and cut.arrived and not asks:
+        return [f"{cut.moved} had arrived, and is {row.state} here"]
+    return []
+
+
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder with a path short enough for sockets."""
@@ -172,29 +246,34 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def test_power_cuts(folder: Path) -> None:
+def test_power_cuts(folder: Path, hf: Holdfast, tell: Callable[[str], None]) -> None:
     """All that was reported is whole, sessions live or are said to be lost, nothing is left."""
     with PowerDisk(folder) as disk:
-        cuts = _cuts(folder, disk)
+        cuts = _cuts(folder, disk, hf.home)
         outcomes: Counter[str] = Counter()
         wrong: list[str] = []
         for number, cut in enumerate(cuts):
             disk.start(cut.disk)
             (folder / f"after{number}").mkdir()
-            with Machine(folder / f"after{number}", of=Engine.connect(), disk=disk.point) as machine:
+            with (
+                closing(Engine.connect()) as engine,
+                Machine(folder / f"after{number}", of=engine, disk=disk.point) as machine,
+            ):
                 found = found_wrong(machine, cut)
             outcomes[f"{cut.verb}: {'wrong' if found else 'whole'}"] += 1
             wrong += [f"cut {number} of {cut.verb}: {line}" for line in found]
+            tell(f"cut {number} of {cut.verb}: {found or 'whole'}")
+    tell(f"{outcomes}")
     assert not wrong, "\n".join(wrong)
 
 
-def _cuts(folder: Path, disk: PowerDisk) -> list[Cut]:
+def _cuts(folder: Path, disk: PowerDisk, elsewhere: Home) -> list[Cut]:
     (folder / "before").mkdir()
-    engine = Engine.connect()
-    images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
-    with Machine(folder / "before", images, of=engine, disk=disk.point) as machine:
+    with closing(Engine.connect()) as engine, ExitStack() as stack:
+        images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
+        machine = stack.enter_context(Machine(folder / "before", images, of=engine, disk=disk.point))
         os.sync()  # the machine was installed long ago
-        work = Workload(machine, disk, folder / "bundle")
+        work = Workload(machine, disk, folder / "bundle", elsewhere)
         draw = random.Random(SEED)
         while len(work.cuts) < CUTS:
             work.once(VERBS[len(work.cuts) % len(VERBS)] if len(work.reported) > 1 else "snapshot")
