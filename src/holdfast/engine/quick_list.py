@@ -7,32 +7,17 @@ errors.
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
-from urllib.parse import quote
 
 from holdfast.engine import engine_place
 from holdfast.engine.label_filters import label_filters
 from holdfast.errors import EngineUnavailable
 
 PATIENCE = 30.0
-"""Seconds for an answer."""
+"""Seconds for each part of an answer."""
 LARGEST = 64 << 20
-
-
-class _EngineConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the socket instead of to a host."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(self._path)
+_LENGTH = b"content-length"
 
 
 def running(**labels: str) -> set[str] | None:
@@ -43,17 +28,34 @@ def running(**labels: str) -> set[str] | None:
         return None
     if not path:
         return None
-    filters = quote(json.dumps({"label": label_filters(labels), "status": ["running"]}))
-    connection = _EngineConnection(path)
+    filters = json.dumps({"label": label_filters(labels), "status": ["running"]})
+    quoted = "".join(f"%{byte:02X}" for byte in filters.encode())
     try:
-        connection.request("GET", f"/containers/json?filters={filters}")
-        answer = connection.getresponse()
-        data = answer.read(LARGEST)
-        if answer.status != http.client.OK or answer.length:  # `length` is what is missing
-            return None
-        found = json.loads(data)
+        found = json.loads(_get(path, f"/containers/json?filters={quoted}"))
         return {str(each["Id"]) for each in found} if isinstance(found, list) else None
-    except (OSError, http.client.HTTPException, ValueError, TypeError, LookupError):
+    except (OSError, ValueError, TypeError, LookupError):
         return None
-    finally:
-        connection.close()
+
+
+def _get(path: str, target: str) -> bytes:
+    """Return the body of a complete answer with status 200.
+
+    In HTTP/1.0 the connection ends with the answer, which comes in one piece (RFC 1945).
+
+    Raises:
+        OSError: the socket does not answer.
+        ValueError: there is another answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(path)
+        connection.sendall(f"GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+        answer = bytearray()
+        while len(answer) < LARGEST and (block := connection.recv(1 << 16)):
+            answer += block
+    head, _, body = bytes(answer).partition(b"\r\n\r\n")
+    status, *fields = head.lower().split(b"\r\n")
+    sizes = [int(value) for name, _, value in (each.partition(b":") for each in fields) if name == _LENGTH]
+    if status.split(b" ")[1:2] != [b"200"] or sizes not in ([], [len(body)]):
+        raise ValueError(status)
+    return body
