@@ -102,4 +102,4 @@ def pull(
             progress=progress,
             **limits,
         )
-    arrived(found, as_json=wants_json(json))
+    arrived(found, label, as_json=wants_json(json))

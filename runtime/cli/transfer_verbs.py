@@ -140,7 +140,7 @@ def import_(
             progress=progress,
             **limits,
         )
-    arrived(found, as_json=wants_json(json))
+    arrived(found, label, as_json=wants_json(json))
 
 
 def _end(file: Path, descriptor: Callable[[], int], what: str) -> Path | int:
@@ -160,8 +160,10 @@ def given(**limits: Any) -> dict[str, Any]:
     return {key: value for key, value in limits.items() if value is not None}
 
 
-def arrived(found: Snapshot, *, as_json: bool) -> None:
-    """Report an imported snapshot."""
+def arrived(found: Snapshot, label: str | None, *, as_json: bool) -> None:
+    """Report an imported snapshot, which has another label than the one given if it was here before."""
+    if label is not None and found.label != label:
+        printing.note(f"it is here already, as {found.name}")
     if as_json:
         printing.emit(printing.snapshot(found) | {"origin": found.row.details.origin})
     else:

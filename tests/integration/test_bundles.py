@@ -196,7 +196,10 @@ def test_an_export_is_imported_again_into_its_home(
     first = came.export(tmp_path / "first.tar", compression="zstd")
     second = came.export(tmp_path / "second.tar", compression="zstd")
     came.remove()
-    back = trusting.import_(tmp_path / "first.tar")
+    back = trusting.import_(tmp_path / "first.tar", label="back")
+    again = Cli(trusting.home)("import", str(tmp_path / "first.tar"), "--label", "other")
+    assert (again.code, again.out) == (0, "back\n")
+    assert "it is here already, as back" in again.err
 
     (own,) = [one for one in Keys(trusting.home).known() if one.own]
     assert (first.signed_by, second.signed_by) == (own.public, own.public)

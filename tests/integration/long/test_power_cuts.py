@@ -77,6 +77,7 @@ class Workload:
         self.reported: dict[str, str] = {}
         self.cuts: list[Cut] = []
         self._exported = ""
+        self._own: set[str] = set()
         self._does("new", "--name", "work")
         self.snapshot()
         self._exported = self.reported["s1"]
@@ -98,17 +99,28 @@ class Workload:
         self._does("exec", "work", script)
         self._does("snapshot", "work", "--label", label)
         self.reported[label] = text
+        self._own.add(label)
 
-    def once(self, verb: str) -> None:
-        """Run one verb while a disk is kept at a random instant of it, or right after its end."""
+    def _prepare(self, verb: str) -> str:
+        """Make what the verb needs; return the latest snapshot there is."""
+        if verb == "import":  # one that is here already is not imported again
+            own = max(self._own & self.reported.keys(), key=_number)
+            self._exported = self.reported[own]
+            self._bundle.unlink()
+            self._does("export", own, str(self._bundle))
         if verb == "move":
             self._number += 1
             self._moved = f"guest{self._number}"
             self._does("new", "--name", self._moved)
-        cutting = Cutting(self._draw.uniform(0, LONGEST[verb]), lambda: self._cut(verb))
-        latest = max(self.reported, key=lambda label: int(label[1:]), default="")
+        latest = max(self.reported, key=_number, default="")
         if verb == "gc":
             self.reported.pop(latest)
+        return latest
+
+    def once(self, verb: str) -> None:
+        """Run one verb while a disk is kept at a random instant of it, or right after its end."""
+        latest = self._prepare(verb)
+        cutting = Cutting(self._draw.uniform(0, LONGEST[verb]), lambda: self._cut(verb))
         cutting.start()
         try:
             match verb:
@@ -145,6 +157,10 @@ class Workload:
     def _has_arrived(self) -> bool:
         rows = Store.open(self._elsewhere.database).sessions()
         return any(row.name == self._moved and row.state == "running" for row in rows)
+
+
+def _number(label: str) -> int:
+    return int(label[1:])
 
 
 class Cutting:
@@ -186,7 +202,7 @@ def found_wrong(machine: Machine, cut: Cut) -> list[str]:
         there = {snapshot.label for snapshot in hf.snapshots()}
         wrong += [f"{label} was reported and is gone" for label in cut.reported.keys() - there]
         wrong += [f"verify: {name}" for name in hf.verify().damaged]
-        for label in sorted(cut.reported.keys() & there, key=lambda label: int(label[1:]))[-2:]:
+        for label in sorted(cut.reported.keys() & there, key=_number)[-2:]:
             wrong += _not_restored(hf, label, cut.reported[label])
         if cut.suspended and (state := hf.session("work").state) != "suspended":
             wrong.append(f"the session was suspended and is {state}")
@@ -198,7 +214,8 @@ def found_wrong(machine: Machine, cut: Cut) -> list[str]:
         swept = machine.cli("gc")
         wrong += [f"gc: {swept.stderr}"] if swept.returncode else []
         images = {image.id for image in hf.engine.images.listed(holdfast_home=hf.home.digest)}
-        wrong += [f"image {image} belongs to nothing" for image in images - known]
+        used = {each["ImageID"] for each in hf.engine.client.api.containers(all=True)}
+        wrong += [f"image {image} belongs to nothing" for image in images - known - used]
     return wrong
 
 
