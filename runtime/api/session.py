@@ -6,19 +6,12 @@ It holds no state that matters: any number of handles, in any process, may refer
 from __future__ import annotations
 
 import contextlib
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from holdfast.base.delegation import delegate
+from holdfast.base.delegation import late
 from holdfast.errors import SessionNotFound
-from holdfast.runtime.api.running_program import SessionPrograms
-from holdfast.runtime.api.session_files import SessionFiles
-from holdfast.runtime.api.session_insight import SessionInsight
-from holdfast.runtime.api.session_kernel import SessionKernel
-from holdfast.runtime.api.session_network import SessionNetwork
-from holdfast.runtime.api.session_shell import SessionShell
-from holdfast.runtime.api.session_snapshots import SessionSnapshots
-from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.sessions import health
@@ -27,9 +20,62 @@ from holdfast.runtime.store.rows import SessionRow
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from holdfast.runtime.api.running_program import SessionPrograms
+    from holdfast.runtime.api.session_files import SessionFiles
+    from holdfast.runtime.api.session_insight import SessionInsight
+    from holdfast.runtime.api.session_kernel import SessionKernel
+    from holdfast.runtime.api.session_network import SessionNetwork
+    from holdfast.runtime.api.session_shell import SessionShell
+    from holdfast.runtime.api.session_snapshots import SessionSnapshots
+    from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.guest_rpc.shell_report import ShellInfo
     from holdfast.runtime.operations.context import Context
     from holdfast.snapshots.verification import Verification
+
+
+# Loaded when one of their methods is used: a command line needs one of them, or none.
+
+
+def _programs() -> type[SessionPrograms]:
+    from holdfast.runtime.api.running_program import SessionPrograms
+
+    return SessionPrograms
+
+
+def _shell() -> type[SessionShell]:
+    from holdfast.runtime.api.session_shell import SessionShell
+
+    return SessionShell
+
+
+def _insight() -> type[SessionInsight]:
+    from holdfast.runtime.api.session_insight import SessionInsight
+
+    return SessionInsight
+
+
+def _kernel() -> type[SessionKernel]:
+    from holdfast.runtime.api.session_kernel import SessionKernel
+
+    return SessionKernel
+
+
+def _snapshots() -> type[SessionSnapshots]:
+    from holdfast.runtime.api.session_snapshots import SessionSnapshots
+
+    return SessionSnapshots
+
+
+def _network() -> type[SessionNetwork]:
+    from holdfast.runtime.api.session_network import SessionNetwork
+
+    return SessionNetwork
+
+
+def _files() -> type[SessionFiles]:
+    from holdfast.runtime.api.session_files import SessionFiles
+
+    return SessionFiles
 
 
 class Session:
@@ -43,48 +89,72 @@ class Session:
         self._remove = remove
         self._row = row
         self._line = SessionChannel(context, lambda: self._row)
-        self._shell = SessionShell(self._line)
-        self._insight = SessionInsight(self._line)
-        self._captures = SessionSnapshots(self._line, self._became)
-        self._egress = SessionNetwork(self._line, self._became)
-        self.kernel = SessionKernel(self._line)
-        self.files = SessionFiles(self._line)
-        self.programs = SessionPrograms(self._line)
 
-    run = delegate("programs", SessionPrograms.run)
-    exec = delegate("_shell", SessionShell.exec)
-    check_syntax = delegate("_shell", SessionShell.check_syntax)
-    join = delegate("_shell", SessionShell.join)
-    send = delegate("_shell", SessionShell.send)
-    answer = delegate("_shell", SessionShell.answer)
-    interrupt = delegate("_shell", SessionShell.interrupt)
-    detach = delegate("_shell", SessionShell.detach)
-    tasks = delegate("_insight", SessionInsight.tasks)
-    task = delegate("_insight", SessionInsight.task)
-    cell = delegate("kernel", SessionKernel.cell)
+    @cached_property
+    def kernel(self) -> SessionKernel:
+        """Its kernels."""
+        return _kernel()(self._line)
 
-    pulse = delegate("_insight", SessionInsight.pulse)
-    port = delegate("_insight", SessionInsight.port)
-    events = delegate("_insight", SessionInsight.events)
-    journal = delegate("_insight", SessionInsight.journal)
-    drift = delegate("_insight", SessionInsight.drift)
+    @cached_property
+    def files(self) -> SessionFiles:
+        """Its files."""
+        return _files()(self._line)
 
-    snapshot = delegate("_captures", SessionSnapshots.snapshot)
-    check = delegate("_captures", SessionSnapshots.check)
-    fork = delegate("_captures", SessionSnapshots.fork)
-    suspend = delegate("_captures", SessionSnapshots.suspend)
-    resume = delegate("_captures", SessionSnapshots.resume)
-    rewind = delegate("_captures", SessionSnapshots.rewind)
-    move = delegate("_captures", SessionSnapshots.move)
-    policy = delegate("_captures", SessionSnapshots.policy)
-    serve_captures = delegate("_captures", SessionSnapshots.serve_captures)
+    @cached_property
+    def programs(self) -> SessionPrograms:
+        """Programs beside its shell."""
+        return _programs()(self._line)
 
-    network = delegate("_egress", SessionNetwork.network)
-    change_network = delegate("_egress", SessionNetwork.change_network)
-    allow = delegate("_egress", SessionNetwork.allow)
-    disallow = delegate("_egress", SessionNetwork.disallow)
-    allow_domains = delegate("_egress", SessionNetwork.allow_domains)
-    disallow_domains = delegate("_egress", SessionNetwork.disallow_domains)
+    @cached_property
+    def _shell(self) -> SessionShell:
+        return _shell()(self._line)
+
+    @cached_property
+    def _insight(self) -> SessionInsight:
+        return _insight()(self._line)
+
+    @cached_property
+    def _captures(self) -> SessionSnapshots:
+        return _snapshots()(self._line, self._became)
+
+    @cached_property
+    def _egress(self) -> SessionNetwork:
+        return _network()(self._line, self._became)
+
+    run = late("programs", lambda: _programs().run)
+    exec = late("_shell", lambda: _shell().exec)
+    check_syntax = late("_shell", lambda: _shell().check_syntax)
+    join = late("_shell", lambda: _shell().join)
+    send = late("_shell", lambda: _shell().send)
+    answer = late("_shell", lambda: _shell().answer)
+    interrupt = late("_shell", lambda: _shell().interrupt)
+    detach = late("_shell", lambda: _shell().detach)
+    tasks = late("_insight", lambda: _insight().tasks)
+    task = late("_insight", lambda: _insight().task)
+    cell = late("kernel", lambda: _kernel().cell)
+
+    pulse = late("_insight", lambda: _insight().pulse)
+    port = late("_insight", lambda: _insight().port)
+    events = late("_insight", lambda: _insight().events)
+    journal = late("_insight", lambda: _insight().journal)
+    drift = late("_insight", lambda: _insight().drift)
+
+    snapshot = late("_captures", lambda: _snapshots().snapshot)
+    check = late("_captures", lambda: _snapshots().check)
+    fork = late("_captures", lambda: _snapshots().fork)
+    suspend = late("_captures", lambda: _snapshots().suspend)
+    resume = late("_captures", lambda: _snapshots().resume)
+    rewind = late("_captures", lambda: _snapshots().rewind)
+    move = late("_captures", lambda: _snapshots().move)
+    policy = late("_captures", lambda: _snapshots().policy)
+    serve_captures = late("_captures", lambda: _snapshots().serve_captures)
+
+    network = late("_egress", lambda: _network().network)
+    change_network = late("_egress", lambda: _network().change_network)
+    allow = late("_egress", lambda: _network().allow)
+    disallow = late("_egress", lambda: _network().disallow)
+    allow_domains = late("_egress", lambda: _network().allow_domains)
+    disallow_domains = late("_egress", lambda: _network().disallow_domains)
 
     def __enter__(self) -> Session:
         return self
@@ -158,6 +228,8 @@ class Session:
 
     def terminal_of(self, shell: str) -> SessionTerminal:
         """Return the terminal of a shell."""
+        from holdfast.runtime.api.terminal_handle import SessionTerminal
+
         return SessionTerminal(self._line, shell)
 
     def shell(self, name: str = layout.MAIN) -> ShellInfo:
