@@ -13,23 +13,23 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import actors
-from holdfast.base.delegation import delegate
+from holdfast.base.delegation import late
 from holdfast.base.home import Home
 from holdfast.errors import (
     SessionNotFound,
     SnapshotNotFound,
 )
-from holdfast.runtime.api.bundles import Incoming
-from holdfast.runtime.api.keeping import Keeping
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.api.thawing import Thawing
 from holdfast.runtime.operations import recovery
 from holdfast.runtime.operations.context import Context, Progress, no_progress
 from holdfast.runtime.sessions import health
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.runtime.api.bundles import Incoming
+    from holdfast.runtime.api.keeping import Keeping
+    from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.api.thawing import Thawing
     from holdfast.runtime.guest_rpc.results import Check
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.storage.verify_storage import Verified
@@ -48,6 +48,18 @@ def _fill_undo_table() -> None:
     from holdfast.runtime.restore import restore_service  # noqa: F401
     from holdfast.runtime.restore.rewind import switch_over  # noqa: F401
     from holdfast.runtime.transfer import receive, send  # noqa: F401
+
+
+def _incoming() -> type[Incoming]:
+    from holdfast.runtime.api.bundles import Incoming
+
+    return Incoming
+
+
+def _thawing() -> type[Thawing]:
+    from holdfast.runtime.api.thawing import Thawing
+
+    return Thawing
 
 
 class Holdfast:
@@ -101,6 +113,8 @@ class Holdfast:
     @cached_property
     def keeping(self) -> Keeping:
         """Retention in this home: quota, garbage, idle captures."""
+        from holdfast.runtime.api.keeping import Keeping
+
         return Keeping(self.context)
 
     # Sessions.
@@ -159,6 +173,8 @@ class Holdfast:
 
     def snapshots(self) -> list[Snapshot]:
         """Return all complete snapshots, damaged ones included, oldest first."""
+        from holdfast.runtime.api.snapshot import Snapshot
+
         return [Snapshot(self.context, row) for row in self.store.snapshots()]
 
     def snapshot(self, ref: str) -> Snapshot:
@@ -167,6 +183,8 @@ class Holdfast:
         Raises:
             SnapshotNotFound, InvalidArgument: none or several match.
         """
+        from holdfast.runtime.api.snapshot import Snapshot
+
         return Snapshot(self.context, self.store.snapshot(ref))
 
     def diff(self, before: str, after: str, *, everything: bool = False) -> Diff:
@@ -181,9 +199,9 @@ class Holdfast:
 
         return snapshot_diff.compare(self.context, before, after, everything=everything)
 
-    import_ = delegate(lambda hf: Incoming(hf.context), Incoming.import_)
-    pull = delegate(lambda hf: Incoming(hf.context), Incoming.pull)
-    thaw = delegate(lambda hf: Thawing(hf.context), Thawing.thaw)
+    import_ = late(lambda hf: _incoming()(hf.context), lambda: _incoming().import_)
+    pull = late(lambda hf: _incoming()(hf.context), lambda: _incoming().pull)
+    thaw = late(lambda hf: _thawing()(hf.context), lambda: _thawing().thaw)
 
     def remove_snapshot(self, ref: str) -> None:
         """Delete a snapshot.

@@ -15,16 +15,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from holdfast.errors import HoldfastError, Interrupted
-from holdfast.runtime.cli import deprecated, printing
-from holdfast.runtime.cli.arguments import EarlyOptions, Json, Separated
+from holdfast.runtime.cli import deprecated, printing, reporting
+from holdfast.runtime.cli.arguments import Json, Separated
+from holdfast.runtime.cli.caller import EarlyOptions
 from holdfast.runtime.cli.families import FAMILIES
 from holdfast.runtime.cli.light_parameters import lighten
+from holdfast.runtime.cli.plain_forms import COMPLETION
 from holdfast.runtime.cli.verb_places import GROUP, SEPARATED, VERBS
 
-INTERRUPTED = 130
-COMPLETION = "_HOLDFAST_COMPLETE"
-"""The variable by which a shell asks for completions."""
 # The base of all errors of usage, which Typer does not name: BadParameter < UsageError < ClickException.
 USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 
@@ -44,7 +42,7 @@ class Verbs(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            raise Interrupted("interrupted", hint="; ".join(getattr(error, "__notes__", []))) from error
+            raise reporting.interrupted(error) from error
 
 
 def _version(wanted: bool) -> None:
@@ -114,21 +112,19 @@ def call(given: list[str]) -> int:
     own = given[: given.index("--")] if "--" in given else given
     as_json = "--json" in own
     try:
-        command = typer.main.get_command(application(_needed(given)))
-        lighten(command)
-        result = command.main(given, prog_name="holdfast", standalone_mode=False)
-        return result if isinstance(result, int) else 0
-    except HoldfastError as error:
-        printing.fail(error, as_json=as_json)
-        return INTERRUPTED if isinstance(error, Interrupted) else 1
+        return reporting.reported(lambda: _run(given), as_json=as_json)
     except typer.Abort:
         printing.report("interrupted", "interrupted", "", as_json=as_json)
-        return INTERRUPTED
-    except BrokenPipeError:
-        printing.mute()
-        return 1
+        return reporting.INTERRUPTED
     except USAGE as error:
         return _usage(error, as_json=as_json)
+
+
+def _run(given: list[str]) -> int:
+    command = typer.main.get_command(application(_needed(given)))
+    lighten(command)
+    result = command.main(given, prog_name="holdfast", standalone_mode=False)
+    return result if isinstance(result, int) else 0
 
 
 def _usage(error: BaseException, *, as_json: bool) -> int:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.runtime.store import peek
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.controller import Holdfast
+    pass
 
 
 def _sessions(incomplete: str) -> list[str]:
@@ -101,28 +97,6 @@ Raw = Annotated[
 NameOption = Annotated[str | None, typer.Option("--name", help="Name of the new session.")]
 
 
-class EarlyOptions:
-    """Options given before the verb: `holdfast --json ls` means `holdfast ls --json`."""
-
-    json = False
-    actor: str | None = None
-    reason: str | None = None
-
-
-def wants_json(option: bool) -> bool:
-    """Return whether a program makes this call, which wants JSON."""
-    return option or EarlyOptions.json
-
-
-def controller() -> Holdfast:
-    """Return the controller of the default home; it shows progress to a person."""
-    from holdfast.runtime.api.controller import Holdfast
-    from holdfast.runtime.cli.printing import note
-
-    actor = EarlyOptions.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
-    return Holdfast(progress=note, actor=actor, reason=EarlyOptions.reason)
-
-
 class Separated(TyperCommand):
     """A command that knows whether its arguments were set apart by `--`."""
 
@@ -130,12 +104,3 @@ class Separated(TyperCommand):
         """Remember the `--` that the parser drops."""
         ctx.meta["separated"] = "--" in args
         return super().parse_args(ctx, args)
-
-
-def command_text(words: Sequence[str], *, separated: bool) -> str:
-    """Return the shell's input: one text unchanged, `-` from standard input, or words quoted for it."""
-    if not separated and list(words) == ["-"]:
-        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-    if not separated and len(words) == 1:
-        return words[0]
-    return shlex.join(words)

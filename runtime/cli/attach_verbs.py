@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
+from holdfast.runtime.cli.caller import controller, wants_json
 
 
 def attach(

@@ -11,7 +11,8 @@ import typer
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Separated, command_text, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, Separated
+from holdfast.runtime.cli.caller import command_text, controller, wants_json
 from holdfast.runtime.cli.transfer_verbs import (
     PASSPHRASE,
     EncryptTo,

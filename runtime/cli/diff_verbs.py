@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, controller, wants_json
+from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.cli.drift_verbs import All, Every, Limit
 
 

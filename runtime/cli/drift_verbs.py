@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.caller import controller, wants_json
 
 Limit = Annotated[int, typer.Option("--limit", help="Most lines in each list, roughly.", min=1)]
 Every = Annotated[bool, typer.Option("--files", help="List every file instead of folding them into folders.")]

@@ -12,7 +12,8 @@ import typer
 from holdfast.base.quantities import parse_duration
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.event import Event

@@ -12,7 +12,8 @@ import typer
 
 from holdfast.errors import HoldfastError, InvalidArgument, SessionFileNotFound
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, controller, wants_json
+from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session_files import SessionFiles

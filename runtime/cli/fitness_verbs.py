@@ -10,7 +10,8 @@ import typer
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, controller, snapshot_names, wants_json
+from holdfast.runtime.cli.arguments import Json, snapshot_names
+from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.restore.compat.choose_rung import best, check, choose_rung
 
 if TYPE_CHECKING:

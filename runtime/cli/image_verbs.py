@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, controller, wants_json
+from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.caller import controller, wants_json
 
 app = typer.Typer(help="Build and list the images of sessions.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -9,16 +9,8 @@ import typer
 
 from holdfast.base.text import colored
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import (
-    BusyWait,
-    Json,
-    Key,
-    Reason,
-    SessionRef,
-    Timeout,
-    controller,
-    wants_json,
-)
+from holdfast.runtime.cli.arguments import BusyWait, Json, Key, Reason, SessionRef, Timeout
+from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import CellEvent

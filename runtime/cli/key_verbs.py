@@ -9,7 +9,8 @@ import typer
 
 from holdfast.base.home import Home
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, wants_json
+from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.caller import wants_json
 from holdfast.runtime.cli.transfer_verbs import PASSPHRASE
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import EarlyOptions, Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.caller import EarlyOptions, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.shell_report import Lease

@@ -12,7 +12,8 @@ import typer
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Reason, SessionRef, SnapshotRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, Reason, SessionRef, SnapshotRef
+from holdfast.runtime.cli.caller import controller, wants_json
 
 WIDE = 120
 """Columns of a tree that is not shown in a terminal."""

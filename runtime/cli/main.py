@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 from holdfast.base.version import VERSION
@@ -26,18 +27,31 @@ def run() -> None:
     if sys.argv[1:] == ["--version"]:  # asked for most, and answered before anything else is loaded
         sys.stdout.write(f"{VERSION}\n")
         return
-    from holdfast.runtime.cli import app, printing
+    from holdfast.runtime.cli import printing
 
+    call = _loaded(sys.argv[1:])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in UNWINDING:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
-    code = app.call(sys.argv[1:])
+    code = call()
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         printing.mute()
     sys.exit(code)
+
+
+def _loaded(given: list[str]) -> Callable[[], int]:
+    """Return what runs a command line, with all that it needs to be understood."""
+    from holdfast.runtime.cli import plain_forms, reporting
+
+    plain = plain_forms.matched(given)
+    if plain is not None:
+        return lambda: reporting.reported(plain, as_json="--json" in given)
+    from holdfast.runtime.cli import app
+
+    return lambda: app.call(given)
 
 
 def _open_streams() -> None:

@@ -10,7 +10,8 @@ import typer
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.cli.transfer_verbs import PASSPHRASE, KeyName, PlainHttp, Secrets, bar
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Allow, Domain, Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Allow, Domain, Json, SessionRef
+from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.egress.attempt_log import Refusal

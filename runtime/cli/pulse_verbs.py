@@ -16,7 +16,8 @@ import typer
 
 from holdfast.errors import InvalidArgument, SessionError
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session

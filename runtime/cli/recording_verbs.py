@@ -10,7 +10,8 @@ import typer
 
 from holdfast.errors import StoreError
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
+from holdfast.runtime.cli.caller import controller, wants_json
 
 _PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
 

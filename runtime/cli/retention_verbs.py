@@ -9,7 +9,8 @@ import typer
 
 from holdfast.base.text import plain
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, SnapshotRefs, controller, wants_json
+from holdfast.runtime.cli.arguments import Json, SessionRef, SnapshotRefs
+from holdfast.runtime.cli.caller import controller, wants_json
 
 
 def pin(snapshots: SnapshotRefs, json: Json = False) -> None:

@@ -9,14 +9,8 @@ import typer
 from holdfast.base.text import plain
 from holdfast.errors import SessionNotFound, SnapshotNotFound
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import (
-    EitherRef,
-    Json,
-    SnapshotRef,
-    command_text,
-    controller,
-    wants_json,
-)
+from holdfast.runtime.cli.arguments import EitherRef, Json, SnapshotRef
+from holdfast.runtime.cli.caller import command_text, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import (
-    Allow,
-    Domain,
-    Json,
-    NameOption,
-    SessionRefs,
-    controller,
-    wants_json,
-)
+from holdfast.runtime.cli import printing, session_table
+from holdfast.runtime.cli.arguments import Allow, Domain, Json, NameOption, SessionRefs
+from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.retention import policy_text
 
 
@@ -87,15 +79,7 @@ def new(
 
 def ls(json: Json = False) -> None:
     """List sessions."""
-    found = controller().sessions()
-    if wants_json(json):
-        printing.emit([printing.session(session) for session in found])
-        return
-    now = datetime.now(UTC)
-    printing.table(
-        ("NAME", "ID", "STATE", "CREATED", "IMAGE"),
-        ((s.name, s.id, s.state, printing.ago(s.created_at, now), printing.image(s.image)) for s in found),
-    )
+    session_table.show(as_json=wants_json(json))
 
 
 def rm(sessions: SessionRefs, json: Json = False) -> None:

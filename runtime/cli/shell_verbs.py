@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli import long_json, printing, task_verbs
+from holdfast.runtime.cli import printing, shell_outcome, task_verbs
 from holdfast.runtime.cli.arguments import (
     BusyWait,
     Json,
@@ -22,17 +20,12 @@ from holdfast.runtime.cli.arguments import (
     Reason,
     SessionRef,
     Timeout,
-    command_text,
-    controller,
-    wants_json,
 )
+from holdfast.runtime.cli.caller import command_text, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
-    from holdfast.runtime.guest_rpc.results import ExecResult
 
-WAITS = 75
-"""Exit code for a command that waits: EX_TEMPFAIL of sysexits.h, "try again later"."""
 Wait = Annotated[bool, typer.Option("--wait", help="Keep waiting even while it waits for an answer.")]
 
 
@@ -76,18 +69,7 @@ def exec_(
         return
     how: dict[str, Any] = {"timeout": timeout, "wait": wait, "lease_wait": lease_wait}
     how |= {"patience": patience, "busy_wait": busy_wait, "key": key, "reason": reason}
-    if wants_json(json):
-        result = found.exec(text, **how)
-        raise typer.Exit(_report(found, result, as_json=True))
-    try:
-        with printing.guest_output(raw=raw) as show:
-            result = found.exec(text, **how, on_bytes=show)
-    except BrokenPipeError:
-        found.interrupt(patience=0)  # without a reader, a writing command would hold the shell forever
-        raise
-    if result.timed_out:
-        printing.note(f"the command was interrupted after {timeout:g} s")
-    raise typer.Exit(_report(found, result))
+    raise typer.Exit(shell_outcome.run(found, text, how, as_json=wants_json(json), raw=raw))
 
 
 def _checked(found: Session, text: str, *, as_json: bool) -> int:
@@ -128,61 +110,12 @@ def wait(
             result = found.task(command).wait(on_bytes=show, wait=through, patience=patience)
         else:
             result = found.join(name, wait=through, patience=patience, on_bytes=show)
-    raise typer.Exit(_report(found, result, as_json=wants_json(json)))
+    raise typer.Exit(shell_outcome.report(found, result, as_json=wants_json(json)))
 
 
 def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[bytes], None] | None]:
     """Return where to write output as it arrives; programs get it with the result instead."""
     return nullcontext() if as_json else printing.guest_output(raw=raw)
-
-
-def _report(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
-    """Report the outcome of a command, apart from its output, and return the exit code."""
-    if as_json:
-        fields = {"id": found.id, "name": found.name, **printing.exec_result(result)}
-        long_json.emit(fields, "output", result.output)
-    else:
-        _notes(found, result)
-    if result.waiting:
-        return WAITS
-    if result.timed_out or result.running:
-        return 124
-    return 1 if result.exit_code is None else result.exit_code & 0xFF
-
-
-def _notes(found: Session, result: ExecResult) -> None:
-    if result.recorded:
-        printing.note("it ran before under this key; this is what was recorded")
-    if result.lost and result.recorded:
-        printing.note(f"{printing.size(result.lost)} of its output are no longer kept")
-    elif result.lost:
-        printing.note(
-            f"{printing.size(result.lost)} of the output were lost: it came faster than it was read"
-        )
-    if result.message:
-        printing.note(result.message)
-    for event in result.news:
-        printing.note(f"since your last command: {event.text}; `holdfast events {found.name}`")
-    if result.shell_exited and not result.message:
-        printing.note("the shell ended; the next command gets a new one")
-    if result.running:
-        _note_running(found, result)
-
-
-def _note_running(found: Session, result: ExecResult) -> None:
-    from holdfast.base.suggestion import command
-    from holdfast.runtime.guest_rpc.wait_state import advice
-
-    if result.output and not result.output.endswith(b"\n"):
-        sys.stderr.write("\n")  # end the line of a prompt
-    shell = found.shell()
-    mine = shell.command_id == result.command_id
-    state = result.waiting or (shell.observed if mine else None)
-    printing.note(state.phrase(time.time()) if state and state.pid else "the command still runs")
-    if result.waiting:
-        printing.note(advice(found.name, result.waiting, "" if mine else result.command_id))
-    else:
-        printing.note(f"`{command('wait', found.name, result.command_id)}` follows it")
 
 
 def send(
@@ -227,7 +160,7 @@ def send(
         with _shown(as_json=as_json, raw=raw) as show:
             how: dict[str, Any] = {"on_bytes": show, "patience": patience}
             result = wanted.wait(**how) if wanted else found.answer(data, **how)
-        raise typer.Exit(_report(found, result, as_json=as_json))
+        raise typer.Exit(shell_outcome.report(found, result, as_json=as_json))
     if as_json:
         printing.emit({"id": found.id, "name": found.name, "bytes": len(data)})
 

@@ -20,9 +20,8 @@ from holdfast.runtime.cli.arguments import (
     SessionRef,
     SnapshotRef,
     SnapshotRefs,
-    controller,
-    wants_json,
 )
+from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
     pass

@@ -11,14 +11,8 @@ import typer
 from holdfast.base.suggestion import command
 from holdfast.errors import LiveUnsupported
 from holdfast.runtime.cli import fitness_verbs, printing
-from holdfast.runtime.cli.arguments import (
-    Allow,
-    Json,
-    NameOption,
-    Network,
-    controller,
-    wants_json,
-)
+from holdfast.runtime.cli.arguments import Allow, Json, NameOption, Network
+from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.cli.transfer_verbs import (
     PASSPHRASE,
     OpeningPassphrase,

@@ -13,7 +13,8 @@ import typer
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef, controller, wants_json
+from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef
+from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.transfer import bundle_trust
 
 if TYPE_CHECKING:

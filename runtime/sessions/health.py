@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
-from holdfast.snapshots.checkpointer.tree import waits_unconfined
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -24,6 +23,8 @@ def check(context: Context, session_id: str) -> None:
     row = context.session_row(session_id)
     if row.state == "running" and row.container_id is not None:
         state = context.engine.inspect(row.container_id)
+        from holdfast.snapshots.checkpointer.tree import waits_unconfined
+
         if state is not None and state.running and not waits_unconfined(state.pid):
             check_usable(context, row)
             return

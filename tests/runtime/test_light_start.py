@@ -12,7 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from holdfast.runtime.cli import app, light_parameters, printing
+from holdfast.errors import SessionNotFound
+from holdfast.runtime.cli import app, light_parameters, plain_forms, printing, reporting
 from holdfast.runtime.cli.families import FAMILIES
 from holdfast.runtime.cli.verb_places import VERBS
 from holdfast.runtime.store.store import Store
@@ -45,12 +46,12 @@ def loaded(home: Path, *words: str) -> tuple[int, set[str]]:
     ("words", "most"),
     [
         (("--version",), 70),
-        (("ls",), 400),
-        (("exec", "nothing", "true"), 400),
-        (("run", "nothing", "--", "true"), 400),
-        (("cell", "nothing", "1"), 400),
-        (("send", "nothing", "x"), 400),
-        (("cp", "nothing:x", "."), 400),
+        (("ls",), 200),
+        (("exec", "nothing", "true"), 200),
+        (("run", "nothing", "--", "true"), 340),
+        (("cell", "nothing", "1"), 340),
+        (("send", "nothing", "x"), 340),
+        (("cp", "nothing:x", "."), 340),
         (("--help",), 480),
     ],
 )
@@ -59,8 +60,65 @@ def test_frequent_verbs_load_little(home: Any, words: tuple[str, ...], most: int
     Store.open(home.database)
     count, names = loaded(home.root, *words)
 
+    if plain_forms.matched(words):
+        assert "typer" not in names
     assert names & (HEAVY if words != ("--help",) else HEAVY - {"asyncio"}) == set()
     assert count <= most
+
+
+PLAIN = [
+    ["ls"],
+    ["ls", "--json"],
+    ["exec", "nothing", "x"],
+    ["exec", "nothing", "x", "y z"],
+    ["exec", "", ""],
+]
+OTHERS = [
+    *(
+        [],
+        ["exec"],
+        ["exec", "s"],
+        ["exec", "s", "-"],
+        ["exec", "s", "--", "x"],
+        ["exec", "s", "x", "--json"],
+    ),
+    *(["exec", "-d", "s", "x"], ["ls", "x"], ["ls", "--help"], ["ls", "--json", "--json"], ["--json", "ls"]),
+]
+
+
+@pytest.mark.parametrize("words", PLAIN, ids=" ".join)
+def test_a_plain_form_is_what_the_parser_makes_of_it(
+    words: list[str], home: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_HOME", str(home.root))
+    plain = plain_forms.matched(words)
+    assert plain is not None
+    ends = [
+        (reporting.reported(plain, as_json="--json" in words), *capfd.readouterr()),
+        (app.call(words), *capfd.readouterr()),
+    ]
+    assert ends[0] == ends[1]
+    assert (ends[0][0] == 0) == (words[0] == "ls")
+
+
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+def test_other_forms_are_left_to_the_parser(words: list[str]) -> None:
+    assert plain_forms.matched(words) is None
+
+
+def test_completion_is_left_to_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(plain_forms.COMPLETION, "complete_bash")
+    assert plain_forms.matched(["ls"]) is None
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BrokenPipeError(), SessionNotFound("cannot: x")])
+def test_every_end_has_an_exit_code(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> int:
+        raise error
+
+    monkeypatch.setattr(printing, "mute", lambda: None)
+    code = reporting.reported(fail, as_json=False)
+    assert code == (130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
 def test_every_verb_has_a_place() -> None:

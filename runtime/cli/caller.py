@@ -1,0 +1,47 @@
+"""Who calls, with which options before the verb, and the controller of this process.
+
+Loads neither Typer nor the verbs: frequent verbs in their plainest form need neither.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.base import actors
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.controller import Holdfast
+
+
+class EarlyOptions:
+    """Options given before the verb: `holdfast --json ls` means `holdfast ls --json`."""
+
+    json = False
+    actor: str | None = None
+    reason: str | None = None
+
+
+def wants_json(option: bool) -> bool:
+    """Return whether a program makes this call, which wants JSON."""
+    return option or EarlyOptions.json
+
+
+def controller() -> Holdfast:
+    """Return the controller of the default home; it shows progress to a person."""
+    from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.cli.printing import note
+
+    actor = EarlyOptions.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
+    return Holdfast(progress=note, actor=actor, reason=EarlyOptions.reason)
+
+
+def command_text(words: Sequence[str], *, separated: bool) -> str:
+    """Return the shell's input: one text unchanged, `-` from standard input, or words quoted for it."""
+    if not separated and list(words) == ["-"]:
+        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    if not separated and len(words) == 1:
+        return words[0]
+    return shlex.join(words)

@@ -1,0 +1,30 @@
+"""How the command line ends: every error has been shown, and has an exit code. Loads no Typer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from holdfast.errors import HoldfastError, Interrupted
+from holdfast.runtime.cli import printing
+
+INTERRUPTED = 130
+
+
+def interrupted(error: KeyboardInterrupt) -> Interrupted:
+    """Return Ctrl-C as an error."""
+    return Interrupted("interrupted", hint="; ".join(getattr(error, "__notes__", [])))
+
+
+def reported(call: Callable[[], int], *, as_json: bool) -> int:
+    """Return the exit code of a call; show the error that ends it."""
+    try:
+        try:
+            return call()
+        except KeyboardInterrupt as error:
+            raise interrupted(error) from error
+    except HoldfastError as error:
+        printing.fail(error, as_json=as_json)
+        return INTERRUPTED if isinstance(error, Interrupted) else 1
+    except BrokenPipeError:
+        printing.mute()
+        return 1
