@@ -67,13 +67,18 @@ class Server:
 
     async def close(self, *, spare: ClientConnection | None = None) -> None:
         """Stop listening and drop every connection but one. What they asked for continues."""
+        loop = asyncio.get_running_loop()
+        if self._server:
+            for listener in self._server.sockets:
+                loop.remove_reader(listener)
+        self._path.unlink(missing_ok=True)
+        # Connections accepted just now become known to the loop within its next turns. Not before that is the
+        # server closed: asyncio neither serves nor closes a connection whose server is closed already.
+        for _ in range(3):
+            await asyncio.sleep(0)
         if self._server:
             self._server.close()
             self._server = None
-        self._path.unlink(missing_ok=True)
-        # Connections accepted just now become known to the loop within its next turns.
-        for _ in range(3):
-            await asyncio.sleep(0)
         while others := self._connections - {spare}:
             for connection in others:
                 connection.abort()
