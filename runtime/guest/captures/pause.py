@@ -118,12 +118,13 @@ class Pause:
     def _ended(self) -> bool:
         """Return whether the pause is over: the host ended it, or it timed out."""
         layout = self._guest.layout
+        now = self._loop.time()  # however the pause ends: what passed since the last look may be a jump
         if layout.wake.exists():
             word = read_object(layout.wake)
             if word is not None and word.get("token") == self._token:
                 self._end(word)
                 return True
-        if self._loop.time() - self._began > PATIENCE:
+        if now - self._began > PATIENCE:
             logger.warning("no controller ended the pause in %.0f s", PATIENCE)
             self._end(read_object(layout.session) or {})
             return True

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,15 @@ def prepare(guest: Guest) -> dict[str, Any]:
 
 def wake(guest: Guest, **told: Any) -> None:
     """Write the host's notice at once, as the host does."""
+    leave_word(guest, **told)
+    guest.wait_for_socket()
+
+
+def leave_word(guest: Guest, **told: Any) -> None:
+    """Write the notice for a supervisor that may not run yet."""
     path = guest.run / "wake.new"
     path.write_text(json.dumps(told))
     path.rename(guest.run / "wake.json")
-    guest.wait_for_socket()
 
 
 def open_files(pid: int) -> list[str]:
@@ -152,6 +158,25 @@ def test_a_restored_session_has_its_new_name(guest: Guest) -> None:
     hello = guest.ask("hello")[0].head
     assert (hello["session"], hello["name"], hello["generation"]) == ("b" * 12, "fork-1", 1)
     assert not (guest.run / "wake.json").exists()
+
+
+def test_the_time_before_a_restore_is_not_a_commands(guest: Guest) -> None:
+    """The notice is there before the copy runs: its first look ends the pause, and must see the jump."""
+    gate = guest.folder / "gate"
+    waiting = f"echo up; until [ -e {gate} ]; do sleep 0.1; done"
+    with guest.begin(waiting, id="job", timeout=8) as command:
+        command.until_output(b"up")
+        head = prepare(guest)
+    assert any(reads_nothing(guest.process.pid, ticks=150) for _ in range(5))
+    guest.process.send_signal(signal.SIGSTOP)
+    leave_word(guest, token=head["token"], event="restored", session="b" * 12, name="copy", generation=1)
+    time.sleep(8)
+    guest.process.send_signal(signal.SIGCONT)
+    guest.wait_for_socket()
+    guest.ask("hello")  # its timers have run now
+    gate.touch()
+    with guest.call("wait", id="job") as joined:
+        assert not joined.until("finished").head["timed_out"]
 
 
 def test_only_the_right_token_ends_the_pause(guest: Guest) -> None:
