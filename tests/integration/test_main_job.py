@@ -138,7 +138,7 @@ def job(shared_hf: Holdfast) -> Job:
     assert session.cell(KERNEL, timeout=PATIENCE_SECONDS).ok
     checksum = str(value(session, "checksum()"))
 
-    suite = Followed(partial(session.exec, RUN, timeout=PATIENCE_SECONDS))
+    suite = Followed(partial(session.exec, RUN))
     suite.until(b"test_%02d" % MIDDLE)
     command = session.shell().command_id
     assert command is not None

@@ -19,11 +19,13 @@ def test_all_descriptors_of_one_process_are_examined(monkeypatch: pytest.MonkeyP
     """A session may have more in one process than one survey reads: none of its descriptors goes unjudged."""
     monkeypatch.setattr(walk, "MAX_DESCRIPTORS", 2)
     opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(5)]
-    try:
-        found = look([os.getpid()], os.getpid())
-    finally:
-        for one in opened:
-            os.close(one)
+    # In a process of its own: threads of this one may end between two reads.
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=opened) as child:
+        found = look([child.pid], child.pid)
+        assert child.stdin is not None
+        child.stdin.close()
+    for one in opened:
+        os.close(one)
 
     assert set(opened) <= {one["fd"] for one in found["processes"][0]["descriptors"]}
     assert found["left_out"] == 0
