@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -94,20 +94,21 @@ class OutgoingLayers:
         done: dict[str, BlobDescriptor] = {}
         there = frozenset(diff_ids[: destination.layers_there(diff_ids)])
         for diff_id in diff_ids:
-            known = self._known(diff_id)
+            known = (self._uncompressed(diff_id) if diff_id in there else None) or self._known(diff_id)
             if known is not None and (diff_id in there or destination.has(known)):
                 done[diff_id] = known
                 report(int(known.annotations[media.RAW_BYTES]))
 
         def take(layer: Hashed) -> None:
-            made = self._compress(layer)
+            stays = layer.wanted in there
+            made = self._named(layer) if stays else self._compress(layer)
             if layer.digest in diff_ids and layer.digest not in done:
                 if layer.digest not in there and not destination.has(made):
                     with (self._scratch / "layer").open("rb") as packed:
                         destination.put(made, packed)
                 done[layer.digest] = made
                 if self._seal is None:
-                    self._remembered.add(f"{self._name} {layer.digest}", made)
+                    self._remembered.add(f"{'tar' if stays else self._name} {layer.digest}", made)
                 report(layer.size)
 
         missing = [diff_id for diff_id in dict.fromkeys(diff_ids) if diff_id not in done]
@@ -118,11 +119,24 @@ class OutgoingLayers:
         """Return an earlier compressed form; never for encrypted layers, which differ each time."""
         return None if self._seal else self._remembered.get(f"{self._name} {diff_id}", self._media_type)
 
+    def _uncompressed(self, diff_id: str) -> BlobDescriptor | None:
+        """Return a layer that need not be sent, as it was described earlier."""
+        return self._remembered.get(f"tar {diff_id}", media.LAYER)
+
+    def _named(self, layer: Hashed) -> BlobDescriptor:
+        """Read a layer that need not be sent: its descriptor says its size, and compressing takes longest."""
+        for _ in self._read(layer):
+            pass
+        return BlobDescriptor(media.LAYER, layer.digest, layer.size, {media.RAW_BYTES: str(layer.size)})
+
+    def _read(self, layer: Hashed) -> Iterable[bytes]:
+        return layer if self._searched is None else self._searched.passing(layer)
+
     def _compress(self, layer: Hashed) -> BlobDescriptor:
         digest, size = hashlib.sha256(), 0
         try:
             with private_files.create(self._scratch / "layer") as file:
-                packed = self._pack(layer if self._searched is None else self._searched.passing(layer))
+                packed = self._pack(self._read(layer))
                 for piece in packed if self._seal is None else self._seal.seal(packed):
                     digest.update(piece)
                     size += len(piece)

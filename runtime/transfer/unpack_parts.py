@@ -28,6 +28,7 @@ Advance = Callable[[int], None]
 MARGIN = 256 << 20
 """Bytes that stay free on the disk."""
 _KINDS = {
+    media.LAYER: "tar",
     media.LAYER_GZIP: "gzip",
     media.LAYER_ZSTD: "zstd",
     "application/vnd.docker.image.rootfs.diff.tar.gzip": "gzip",

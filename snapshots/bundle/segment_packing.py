@@ -5,6 +5,7 @@ Data from elsewhere is never decompressed beyond its declared size.
 
 from __future__ import annotations
 
+import functools
 import struct
 import zlib
 from collections import deque
@@ -83,14 +84,14 @@ def open_segment(packed: bytes, size: int) -> bytes:
 
 
 def opened(stream: ReadableStream, kind: str, limit: int) -> Iterator[bytes]:
-    """Yield the content of a `gzip` or `zstd` stream, exactly `limit` bytes, a little at a time.
+    """Yield the content of a `gzip`, `zstd` or `tar` stream, exactly `limit` bytes, a little at a time.
 
     Raises:
         BundleRefused: it holds more or less, or is not such a stream.
     """
     left = limit
     try:
-        for block in _gunzip(stream) if kind == "gzip" else _unzstd(stream):
+        for block in _DECODERS[kind](stream):
             left -= len(block)
             if left < 0:
                 break
@@ -155,3 +156,15 @@ def _even(blocks: Iterable[bytes]) -> Iterator[bytes]:
             del held[:BLOCK]
     if held:
         yield bytes(held)
+
+
+def _stored(stream: ReadableStream) -> Iterator[bytes]:
+    """Yield the content of a stream that is not compressed."""
+    return iter(functools.partial(stream.read, BLOCK), b"")
+
+
+_DECODERS: dict[str, Callable[[ReadableStream], Iterator[bytes]]] = {
+    "gzip": _gunzip,
+    "zstd": _unzstd,
+    "tar": _stored,
+}

@@ -23,11 +23,12 @@ IDS = [form.described("", data).digest for data in (FIRST, SECOND)]
 class There:
     """A destination that keeps what it is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine_has: int = 0) -> None:
+        self.engine_has = engine_has
         self.blobs: dict[str, bytes] = {}
 
     def layers_there(self, diff_ids: Sequence[str]) -> int:
-        return 0
+        return self.engine_has
 
     def has(self, blob: BlobDescriptor) -> bool:
         return blob.digest in self.blobs
@@ -54,7 +55,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.extend(wanted)
         if wanted:
             for data in (SECOND, b"another", FIRST):
-                take(Hashed([data[:7], data[7:]]))
+                take(Hashed([data[:7], data[7:]], form.described("", data).digest))
 
     monkeypatch.setattr(image_layers, "each", each)
     return asked
@@ -91,6 +92,18 @@ def test_existing_blobs_are_not_even_read(tmp_path: Path, read: list[str]) -> No
     assert _layers(tmp_path).send("x", IDS, there, lambda _: None) == first
     assert read == [IDS[1]]
     assert len(there.blobs) == 2
+
+
+def test_layers_of_the_other_engine_are_not_compressed(tmp_path: Path, read: list[str]) -> None:
+    """Nor sent; they are named by what they are, and not read again for the next sender."""
+    there = There(engine_has=1)
+    found = _layers(tmp_path).send("x", IDS, there, lambda _: None)
+    assert (found[0].media_type, found[0].digest, found[0].size) == (media.LAYER, IDS[0], 100_000)
+    assert found[1].media_type == media.LAYER_GZIP
+    assert list(there.blobs) == [found[1].digest]
+    read.clear()
+    assert _layers(tmp_path).send("x", IDS, there, lambda _: None) == found
+    assert read == []
 
 
 def test_an_invalid_note_is_not_believed(tmp_path: Path, read: list[str]) -> None:

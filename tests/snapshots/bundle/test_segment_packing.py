@@ -29,6 +29,13 @@ def test_what_is_packed_is_opened_to_the_byte(kind: str, size: int) -> None:
         assert gzip.decompress(packed) == data
 
 
+def test_what_is_not_packed_is_opened_as_it_is() -> None:
+    data = os.urandom(segment_packing.BLOCK + 17)
+    assert _open(data, "tar", len(data)) == data
+    with pytest.raises(BundleRefused, match="declared size"):
+        _open(data, "tar", len(data) + 1)
+
+
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_how_the_bytes_come_does_not_show(kind: str) -> None:
     """The same bytes in other pieces give the same result: digests are reproducible."""
