@@ -18,6 +18,8 @@ T = TypeVar("T")
 SILENCE_SECONDS = 30.0
 # A capture is the usual cause and takes about this long; the engine is asked only afterwards.
 ASK_SECONDS = 0.1
+STEP_SECONDS = 2.0
+"""The longest that counts as silence between two attempts: a machine that was asleep heard nothing."""
 
 
 class Persistence:
@@ -33,12 +35,14 @@ class Persistence:
         self._rewound = rewound
         self._began = time.time()
         self.again: Callable[[], None] | None = None
-        self._last = time.monotonic()
+        self._last = self._ticked = time.monotonic()
+        self._silent = 0.0
         self._asked = 0.0
 
     def heard(self) -> None:
         """Note that the supervisor answered."""
-        self._last = time.monotonic()
+        self._last = self._ticked = time.monotonic()
+        self._silent = 0.0
 
     def run(self, attempt: Callable[[], T]) -> T:
         """Return the result of the first attempt that keeps its connection.
@@ -52,6 +56,7 @@ class Persistence:
         try:
             return attempt()
         except GuestDisconnected:
+            self.heard()  # a call may have waited in silence for hours before it lost its connection
             self._check()
         import tenacity  # 70 ms that a call which no snapshot interrupts need not spend
 
@@ -64,7 +69,10 @@ class Persistence:
         )(attempt)
 
     def _silence(self) -> float:
-        return time.monotonic() - self._last
+        now = time.monotonic()
+        self._silent += min(now - self._ticked, STEP_SECONDS)
+        self._ticked = now
+        return self._silent
 
     def _check(self) -> None:
         if self._rewound() > self._began:

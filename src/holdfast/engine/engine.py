@@ -195,7 +195,9 @@ class Engine:
             except docker.errors.APIError as error:
                 # Another caller is removing it, or it was killed and a busy engine has not yet noticed:
                 # wait until that is done.
-                if "did not receive an exit event" in str(error):
+                if any(
+                    said in str(error) for said in ("did not receive an exit event", "is zombie and can not")
+                ):
                     self._wait_ended(container_id)
                     return self.kill_remove(container_id)
                 if error.status_code != 409 or "already in progress" not in str(error):

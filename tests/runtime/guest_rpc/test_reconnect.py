@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.errors import GuestDisconnected, SessionRewound
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import SILENCE_SECONDS, Persistence
 
 
 def _lost(times: int) -> Callable[[], str]:
@@ -46,3 +46,29 @@ def test_calls_that_can_start_again_do() -> None:
 
     assert persistence.run(_lost(1)) == "done"
     assert begun == ["anew"]
+
+
+def test_time_in_which_the_machine_slept_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clocks may have gone on: whoever wakes first would find the others dead."""
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    lost = _lost(3)
+
+    def attempt() -> str:
+        clock[0] += 3600
+        return lost()
+
+    assert Persistence(lambda: None).run(attempt) == "done"
+
+
+def test_silence_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def attempt() -> str:
+        clock[0] += 1
+        raise GuestDisconnected("lost")
+
+    with pytest.raises(GuestDisconnected):
+        Persistence(lambda: None).run(attempt)
+    assert SILENCE_SECONDS - 2 <= clock[0] - 1000 <= SILENCE_SECONDS + 4
