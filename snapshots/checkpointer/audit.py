@@ -30,8 +30,9 @@ from holdfast.snapshots.checkpointer.record.outside import strange
 from holdfast.snapshots.checkpointer.record.source import ImageFolder
 from holdfast.snapshots.checkpointer.requests import CaptureTarget
 
-ANSWER_LIMIT = 60.0
-"""Seconds a host may take to judge; it needs milliseconds."""
+ANSWER_LIMIT = 300.0
+"""Seconds a host may take to judge. It needs milliseconds, but reads the record of the freeze from a disk,
+which may stall for minutes. Nothing of the tree runs meanwhile, and a host that ends hangs up."""
 END_LIMIT = 30.0
 POLL = 0.001
 MAX_TOTAL = 8 << 20
