@@ -23,7 +23,7 @@ TOKEN = "c0ffee"
 
 # Each test does some work, so that the suite is running, not waiting, when it is captured.
 SUITE = f"""
-import hashlib, os, unittest
+import hashlib, os, time, unittest
 
 class Suite(unittest.TestCase):
     passed = []
@@ -32,7 +32,9 @@ def make(number):
     def test(self):
         work = b""
         while number == {MIDDLE} and not os.path.exists("/workspace/gate"):
-            work = hashlib.sha256(work).digest()
+            for _ in range(1000):
+                work = hashlib.sha256(work).digest()
+            time.sleep(0.01)  # four copies of it run beside other tests
         for _ in range(20_000):
             work = hashlib.sha256(work).digest()
         self.assertEqual(Suite.passed, list(range(number)))
@@ -52,20 +54,20 @@ EOF
 export EXPORTED={TOKEN}
 greet() {{ echo "hello $1 from $PWD"; }}
 python3 -m http.server 8000 --directory /srv > /dev/null 2>&1 &
-n=0; while true; do n=$((n + 1)); echo $n >> /workspace/ticks; sleep 0.02; done &
+n=0; while true; do n=$((n + 1)); echo $n >> /workspace/ticks; sleep 0.1; done &
 echo {TOKEN} > /srv/page
 curl -fsS --retry 20 --retry-delay 1 --retry-connrefused http://localhost:8000/page
 """
 
 KERNEL = """
 import hashlib, os, threading, time
-array = bytearray(os.urandom(100_000_000))
+array = bytearray(os.urandom(48_000_000))
 count = 0
 def run():
     global count
     while True:
         count += 1
-        time.sleep(0.002)
+        time.sleep(0.01)
 threading.Thread(target=run, daemon=True).start()
 def checksum():
     return hashlib.sha256(array).hexdigest()
