@@ -33,6 +33,8 @@ NOTABLE = (
     "task_ended",
     "kernel_died",
     "shell_ended",
+    "shell_opened",
+    "shell_closed",
     "waiting",
     "woken",
     "attached",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session_kernel import SessionKernel
     from holdfast.runtime.api.session_network import SessionNetwork
     from holdfast.runtime.api.session_shell import SessionShell
+    from holdfast.runtime.api.session_shells import SessionShells
     from holdfast.runtime.api.session_snapshots import SessionSnapshots
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.guest_rpc.shell_report import ShellInfo
@@ -58,6 +59,12 @@ def _kernel() -> type[SessionKernel]:
     from holdfast.runtime.api.session_kernel import SessionKernel
 
     return SessionKernel
+
+
+def _shells() -> type[SessionShells]:
+    from holdfast.runtime.api.session_shells import SessionShells
+
+    return SessionShells
 
 
 def _snapshots() -> type[SessionSnapshots]:
@@ -99,6 +106,11 @@ class Session:
     def files(self) -> SessionFiles:
         """Its files."""
         return _files()(self._line)
+
+    @cached_property
+    def shells(self) -> SessionShells:
+        """Its shells."""
+        return _shells()(self._line)
 
     @cached_property
     def programs(self) -> SessionPrograms:

@@ -47,6 +47,9 @@ EitherRef = Annotated[
     str, typer.Argument(metavar="SESSION|SNAPSHOT", help="What to fork.", autocompletion=_both)
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object or list on standard output.")]
+Shell = Annotated[
+    str, typer.Option("--shell", metavar="NAME", help="A shell of `shells` instead of the main one.")
+]
 Timeout = Annotated[
     float | None, typer.Option("--timeout", help="Interrupt it after this many seconds.", metavar="S")
 ]

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
+from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, Shell
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.guest.layout import MAIN
 
 
 def attach(
@@ -19,6 +20,7 @@ def attach(
     ] = "C-]",
     view: Annotated[bool, typer.Option("--view", help="Watch only; nothing you type is passed on.")] = False,
     take: Annotated[bool, typer.Option("--take", help="Take the shell even if someone holds it.")] = False,
+    shell: Shell = MAIN,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
@@ -30,12 +32,12 @@ def attach(
     found = controller().session(session)
     if sys.stdin.isatty():
         printing.note(f"{detach_key} leaves the session")
-    reason = found.terminal.attach(detach_key=detach_key, read_only=view, take=take, unfiltered=raw)
+    reason = found.terminal_of(shell).attach(detach_key=detach_key, read_only=view, take=take, unfiltered=raw)
     if wants_json(json):
         printing.emit({"id": found.id, "name": found.name, "reason": reason})
     else:
         printing.note(
             f"{reason} from session {found.name}"
             if reason == "detached"
-            else f"the shell was closed: {reason}"
+            else "the shell was closed" + (f": {reason}" if reason != "closed" else "")
         )

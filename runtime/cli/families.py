@@ -25,6 +25,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "resume": "Continue a suspended session.",
         "rewind": "Take a session back to a snapshot, in place.",
         "network": "Show or change what a session can reach.",
+        "shells": "List shells, open one beside the main one, or close it.",
         "lease": "Show, take, return or hand over the shell.",
         "kernel": "Interrupt or restart the Jupyter kernel.",
     },

@@ -11,8 +11,9 @@ from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import Json, SessionRef, Shell
 from holdfast.runtime.cli.caller import EarlyOptions, controller, wants_json
+from holdfast.runtime.guest.layout import MAIN
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.shell_report import Lease
@@ -34,6 +35,7 @@ def lease(
         str | None, typer.Option("--as", metavar="ACTOR", help="Who is acting: person:NAME or agent:NAME.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Take it even if someone holds it.")] = False,
+    shell: Shell = MAIN,
     json: Json = False,
 ) -> None:
     """Show who holds the session's shell, take it, return it, or hand it over."""
@@ -45,7 +47,7 @@ def lease(
     seconds = None if for_ is None else duration(for_)
     EarlyOptions.actor = as_ or EarlyOptions.actor
     found = controller().session(session)
-    terminal = found.terminal
+    terminal = found.terminal_of(shell)
     if action == "take":
         state = terminal.take(seconds, force=force)
     elif action == "return":

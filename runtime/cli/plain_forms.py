@@ -35,8 +35,9 @@ def _ls(*, as_json: bool) -> int:
 def _exec(session: str, words: Sequence[str]) -> int:
     from holdfast.runtime.cli import shell_outcome
     from holdfast.runtime.cli.caller import command_text, controller
+    from holdfast.runtime.guest.layout import MAIN
 
     found = controller().session(session)
     how = dict.fromkeys(("timeout", "lease_wait", "patience", "busy_wait", "key", "reason"))
     text = command_text(words, separated=False)
-    return shell_outcome.run(found, text, {**how, "wait": False}, as_json=False, raw=False)
+    return shell_outcome.run(found, text, {**how, "wait": False, "shell": MAIN}, as_json=False, raw=False)

@@ -10,8 +10,9 @@ import typer
 
 from holdfast.errors import StoreError
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
+from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, Shell
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.guest.layout import MAIN
 
 _PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
 
@@ -32,6 +33,7 @@ def replay(
             "--cast", metavar="FILE", help="Write asciicast v2 to this file (`-`: standard output)."
         ),
     ] = None,
+    shell: Shell = MAIN,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
@@ -41,7 +43,7 @@ def replay(
     """
     holdfast = controller()
     found = holdfast.session(session)
-    recording = found.terminal.recording(start, end)
+    recording = found.terminal_of(shell).recording(start, end)
     if recording.missing:
         printing.note(f"{printing.size(recording.missing)} at the beginning are no longer kept")
     matcher = None

@@ -23,19 +23,20 @@ WAITS = 75
 def run(found: Session, text: str, how: Mapping[str, Any], *, as_json: bool, raw: bool) -> int:
     """Run a command, show its output, and return the exit code; `how` as for `Session.exec`."""
     if as_json:
-        return report(found, found.exec(text, **how), as_json=True)
+        return report(found, found.exec(text, **how), how["shell"], as_json=True)
     try:
         with printing.guest_output(raw=raw) as show:
             result = found.exec(text, **how, on_bytes=show)
     except BrokenPipeError:
-        found.interrupt(patience=0)  # without a reader, a writing command would hold the shell forever
+        # Without a reader, a writing command would hold the shell forever.
+        found.interrupt(patience=0, shell=how["shell"])
         raise
     if result.timed_out:
         printing.note(f"the command was interrupted after {how['timeout']:g} s")
-    return report(found, result)
+    return report(found, result, how["shell"])
 
 
-def report(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
+def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = False) -> int:
     """Report the outcome of a command, apart from its output, and return the exit code."""
     if as_json:
         fields = {"id": found.id, "name": found.name, **printing.exec_result(result)}
@@ -43,7 +44,7 @@ def report(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
 
         long_json.emit(fields, "output", result.output)
     else:
-        notes(found, result)
+        notes(found, result, shell)
     if result.waiting:
         return WAITS
     if result.timed_out or result.running:
@@ -51,7 +52,7 @@ def report(found: Session, result: ExecResult, *, as_json: bool = False) -> int:
     return 1 if result.exit_code is None else result.exit_code & 0xFF
 
 
-def notes(found: Session, result: ExecResult) -> None:
+def notes(found: Session, result: ExecResult, shell: str) -> None:
     """Tell what the caller should know of an outcome."""
     if result.recorded:
         printing.note("it ran before under this key; this is what was recorded")
@@ -68,20 +69,22 @@ def notes(found: Session, result: ExecResult) -> None:
     if result.shell_exited and not result.message:
         printing.note("the shell ended; the next command gets a new one")
     if result.running:
-        _note_running(found, result)
+        _note_running(found, result, shell)
 
 
-def _note_running(found: Session, result: ExecResult) -> None:
+def _note_running(found: Session, result: ExecResult, shell: str) -> None:
     from holdfast.base.suggestion import command
+    from holdfast.runtime.guest.layout import MAIN
     from holdfast.runtime.guest_rpc.wait_state import advice
 
     if result.output and not result.output.endswith(b"\n"):
         sys.stderr.write("\n")  # end the line of a prompt
-    shell = found.shell()
-    mine = shell.command_id == result.command_id
-    state = result.waiting or (shell.observed if mine else None)
+    info = found.shell(shell)
+    mine = info.command_id == result.command_id
+    state = result.waiting or (info.observed if mine else None)
     printing.note(state.phrase(time.time()) if state and state.pid else "the command still runs")
     if result.waiting:
-        printing.note(advice(found.name, result.waiting, "" if mine else result.command_id))
+        printing.note(advice(found.name, result.waiting, "" if mine else result.command_id, shell))
     else:
-        printing.note(f"`{command('wait', found.name, result.command_id)}` follows it")
+        where = ["--shell", shell] if shell != MAIN else []
+        printing.note(f"`{command('wait', found.name, result.command_id, *where)}` follows it")

@@ -19,9 +19,11 @@ from holdfast.runtime.cli.arguments import (
     Raw,
     Reason,
     SessionRef,
+    Shell,
     Timeout,
 )
 from holdfast.runtime.cli.caller import command_text, controller, wants_json
+from holdfast.runtime.guest.layout import MAIN
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
@@ -51,6 +53,7 @@ def exec_(
     ] = False,
     key: Key = None,
     reason: Reason = None,
+    shell: Shell = MAIN,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
@@ -61,20 +64,22 @@ def exec_(
     text = command_text(command, separated=bool(context.meta.get("separated")))
     found = controller().session(session)
     if check:
-        raise typer.Exit(_checked(found, text, as_json=wants_json(json)))
+        raise typer.Exit(_checked(found, text, shell, as_json=wants_json(json)))
     if detach and key is not None:
         raise InvalidArgument("cannot use a key with --detach", hint="give the task a --name instead")
+    if detach and shell != MAIN:
+        raise InvalidArgument("cannot use --shell with --detach", hint="a task has a terminal of its own")
     if detach:
         task_verbs.detach(found, text, name, lease_wait, json=wants_json(json))
         return
     how: dict[str, Any] = {"timeout": timeout, "wait": wait, "lease_wait": lease_wait}
-    how |= {"patience": patience, "busy_wait": busy_wait, "key": key, "reason": reason}
+    how |= {"patience": patience, "busy_wait": busy_wait, "key": key, "reason": reason, "shell": shell}
     raise typer.Exit(shell_outcome.run(found, text, how, as_json=wants_json(json), raw=raw))
 
 
-def _checked(found: Session, text: str, *, as_json: bool) -> int:
+def _checked(found: Session, text: str, shell: str, *, as_json: bool) -> int:
     """Report whether bash can parse a text, without running it, and return bash's exit code for it."""
-    checked = found.check_syntax(text)
+    checked = found.check_syntax(text, shell=shell)
     if as_json:
         printing.emit({"id": found.id, "name": found.name, **checked.as_dict()})
     elif not checked.ok:
@@ -96,12 +101,13 @@ def wait(
     through: Annotated[
         bool, typer.Option("--wait", help="Keep waiting even while it waits for an answer.")
     ] = False,
+    shell: Shell = MAIN,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
     """Wait for a running command to end, printing its output from the start. Exit codes as for `exec`."""
     found = controller().session(session)
-    name = command or found.shell().command_id
+    name = command or found.shell(shell).command_id
     if name is None:
         raise InvalidArgument("cannot wait: no command runs in the shell", hint="`holdfast exec` runs one")
     known = [] if command is None else found.tasks()
@@ -109,8 +115,8 @@ def wait(
         if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
             result = found.task(command).wait(on_bytes=show, wait=through, patience=patience)
         else:
-            result = found.join(name, wait=through, patience=patience, on_bytes=show)
-    raise typer.Exit(shell_outcome.report(found, result, as_json=wants_json(json)))
+            result = found.join(name, wait=through, patience=patience, on_bytes=show, shell=shell)
+    raise typer.Exit(shell_outcome.report(found, result, shell, as_json=wants_json(json)))
 
 
 def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[bytes], None] | None]:
@@ -138,6 +144,7 @@ def send(
     task: Annotated[
         str | None, typer.Option("--task", metavar="TASK", help="Type into this task's terminal.")
     ] = None,
+    shell: Shell = MAIN,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
@@ -155,20 +162,20 @@ def send(
     if wanted is not None:
         wanted.send(data)
     elif not through:
-        found.send(data)
+        found.send(data, shell=shell)
     if through:
         with _shown(as_json=as_json, raw=raw) as show:
             how: dict[str, Any] = {"on_bytes": show, "patience": patience}
-            result = wanted.wait(**how) if wanted else found.answer(data, **how)
-        raise typer.Exit(shell_outcome.report(found, result, as_json=as_json))
+            result = wanted.wait(**how) if wanted else found.answer(data, **how, shell=shell)
+        raise typer.Exit(shell_outcome.report(found, result, shell, as_json=as_json))
     if as_json:
         printing.emit({"id": found.id, "name": found.name, "bytes": len(data)})
 
 
-def screen(session: SessionRef, json: Json = False) -> None:
+def screen(session: SessionRef, shell: Shell = MAIN, json: Json = False) -> None:
     """Print what the session's terminal shows now."""
     found = controller().session(session)
-    shown = found.terminal.screen()
+    shown = found.terminal_of(shell).screen()
     if wants_json(json):
         row, col = shown.cursor
         printing.emit(

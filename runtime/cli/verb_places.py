@@ -31,6 +31,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "attach": ("attach_verbs", "attach"),
     "pulse": ("pulse_verbs", "pulse"),
     "lease": ("lease_verbs", "lease"),
+    "shells": ("shell_set_verbs", "shells"),
     "replay": ("recording_verbs", "replay"),
     "drift": ("drift_verbs", "drift"),
     "diff": ("diff_verbs", "diff"),

@@ -31,7 +31,7 @@ from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.keyed import Keyed
 from holdfast.runtime.guest.records.notifications import News
 from holdfast.runtime.guest.shells import size_notice
-from holdfast.runtime.guest.shells.keyboard import Keyboard
+from holdfast.runtime.guest.shells.open_shells import OpenShells
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_access import Desk
 from holdfast.runtime.guest.tasks.reaper import Reaper
@@ -56,17 +56,15 @@ class Guest:
         self.lineage = Origins()
         self.news = News()
         self.watch = DeathWatch(self.lineage, reaper, self._write_down)
-        chronicle = Chronicle(MAIN, self.journal, self.keyed, self.lineage)
-        self.shells = {MAIN: Shell(MAIN, layout, account, reaper, self.lineage, self.notice, chronicle)}
+        self.opened = OpenShells(layout, self._shell, self.journal.append)
+        self.shells, self.desks, self.keyboards = (
+            self.opened.shells,
+            self.opened.desks,
+            self.opened.keyboards,
+        )
+        self.opened.add(MAIN)
         self.tasks = Tasks(layout, account, reaper, self.lineage, self.notice)
         self.programs = Programs(layout, reaper, self.lineage, self.notice)
-        self.desks = {
-            name: Desk(name, shell.size, shell.resize, self.journal.append)
-            for name, shell in self.shells.items()
-        }
-        self.keyboards = {name: Keyboard(shell, self.journal.append) for name, shell in self.shells.items()}
-        for shell in self.shells.values():
-            shell.watching.notify = partial(self._waits, shell.name)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
         self.engine_files = EngineFiles()
         self.uploads = Uploads()
@@ -164,12 +162,7 @@ class Guest:
 
     def shell(self, name: str) -> Shell:
         """Return the shell of that name."""
-        try:
-            return self.shells[name]
-        except KeyError:
-            raise RequestRefused(
-                "unknown_shell", f"cannot find shell {name}: the session has {', '.join(self.shells)}"
-            ) from None
+        return self.opened.find(name)
 
     def desk(self, name: str) -> Desk:
         """Return the desk of the shell of that name."""
@@ -204,21 +197,7 @@ class Guest:
             "name": identity.name,
             "generation": identity.generation,
             "pid": os.getpid(),
-            "shells": [
-                {
-                    "name": shell.name,
-                    "pid": shell.pid,
-                    "rows": shell.size.rows,
-                    "cols": shell.size.columns,
-                    "offset": shell.log.end,
-                    "state": shell.state,
-                    "cwd": shell.kept.cwd(),
-                    "exec": shell.current.id if shell.current else None,
-                    **self.desks[shell.name].describe(),
-                    "observed": shell.watching.state().as_dict(),
-                }
-                for shell in self.shells.values()
-            ],
+            "shells": [self.opened.described(shell) for shell in self.shells.values()],
             "kernels": [
                 {
                     "name": kernel.name,
@@ -239,6 +218,12 @@ class Guest:
 
     def _waits(self, shell: str, state: State, command: str | None) -> None:
         self.journal.append("waiting", shell=shell, id=command, state=state.as_dict())
+
+    def _shell(self, name: str) -> Shell:
+        chronicle = Chronicle(name, self.journal, self.keyed, self.lineage)
+        shell = Shell(name, self.layout, self.account, self.reaper, self.lineage, self.notice, chronicle)
+        shell.watching.notify = partial(self._waits, name)
+        return shell
 
     def _kernel(self, name: str, spec: str) -> RunningKernel:
         layout = self.layout

@@ -36,6 +36,7 @@ from holdfast.runtime.guest.wire import (
     program_operations,
     pulse_operations,
     shell_operations,
+    shell_set_operations,
     task_operations,
 )
 from holdfast.runtime.guest.wire.call import ClientCall
@@ -99,6 +100,7 @@ async def _supervise(layout: Layout) -> None:
         "hooks": hooks,
         "prepare": prepare,
         **shell_operations.OPERATIONS,
+        **shell_set_operations.OPERATIONS,
         **task_operations.OPERATIONS,
         **program_operations.OPERATIONS,
         **people_operations.OPERATIONS,

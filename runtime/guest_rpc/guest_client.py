@@ -55,6 +55,7 @@ ENDLESS = "cannot understand the session: its answer does not end"
 ERRORS: dict[str, type[HoldfastError]] = {
     "busy": SessionBusy,
     "held": SessionBusy,
+    "in_use": SessionBusy,
     "bad_request": InvalidArgument,
     "invalid": InvalidArgument,
     "kernel_died": KernelDied,
@@ -76,6 +77,8 @@ ERRORS: dict[str, type[HoldfastError]] = {
 
 HINTS = {
     "unknown_task": "`holdfast tasks S` lists those that are known",
+    "in_use": "`--force` closes it nevertheless",
+    "unknown_shell": "`holdfast shells S` lists them, `shells S open NAME` opens one",
     "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
     "busy": "a command or cell waits with `--busy-wait SECONDS`",
     "held": "`holdfast lease S` shows who it is; a command waits with `--lease-wait SECONDS`",

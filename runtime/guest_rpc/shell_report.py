@@ -99,6 +99,11 @@ class Shells(GuestValue):
     shells: Annotated[tuple[ShellInfo, ...], listed(1000)]
 
 
+def reported(report: Mapping[str, Any]) -> ShellInfo:
+    """Read the description of one shell."""
+    return ShellInfo.of(wire_fields.table(report.get("shell"), "a shell"))
+
+
 def shell_info(client: GuestClient, shell: str) -> ShellInfo:
     """Return a shell as the supervisor reports it.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.base.suggestion import command
 from holdfast.base.text import plain
+from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.pulse.state import NAMES, RUNNING, WAITING, Detail, State
 from holdfast.runtime.guest_rpc import wire_fields
 
@@ -48,8 +49,8 @@ def asked(prompt: str, *, password: bool, kernel: str) -> State:
     )
 
 
-def advice(name: str, found: State, task: str = "") -> str:
-    """Return the command with which a person answers what runs in the session's shell, or a task."""
+def advice(name: str, found: State, task: str = "", shell: str = MAIN) -> str:
+    """Return the command with which a person answers what runs in one of the session's shells, or a task."""
     match found.detail:
         case "key":
             how = "with `--key` for a key that is not a letter"
@@ -59,7 +60,8 @@ def advice(name: str, found: State, task: str = "") -> str:
             how = "it is not shown"
         case _:
             how = "`-e` adds Enter"
-    send = command("send", name, *(["--task", task] if task else []), "-e", "TEXT")
+    where = ["--task", task] if task else ["--shell", shell] if shell != MAIN else []
+    send = command("send", name, *where, "-e", "TEXT")
     return f"answer with `{send}` ({how}), or press C-c"
 
 

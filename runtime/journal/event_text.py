@@ -157,13 +157,20 @@ def _files(of: Fields) -> str:
     return f"{of('what')} {of('path')}{to}{counted}"
 
 
+def _shell_ended(of: Fields) -> str:
+    follows = "" if of("closed", "") == "True" else "; a new one follows"
+    return f"shell {of('shell')} (pid {of('pid')}) {of.end()}{follows}"
+
+
 SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "process_exited": _process_exited,
     "oom": lambda of: f"processes killed for lack of memory: {of('kills')}",
     "task_started": _task_started,
     "task_ended": _task_ended,
     "kernel_died": _kernel_died,
-    "shell_ended": lambda of: f"shell {of('shell')} (pid {of('pid')}) {of.end()}; a new one follows",
+    "shell_ended": _shell_ended,
+    "shell_opened": lambda of: f"opened shell {of('shell')}",
+    "shell_closed": lambda of: f"closed shell {of('shell')}",
     "waiting": _waiting,
     "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'continues')}",
     "refused": _refused,

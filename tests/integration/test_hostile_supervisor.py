@@ -247,6 +247,8 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "task_signal": lambda one: Task(one._line, ID).signal(),
     "attach": _attach,
     "lease": lambda one: one.terminal.lease(),
+    "shell_open": lambda one: one.shells.open("other"),
+    "shell_close": lambda one: one.shells.close("other"),
     "look": lambda one: one.terminal.screen(),
     "recording": lambda one: LiveRecording(
         lambda: _client(one), one._line.persistence(), layout.MAIN

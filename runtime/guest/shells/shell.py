@@ -34,6 +34,8 @@ from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
 OUTPUT_CAPACITY = 256 << 20
+CLOSE_SECONDS = 2.0
+"""How long a shell that is closed may take to end before it is killed."""
 FAILED_FAST = (
     "`set -e` ended the shell when a command failed: its variables, its directory and its jobs are gone; "
     "`(set -e; …)` ends only itself"
@@ -80,6 +82,7 @@ class Shell:
         self.recording = ShellRecording(layout.shell(name).recording, self.size)
         self.picture = Picture()
         self.prompts = 0
+        self._over: asyncio.Future[None] | None = None
         self.touched = 0.0
         """The loop's time at which something was last typed or interrupted."""
         self._marks = MarkReader(self._bash.nonce)
@@ -97,6 +100,11 @@ class Shell:
         return self._terminal.pid if self._terminal else None
 
     @property
+    def closing(self) -> bool:
+        """True once `close` was called: no shell follows this one."""
+        return self._over is not None
+
+    @property
     def state(self) -> ShellActivity:
         """One of prompt, busy and exited, as clients know it."""
         if self._terminal is None:
@@ -111,6 +119,9 @@ class Shell:
 
     def start(self) -> None:
         """Start a shell."""
+        if self._over is not None:
+            self._end_over()
+            return
         self._respawn.starts(self._loop.time())
         try:
             terminal = self._bash.start(self.size)
@@ -133,6 +144,31 @@ class Shell:
             self._reaper.forget(self._terminal.pid)
             os.kill(self._terminal.pid, signal.SIGHUP)
             self._hang_up()
+
+    async def close(self) -> None:
+        """Hang up, for good, and wait until the shell has ended.
+
+        Its command ends with it, and readers get to the end of the output.
+        """
+        if self._over is None:
+            self._over = self._loop.create_future()
+            if self._terminal is None:
+                self._end_over()
+            else:
+                self._terminal.resume()
+                os.kill(self._terminal.pid, signal.SIGHUP)
+                self._loop.call_later(CLOSE_SECONDS, self._kill)
+        await asyncio.shield(self._over)
+
+    def _kill(self) -> None:
+        if self._terminal:
+            os.kill(self._terminal.pid, signal.SIGKILL)
+
+    def _end_over(self) -> None:
+        assert self._over is not None
+        if not self._over.done():
+            self._over.set_result(None)
+        self.log.wake()
 
     def submit(self, id_: str, command: bytes, timeout: float | None, who: Who) -> Exec:
         """Begin a command.
@@ -199,7 +235,11 @@ class Shell:
         self, start: int, until: Callable[[], int | None], pause: Callable[[int], T | None] = no_pause
     ) -> AsyncIterator[OutputPiece | OutputGap | T]:
         """Yield the output from `start` on, without marks. See `shell_output.visible`."""
-        return visible(self.log, self._filter, start, until, pause)
+
+        def end() -> int | None:
+            return self.log.end if self._over is not None and self._over.done() else until()
+
+        return visible(self.log, self._filter, start, end, pause)
 
     def hold(self, *, hold: bool) -> None:
         """Make programs that write to the terminal wait, or let them continue."""
@@ -314,7 +354,13 @@ class Shell:
         _, status = os.waitpid(self._terminal.pid, 0)
         code = os.waitstatus_to_exitcode(status)
         logger.info("shell %s: pid %d ended with %d", self.name, self._terminal.pid, code)
-        self._notice("shell_ended", ProcessEnd.of_returncode(code), shell=self.name, pid=self._terminal.pid)
+        self._notice(
+            "shell_ended",
+            ProcessEnd.of_returncode(code),
+            shell=self.name,
+            pid=self._terminal.pid,
+            closed=self.closing or None,
+        )
         self.drain()
         self._hang_up()
         now = self._loop.time()
@@ -328,7 +374,9 @@ class Shell:
 
     def _start_later(self) -> None:
         """Start the next shell, at once unless shells end as fast as they are started."""
-        if delay := self._respawn.delay:
+        if self.closing:
+            self._end_over()
+        elif delay := self._respawn.delay:
             self._loop.call_later(delay, self.start)
         else:
             self.start()

@@ -35,17 +35,18 @@ async def attach(guest: Guest, call: ClientCall) -> None:
     with desk.seated(seat, force=call.frame.head.get("take") is True):
         standing = _standing(shell, desk, seat)
         await call.send("attached", offset=start, typed=seat.typed, answers=True, **standing)
-        tasks = [
-            asyncio.create_task(pour(call, shell, start, lambda: None)),
-            asyncio.create_task(_send_changes(call, shell, desk, seat)),
-        ]
+        shown = asyncio.create_task(pour(call, shell, start, lambda: None))
+        serving = asyncio.create_task(_serve(call, shell, desk, seat, guest.keyboards[name]))
+        tasks = [shown, serving, asyncio.create_task(_send_changes(call, shell, desk, seat))]
         try:
-            await _serve(call, shell, desk, seat, guest.keyboards[name])
+            await asyncio.wait((shown, serving), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                serving.result()
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-    await call.finish("closed", reason="detached")
+    await call.finish("closed", reason="detached" if serving.done() and not serving.cancelled() else "closed")
 
 
 async def _serve(call: ClientCall, shell: Shell, desk: Desk, seat: Seat, keyboard: Keyboard) -> None:

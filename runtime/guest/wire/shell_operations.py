@@ -148,6 +148,8 @@ def _submit(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
     if b"\0" in text:
         raise RequestRefused("invalid", "cannot run command: it contains a NUL byte, which no shell can read")
     timeout = call.seconds("timeout")
+    if shell.closing:
+        raise RequestRefused("unknown_shell", f"cannot run command: shell {shell.name} is being closed")
     if shell.current:
         raise _busy(shell, shell.current.id)
     if who.key is not None:

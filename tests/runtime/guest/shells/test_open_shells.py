@@ -1,0 +1,146 @@
+"""Shells beside the main one, with a real supervisor and real bash."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+from tests.runtime.guest.harness import Guest, Refused
+
+from holdfast.runtime.guest.shells.open_shells import MAX_SHELLS
+
+
+def opened(guest: Guest, name: str, **args: Any) -> dict[str, Any]:
+    (frame,) = guest.ask("shell_open", shell=name, **args)
+    assert frame.event == "opened", frame.head
+    return {**frame.head["shell"], "new": frame.head["new"]}
+
+
+def close(guest: Guest, name: str, **args: Any) -> None:
+    guest.ask("shell_close", shell=name, **args)
+
+
+def refused(guest: Guest, op: str, payload: bytes = b"", **args: Any) -> str:
+    with pytest.raises(Refused) as refusal:
+        guest.ask(op, payload, **args)
+    return refusal.value.code
+
+
+def names(guest: Guest) -> list[str]:
+    return [one["name"] for one in guest.ask("hello")[0].head["shells"]]
+
+
+def test_each_has_a_directory_variables_and_a_terminal_of_its_own(guest: Guest) -> None:
+    guest.exec("cd /usr; x=main")
+    found = opened(guest, "build", rows=50, cols=132)
+    assert (found["rows"], found["cols"], found["new"]) == (50, 132, True)
+    assert guest.exec("cd /tmp; x=build; stty size", shell="build").output == b"50 132\r\n"
+    assert guest.exec("echo $x $PWD", shell="build").output == b"build /tmp\r\n"
+    assert guest.exec("echo $x $PWD").output == b"main /usr\r\n"
+    assert guest.exec("tty", shell="build").output != guest.exec("tty").output
+    assert names(guest) == ["main", "build"]
+
+
+def test_commands_in_them_run_beside_each_other(guest: Guest) -> None:
+    opened(guest, "build")
+    with guest.begin("echo up; read line; echo $line", id="first", shell="build") as first:
+        first.until_output(b"up")
+        assert guest.exec("echo free").output == b"free\r\n"
+        guest.ask("send", b"done\n", shell="build")
+        assert first.until("finished").head["exit_code"] == 0
+
+
+def test_opening_one_again_finds_it(guest: Guest) -> None:
+    """A request whose answer was lost may be repeated."""
+    first = opened(guest, "build")
+    guest.exec("x=1", shell="build")
+    again = opened(guest, "build", rows=10)
+    assert (again["pid"], again["rows"], again["new"]) == (first["pid"], 40, False)
+    assert guest.exec("echo $x", shell="build").output == b"1\r\n"
+
+
+@pytest.mark.parametrize("name", ["", "../main", "a b", "-x", ".", "x" * 41, "é", "a\nb"])
+def test_bad_names_are_refused(guest: Guest, name: str) -> None:
+    assert refused(guest, "shell_open", shell=name) == "invalid"
+    assert names(guest) == ["main"]
+
+
+def test_their_number_is_limited(guest: Guest) -> None:
+    for number in range(MAX_SHELLS - 1):
+        opened(guest, f"shell-{number}")
+    assert refused(guest, "shell_open", shell="more") == "limit"
+    close(guest, "shell-0")
+    opened(guest, "more")
+
+
+def test_a_closed_one_is_gone_and_its_name_is_free(guest: Guest) -> None:
+    opened(guest, "build")
+    guest.exec("x=1; echo kept", shell="build")
+    close(guest, "build")
+    assert names(guest) == ["main"]
+    assert not (guest.folder / "state/shells/build").exists()
+    assert refused(guest, "exec", b"true", id="late", shell="build") == "unknown_shell"
+    opened(guest, "build")
+    assert guest.exec("echo ${x-unset}", shell="build").output == b"unset\r\n"
+
+
+def test_the_main_one_stays(guest: Guest) -> None:
+    assert refused(guest, "shell_close", shell="main", force=True) == "invalid"
+    assert refused(guest, "shell_close", shell="other") == "unknown_shell"
+    assert guest.exec("echo here").output == b"here\r\n"
+
+
+def test_one_that_is_used_is_closed_only_by_force(guest: Guest) -> None:
+    """What waits for its command, reads its output or is attached to it comes to an end."""
+    opened(guest, "build")
+    with guest.begin("echo up; sleep 1000", id="job", shell="build") as job:
+        job.until_output(b"up")
+        with (
+            guest.call("read", shell="build", follow=True) as reader,
+            guest.call("attach", shell="build", actor="person:ann") as terminal,
+        ):
+            terminal.until("attached")
+            assert refused(guest, "shell_close", shell="build") in ("in_use", "held")
+            close(guest, "build", force=True)
+            end = job.until("finished").head
+            assert (end["signal"], end["shell_exited"]) == (signal.SIGHUP, True)
+            assert reader.until("eof")
+            assert terminal.until("closed").head["reason"] == "closed"
+    assert names(guest) == ["main"]
+
+
+def test_one_that_another_holds_is_not_closed(guest: Guest) -> None:
+    opened(guest, "build")
+    guest.ask("lease", shell="build", action="take", actor="person:ann")
+    assert refused(guest, "shell_close", shell="build", actor="agent:bob") == "held"
+    close(guest, "build", actor="person:ann")
+    assert names(guest) == ["main"]
+
+
+def test_one_that_ignores_the_hangup_is_killed(guest: Guest) -> None:
+    opened(guest, "build")
+    guest.exec("trap '' HUP", shell="build")
+    close(guest, "build")
+    assert names(guest) == ["main"]
+
+
+def test_they_are_there_after_a_capture(guest: Guest) -> None:
+    opened(guest, "build")
+    with guest.begin("x=5; echo up; read line", id="job", shell="build") as job:
+        job.until_output(b"up")
+        guest.pause_and_wake()
+    with guest.call("wait", id="job", shell="build") as joined:
+        guest.ask("send", b"\n", shell="build")
+        assert joined.until("finished").head["exit_code"] == 0
+    assert guest.exec("echo $x", shell="build").output == b"5\r\n"
+
+
+def test_a_new_supervisor_has_the_main_one_only(guest: Guest) -> None:
+    """As after a restore of files alone: nothing of the old shell is in a new one of its name."""
+    opened(guest, "build")
+    guest.exec("x=1", shell="build")
+    guest.restart()
+    assert names(guest) == ["main"]
+    opened(guest, "build")
+    assert guest.exec("echo ${x-unset}", shell="build").output == b"unset\r\n"
