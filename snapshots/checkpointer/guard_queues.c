@@ -165,8 +165,20 @@ static ssize_t write_at_once(int fd, const char *data, size_t size)
 	return written;
 }
 
+/* Another opening of a slave, with flags of its own; -1 for a master, which cannot be opened twice. */
+static int opened_again(int fd)
+{
+	char path[32];
+
+	if (is_master(fd))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+}
+
 /* Write all of it, without waiting for a reader: there is none. In a restore another process sets the descriptor's
- * flags at about this time, so that it is waited for what poll(2) calls room. The last bytes may fit without it.
+ * flags at about this time, and CRIU gives up if it finds others than it has set: they are left alone where that is
+ * possible, and room as poll(2) sees it is waited for elsewhere. The last bytes may fit without it.
  */
 static size_t put(int fd, const char *data, size_t size)
 {
@@ -174,6 +186,7 @@ static size_t put(int fd, const char *data, size_t size)
 	long last = milliseconds();
 	size_t done = 0, piece;
 	ssize_t written;
+	int again = opened_again(fd);
 
 	while (done < size && milliseconds() < last + PATIENCE) {
 		if ((poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT)) && milliseconds() < last + PATIENCE / 10) {
@@ -181,7 +194,8 @@ static size_t put(int fd, const char *data, size_t size)
 			continue;
 		}
 		piece = size - done < PIECE ? size - done : PIECE;
-		written = write_at_once(fd, data + done, piece);
+		written = again < 0 ? write_at_once(fd, data + done, piece)
+				    : (ssize_t)syscall(SYS_write, again, data + done, piece);
 		if (written > 0) {
 			done += (size_t)written;
 			last = milliseconds();
@@ -191,6 +205,8 @@ static size_t put(int fd, const char *data, size_t size)
 			break;
 		}
 	}
+	if (again >= 0)
+		close(again);
 	return done;
 }
 
