@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -337,12 +338,11 @@ def test_a_session_is_captured_while_its_memory_arrives(hf: Holdfast) -> None:
     session.cell("before = zlib.crc32(held)")
     for _ in range(10):  # on a quick machine all of it may have arrived already
         session.suspend().resume()
-        serving = [int(path.name) for path in Path("/proc").glob("[0-9]*") if _serves(path, session)]
+        found = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+        serving = [pid for pid in found if _stopped(pid, session)]
         if serving:
             break
     assert serving
-    for pid in serving:
-        os.kill(pid, signal.SIGSTOP)
 
     with ThreadPoolExecutor(1) as pool:
         try:
@@ -357,9 +357,16 @@ def test_a_session_is_captured_while_its_memory_arrives(hf: Holdfast) -> None:
     assert copy.cell("zlib.crc32(held) == before").text == "True"
 
 
-def _serves(process: Path, session: Session) -> bool:
+def _stopped(pid: int, session: Session) -> bool:
+    """Stop a process if it serves the session's memory, and does not end meanwhile."""
+    process = Path(f"/proc/{pid}")
     try:
         groups, command = (process / "cgroup").read_text(), (process / "cmdline").read_bytes()
     except OSError:
         return False
-    return (session.row.container_id or "?") in groups and b"lazy-pages" in command
+    if (session.row.container_id or "?") not in groups or b"lazy-pages" not in command:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        return True
+    return False
