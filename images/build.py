@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holdfast import procfs
+from holdfast import errors
 from holdfast.base import locks
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
@@ -21,12 +21,11 @@ from holdfast.images import base, host_authorities
 from holdfast.images.build_context import BuildContext, ContextFile, tree
 from holdfast.images.buildlog import BuildLog
 
-KINDS = ("session", "toolbox", "gateway")
+KINDS = ("session", "toolbox", "gateway", "controller")
 ALWAYS = ("session", "toolbox")
 """The images every session needs; the others are built when they are first needed."""
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = Path(errors.__file__).parent
 IMAGES = PACKAGE / "images"
-PROCFS = Path(procfs.__file__).parent
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
@@ -44,13 +43,20 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
         # The guest's packages go where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
-        files.update(tree(PROCFS, "guest/holdfast/procfs", "*.py"))
+        files.update(tree(PACKAGE / "procfs", "guest/holdfast/procfs", "*.py"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
     elif kind == "gateway":
         files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
+    elif kind == "controller":
+        # Part by part: some are links to folders of the checkout, which are not followed on the way down.
+        for part in sorted(each.name for each in PACKAGE.iterdir() if each.is_dir()):
+            files.update(tree(PACKAGE / part, f"holdfast/{part}"))
+        files.update(
+            (f"holdfast/{each.name}", ContextFile(each.read_bytes())) for each in PACKAGE.glob("*.py")
+        )
     else:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
-        files.update(tree(PROCFS, "procfs", "*.py"))
+        files.update(tree(PACKAGE / "procfs", "procfs", "*.py"))
     # A folder must not be empty for COPY to find it.
     files["host-ca/README"] = ContextFile(b"Certificate authorities of the host that built this image.\n")
     for name, pem in host_authorities.host_additions(environ).items():

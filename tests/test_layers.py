@@ -35,6 +35,7 @@ ROOMS = (
     "terminal",
     "guest_rpc",
     "attachment",
+    "remote",
     "storage",
     "sessions",
     "files",

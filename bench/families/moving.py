@@ -21,7 +21,7 @@ from bench.stats import Series, Target
 from bench.world import World
 from holdfast import Holdfast, Session
 from holdfast.base.home import Home
-from holdfast.runtime.moving.receiver_address import SSH
+from holdfast.base.ssh_command import SSH
 from holdfast.snapshots import service
 from holdfast.snapshots.bundle.keys import Keys
 

@@ -10,36 +10,45 @@ import struct
 import sys
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import FrameType
 
 from holdfast.runtime.terminal.resets import BELOW, LEAVE
 
 # The locale's encoding of the terminal. PEP 538 makes it UTF-8 where none is set.
 ENCODING = getattr(sys.stdout, "encoding", None) or "utf-8"
+NUMBERS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def raw_keys(terminal: int, when: int) -> Iterator[None]:
+    """Pass every key on as it is pressed; `when` says how the mode is restored (termios(3))."""
+    before = termios.tcgetattr(terminal)
+    tty.setraw(terminal, termios.TCSADRAIN)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(terminal, when, before)
 
 
 @contextlib.contextmanager
 def raw(stdin: int, stdout: int) -> Iterator[None]:
     """Switch the terminal to raw mode, and restore it at the end."""
-    before = termios.tcgetattr(stdin)
-    tty.setraw(stdin, termios.TCSADRAIN)
-    try:
-        yield
-    finally:
-        # A shell here does not expect what programs of the session switched on.
-        with contextlib.suppress(OSError):
-            write(stdout, LEAVE + BELOW)
-        with contextlib.suppress(termios.error):
-            # Mouse movements up to now have sent bytes that a shell here would take for typed input.
-            termios.tcsetattr(stdin, termios.TCSAFLUSH, before)
+    # Mouse movements up to the end have sent bytes that a shell here would take for typed input: flushed.
+    with raw_keys(stdin, termios.TCSAFLUSH):
+        try:
+            yield
+        finally:
+            # A shell here does not expect what programs of the session switched on.
+            with contextlib.suppress(OSError):
+                write(stdout, LEAVE + BELOW)
 
 
 @contextlib.contextmanager
-def signals() -> Iterator[int]:
-    """Yield a descriptor that becomes readable with the number of each signal received."""
+def signals(numbers: Collection[signal.Signals] = NUMBERS) -> Iterator[int]:
+    """Yield a descriptor that becomes readable with the number of each of these signals received."""
     reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    numbers = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
 
     def ignore(_number: int, _frame: FrameType | None) -> None:
         """Do nothing: the number comes through the pipe."""

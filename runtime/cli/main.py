@@ -44,14 +44,21 @@ def run() -> None:
 
 def _loaded(given: list[str]) -> Callable[[], int]:
     """Return what runs a command line, with all that it needs to be understood."""
+    from holdfast.engine import usual_place
     from holdfast.runtime.cli import plain_forms, reporting
 
-    plain = plain_forms.matched(given)
-    if plain is not None:
-        return lambda: reporting.reported(plain, as_json="--json" in given)
+    form = plain_forms.matched(given) if usual_place.is_used() else _elsewhere(given)
+    if form is not None:
+        return lambda: reporting.reported(form, as_json="--json" in given)
     from holdfast.runtime.cli import app
 
     return lambda: app.call(given)
+
+
+def _elsewhere(given: list[str]) -> Callable[[], int] | None:
+    from holdfast.runtime.cli import elsewhere_form, plain_forms
+
+    return elsewhere_form.matched(given) or plain_forms.matched(given)
 
 
 def _open_streams() -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from holdfast.base import ssh_command
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 
-SSH = "HOLDFAST_SSH"
-"""The command used instead of `ssh`; it gets `-p PORT` if there is one, the host, and a shell command."""
-ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4")
-"""Ends a connection that has not answered for a minute (ssh_config(5))."""
 _FORM = re.compile(r"(?:ssh://)?((?:[\w.+-]+@)?(?:[\w.-]+|\[[0-9A-Fa-f:.]+\]))(?::(\d{1,5}))?/?", re.ASCII)
 
 
@@ -50,15 +46,12 @@ class ReceiverAddress:
         return cls(host, port, remote_command)
 
     def command(self, environment: Mapping[str, str]) -> list[str]:
-        """Return the command that starts the receiver.
+        """Return the command that starts the receiver: ssh with `-p PORT` if there is one, the host, and a
+        shell command.
 
         Raises:
             InvalidArgument: HOLDFAST_SSH is not a command.
         """
-        try:
-            given = shlex.split(environment.get(SSH, ""))
-        except ValueError as error:
-            raise InvalidArgument(f"cannot use {SSH}: {error}", hint="write it as for a shell") from error
-        ssh = given or ["ssh", *ALIVE]
+        ssh = ssh_command.chosen(environment) or ["ssh", *ssh_command.ALIVE]
         port = ["-p", str(self.port)] if self.port is not None else []
         return [*ssh, *port, self.host, f"{self.remote_command} receive"]

@@ -1,9 +1,9 @@
 """The folder that a session shares with the host: made and removed, on a small file system of its own.
 
 A session can fill that file system and nothing else (`snapshots/checkpointer/rooms.py` has the sizes). A
-controller that runs as root mounts it; for other users the checkpointer does. Where neither can, because the
-engine would not see the mount, the folder is an ordinary one without a limit; its creation and `doctor` say
-so. The contents of the folder are the business of `run_dir.py`.
+controller that runs as root beside the engine mounts it; for others the checkpointer does. Where neither can,
+as engine and controller do not see the same mounts, the folder is an ordinary one without a limit; its
+creation and `doctor` say so. The contents of the folder are the business of `run_dir.py`.
 
     HOME/run/ID/              never seen by the container; may be renamed while the session runs
     HOME/run/ID/room/         the mount point
@@ -27,6 +27,8 @@ from holdfast.snapshots.checkpointer import rooms
 if TYPE_CHECKING:
     from holdfast.base.home import Home
     from holdfast.engine.engine import Engine
+
+_UNSEEN = "what is mounted for the engine is not seen from here"
 
 
 def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] = lambda _line: None) -> Path:
@@ -70,7 +72,7 @@ def trouble(engine: Engine, home: Home) -> str:
         bounded = rooms.mounted(folder.parent)
     finally:
         remove(engine, home, name)
-    return "" if bounded else "the engine does not see what is mounted from here"
+    return "" if bounded else _UNSEEN
 
 
 def _mount(engine: Engine, home: Home, point: Path) -> str:
@@ -80,6 +82,10 @@ def _mount(engine: Engine, home: Home, point: Path) -> str:
             rooms.mount(point, os.getuid(), os.getgid())
         else:
             _ask(engine, home, point.parent.name, make=True)
+            # It is in the engine's mount namespace, and may not spread to this one.
+            if not rooms.mounted(point):
+                _ask(engine, home, point.parent.name, make=False)
+                return _UNSEEN
     except (OSError, EngineError, LiveUnsupported) as error:
         return str(error)
     return ""

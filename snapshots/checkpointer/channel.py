@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import select
 import socket
-import struct
 
 
 class HostChannel:
@@ -19,13 +18,6 @@ class HostChannel:
     def fileno(self) -> int:
         """Return the descriptor, for select(2)."""
         return self._connection.fileno()
-
-    @property
-    def peer(self) -> int:
-        """The process that connected, by its number in our PID namespace (unix(7), SO_PEERCRED)."""
-        size = struct.calcsize("3i")
-        credentials = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        return int(struct.unpack("3i", credentials)[0])
 
     def send(self, event: str, **fields: object) -> None:
         """Tell the host; a host that is gone is not an error here."""

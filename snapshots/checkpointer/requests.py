@@ -172,9 +172,9 @@ class CopyFiles:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Make or remove the room of folder `folder` below `home`/run, a path of the process that asks.
+    """Make or remove the room of folder `folder` below `home`/run.
 
-    `engine` is a process in the mount namespace in which the engine looks up folders.
+    `engine` is a process in the mount namespace in which the engine looks up folders, `home` a path there.
     """
 
     home: str

@@ -158,7 +158,7 @@ def test_doctor_says_whether_shared_folders_are_bounded(hf: Holdfast) -> None:
         timeout=240,
         check=True,
     )
-    assert "does not see" in json.loads(said.stdout)
+    assert "not seen from here" in json.loads(said.stdout)
 
 
 def test_garbage_collection_removes_unused_shared_folders(hf: Holdfast) -> None:

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 PATIENCE = 90.0
@@ -55,14 +55,22 @@ class Daemon:
         system: the root of the system that the daemon is from; this machine's if None. It sees /tmp, too.
         containerd: whether it keeps images in the image store of containerd, not in its own; needs Docker 23.
         data: its data root, if that is to outlast it; the caller makes and removes it.
+        options: more of the daemon's.
     """
 
     def __init__(
-        self, root: Path, system: Path | None = None, *, containerd: bool = False, data: Path | None = None
+        self,
+        root: Path,
+        system: Path | None = None,
+        *,
+        containerd: bool = False,
+        data: Path | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         self.root = root
         self.system = system
         self._containerd = containerd
+        self._options = options
         self.data = data or root / "data"
         self.socket = root / "docker.sock"
         self.log = root / "dockerd.log"
@@ -96,6 +104,7 @@ class Daemon:
             *("--pidfile", str(self.root / "dockerd.pid"), "--host", f"unix://{self.socket}"),
             *("--cgroup-parent", f"/{self.cgroup}"),
             *(() if self._containerd else ("--storage-driver", "overlay2")),
+            *self._options,
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(

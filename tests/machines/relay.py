@@ -26,11 +26,15 @@ class Relay:
     """A relay that listens on a port of 127.0.0.1, and passes each connection to `target`, a port of
     127.0.0.1.
 
-    `up` and `down` count the bytes that clients sent and got.
+    `up` and `down` count the bytes that clients sent and got. The target may be in the network of a process,
+    `into`.
     """
 
-    def __init__(self, target: int, *, port: int = 0, network_of: int | None = None) -> None:
+    def __init__(
+        self, target: int, *, port: int = 0, network_of: int | None = None, into: int | None = None
+    ) -> None:
         self.target = target
+        self._into = into
         self.up = self.down = self.connections = 0
         self._limits: dict[str, int] = {}
         self._word, self._words = b"", 0
@@ -112,6 +116,8 @@ class Relay:
     def _pass(self, client: socket.socket) -> None:
         with client:
             try:
+                if self._into is not None:  # this thread alone, for the one connection
+                    _enter_network(self._into)
                 server = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
                 return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -37,13 +37,16 @@ class Machine:
         system: Path | None = None,
         containerd: bool = False,
         disk: Path | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         """Start it, with these images of another engine: this machine's, or one as `Daemon` describes.
+        `options` are more of the daemon's.
 
         Its data and its home are on `disk`, if that is given, and stay there.
         """
         self.home = Home((disk or root) / "home").create()
-        self.daemon = Daemon(root, system, containerd=containerd, data=disk and disk / "data")
+        data = disk and disk / "data"
+        self.daemon = Daemon(root, system, containerd=containerd, data=data, options=options)
         try:
             if system is None and images:
                 seed(self.daemon.data, images, of)

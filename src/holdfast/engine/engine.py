@@ -6,9 +6,10 @@ this module is cheap; the SDK is imported on connecting.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
@@ -20,10 +21,11 @@ from holdfast.base.interrupts import held
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits, engine_place
 from holdfast.engine.container_files import ContainerFiles
-from holdfast.engine.engine_faults import PERMISSION_HINT, SSH_HINT, START_HINT, translated
+from holdfast.engine.engine_faults import ELSEWHERE_HINT, PERMISSION_HINT, START_HINT, translated
 from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.engine_place import EnginePlace
+from holdfast.engine.exec_stream import ExecStream
 from holdfast.engine.label_filters import label_filters
 from holdfast.errors import EngineError, EngineUnavailable
 
@@ -69,18 +71,33 @@ class Engine:
         """Connect to the engine of DOCKER_HOST, else that of Docker's context, else the local one.
 
         Raises:
-            EngineUnavailable: no engine answers, or it is reached over SSH and so on another machine; or the
-                context does not exist.
+            EngineUnavailable: no engine answers, or it is on another machine; or the context does not exist.
         """
         place = engine_place.find()
+        _require_here(place)
+        return cls.reach(place)
+
+    @classmethod
+    def reach(cls, place: EnginePlace) -> Engine:
+        """Connect to an engine, wherever it is.
+
+        Raises:
+            EngineUnavailable: none answers.
+        """
         _knock(place)
         import docker as sdk
+        from docker.utils import kwargs_from_env
 
         with translated("reach Docker"):
-            if not place.context:
-                return cls(sdk.from_env(timeout=TIMEOUT_SECONDS))
-            tls = _certificates(place)
-            return cls(sdk.DockerClient(base_url=place.url, tls=tls, timeout=TIMEOUT_SECONDS))
+            settings: dict[str, Any] = (
+                {"base_url": place.url, "tls": _certificates(place)}
+                if place.context
+                else {**kwargs_from_env(environment={**os.environ, "DOCKER_HOST": place.url})}
+            )
+            if not settings.get("tls"):
+                return cls(sdk.DockerClient(**settings, timeout=TIMEOUT_SECONDS))
+            version = _offered(settings)
+            return cls(_trusting(sdk.DockerClient(**settings, version=version, timeout=TIMEOUT_SECONDS)))
 
     @property
     def socket(self) -> str:
@@ -262,6 +279,24 @@ class Engine:
             done = inside.exec_run(command, user="0:0", environment=dict(environment))
         return int(done.exit_code or 0), done.output if isinstance(done.output, bytes) else b""
 
+    def join_inside(self, container_id: str, command: list[str], what: str) -> ExecStream | None:
+        """Run a command as root in a container, joined to its streams; None if the container does not run.
+
+        Raises:
+            EngineError: "cannot <what>: …".
+        """
+        import docker.errors
+
+        api = self.client.api
+        with translated(what):
+            try:
+                made = api.exec_create(container_id, command, stdin=True, user="0:0")
+                return ExecStream(api.exec_start(made["Id"], socket=True))
+            except docker.errors.APIError as error:
+                if error.status_code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                    raise
+        return None
+
     def run_service(self, image: str, what: str, **options: Any) -> bool:
         """Start a container in the background, with options of the SDK; False if its name is taken.
 
@@ -327,17 +362,18 @@ class Engine:
             return
 
 
-def _knock(place: EnginePlace) -> None:
-    """Check whether anything listens, without the SDK, which leaks its socket on a refusal.
+def _require_here(place: EnginePlace) -> None:
+    """Refuse an engine on another machine, which would mount the home from its own disk."""
+    if not place.elsewhere:
+        return
+    source = f"context {plain(place.context, 60)}" if place.context else "DOCKER_HOST"
+    raise EngineUnavailable(
+        f"cannot use the engine of {source} from here: it is on another machine", hint=ELSEWHERE_HINT
+    )
 
-    An engine over SSH is refused here: the SDK would ask for a library, and with it a session would still
-    lack the home, which the engine mounts from its own machine.
-    """
-    scheme = place.url.partition("://")[0].lower()
-    if scheme == "ssh":
-        source = f"context {plain(place.context, 60)}" if place.context else "DOCKER_HOST"
-        why = f"{source} names an engine over SSH, and Holdfast must run on its engine's machine"
-        raise EngineUnavailable(f"cannot reach Docker: {why}", hint=SSH_HINT)
+
+def _knock(place: EnginePlace) -> None:
+    """Check whether anything listens, without the SDK, which leaks its socket on a refusal."""
     if not place.path:
         return
     with socket.socket(socket.AF_UNIX) as knocking:
@@ -349,6 +385,25 @@ def _knock(place: EnginePlace) -> None:
             raise EngineUnavailable(
                 f"cannot reach Docker: {why} on {place.path}{place.named}", hint=hint
             ) from error
+
+
+def _offered(settings: dict[str, Any]) -> str:
+    """Return the newest version of its API that the engine offers, which the SDK would ask for too soon."""
+    import docker as sdk
+    from docker.constants import DEFAULT_DOCKER_API_VERSION
+
+    asking = sdk.DockerClient(**settings, version=DEFAULT_DOCKER_API_VERSION)
+    with closing(_trusting(asking)):
+        return str(asking.api.version(api_version=False)["ApiVersion"])
+
+
+def _trusting(client: docker.DockerClient) -> docker.DockerClient:
+    """Let a client trust the authority it was given, even if REQUESTS_CA_BUNDLE names others."""
+    import requests.utils
+
+    client.api.trust_env = False
+    client.api.proxies = requests.utils.get_environ_proxies(client.api.base_url)
+    return client
 
 
 def _certificates(place: EnginePlace) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,7 +16,12 @@ from holdfast.errors import EngineError, EngineUnavailable, HoldfastError, Image
 
 START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST or a Docker context at one that runs"
 PERMISSION_HINT = "join the group of its socket, or run as root"
-SSH_HINT = "install it there and run it over SSH: `ssh -t HOST holdfast …`, without DOCKER_HOST"
+CERTIFICATES_HINT = (
+    "ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, or those of the context, must be for this engine"
+)
+ELSEWHERE_HINT = (
+    "the command `holdfast` works with it from here; run programs that use the API on its machine"
+)
 
 
 @contextmanager
@@ -54,6 +60,8 @@ def table() -> tuple[tuple[type[Exception], type[EngineError | ImageError]], ...
 def translate(error: Exception, what: str) -> EngineError | ImageError:
     """Return the error of this package that says what the SDK's error says."""
     kind = next(ours for theirs, ours in table() if isinstance(error, theirs))
+    if fault := _distrust(error):
+        return EngineUnavailable(f"cannot {what}: {fault}", hint=CERTIFICATES_HINT)
     if kind is EngineUnavailable or _refused(error):
         why = "permission denied" if "Permission" in str(error) else "no Docker engine answers"
         hint = PERMISSION_HINT if why.startswith("permission") else START_HINT
@@ -62,6 +70,17 @@ def translate(error: Exception, what: str) -> EngineError | ImageError:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return kind(f"cannot {what}: {plain(_brief(str(text)), 300)}")
+
+
+def _distrust(error: Exception) -> str:
+    """Return why TLS failed; empty if it did not."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLError):
+            reason = getattr(seen, "verify_message", "") or seen.reason or str(seen)
+            return f"TLS with it failed: {plain(reason, 200)}"
+        seen = seen.__cause__ or seen.__context__
+    return ""
 
 
 def _refused(error: Exception) -> bool:

@@ -9,14 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from holdfast.base.text import plain
+from holdfast.engine import usual_place
 from holdfast.errors import EngineUnavailable
 
-LOCAL = "unix:///var/run/docker.sock"
+SOCKET = "/var/run/docker.sock"
+LOCAL = f"unix://{SOCKET}"
 DEFAULT = "default"
 """The context that stands for this machine's socket."""
 
@@ -43,6 +48,15 @@ class EnginePlace:
         return self.url.removeprefix("unix://") if self.url.startswith("unix://") else ""
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether it is on another machine: over SSH, or TCP to an address that is not this machine's.
+
+        HOLDFAST_REMOTE (`yes` or `no`) decides instead, for addresses that do not show it.
+        """
+        choice = usual_place.choice()
+        return _is_elsewhere(self.url) if choice is None else choice
+
+    @property
     def named(self) -> str:
         """The context for a message, in parentheses; empty without one."""
         return f" (context {plain(self.context, 60)})" if self.context else ""
@@ -56,16 +70,9 @@ def find() -> EnginePlace:
     """
     if host := os.environ.get("DOCKER_HOST"):
         return EnginePlace(host)
-    folder = Path(os.environ.get("DOCKER_CONFIG") or _home() / ".docker")
+    folder = Path(usual_place.folder())
     name = os.environ.get("DOCKER_CONTEXT") or _chosen(folder / "config.json")
     return EnginePlace() if name in ("", DEFAULT) else _context(folder / "contexts", name)
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:  # neither HOME nor an account
-        return Path("/")
 
 
 def _chosen(config: Path) -> str:
@@ -95,3 +102,28 @@ def _context(folder: Path, name: str) -> EnginePlace:
         raise EngineUnavailable(f"cannot reach Docker: context {shown} has no address", hint=hint)
     certificates = folder / "tls" / key / "docker"
     return EnginePlace(host, name, certificates if certificates.is_dir() else None, not skips)
+
+
+def _is_elsewhere(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return False
+    if parts.scheme == "ssh":
+        return True
+    if parts.scheme not in ("tcp", "http", "https") or not host:
+        return False
+    try:
+        known = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+    except OSError:
+        return True
+    return not any(_is_ours(family, address) for family, _, _, _, address in known)
+
+
+def _is_ours(family: int, address: Any) -> bool:
+    """Check by binding a socket to it, which only an address of this machine allows (bind(2))."""
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as trying:
+        trying.bind(address)
+        return True
+    return False

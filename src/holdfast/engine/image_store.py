@@ -19,7 +19,7 @@ from holdfast.procfs import overlay_mount
 
 _SNAPSHOTTER = "io.containerd.snapshotter.v1.overlayfs"
 _CONTENT = "io.containerd.content.v1.content/blobs/sha256"
-_SYSTEM = Path("/var/lib/containerd")
+SYSTEM = Path("/var/lib/containerd")
 _SYSTEM_SOCKETS = ("/run/containerd/", "/var/run/containerd/")
 _MOST_LAYERS = 512
 
@@ -57,10 +57,15 @@ def roots(info: Mapping[str, Any], pids: Iterable[int]) -> list[Path]:
                 found = [Path(folders[0]).parents[3]]
                 break
     # Docker starts one of its own, unless the system has one, which newer versions name.
-    usual = [Path(str(info.get("DockerRootDir", "/var/lib/docker"))) / "containerd/daemon", _SYSTEM]
-    if str((info.get("Containerd") or {}).get("Address", "")).startswith(_SYSTEM_SOCKETS):
+    usual = [Path(str(info.get("DockerRootDir", "/var/lib/docker"))) / "containerd/daemon", SYSTEM]
+    if is_systems(info):
         usual.reverse()
     return [*found, *(root for root in usual if root not in found)]
+
+
+def is_systems(info: Mapping[str, Any]) -> bool:
+    """Check whether the engine uses the system's containerd, not one of its own; newer engines report it."""
+    return str((info.get("Containerd") or {}).get("Address", "")).startswith(_SYSTEM_SOCKETS)
 
 
 def snapshots(root: Path) -> Path:

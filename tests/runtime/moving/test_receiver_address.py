@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.base.ssh_command import ALIVE
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.moving.receiver_address import ALIVE, ReceiverAddress
+from holdfast.runtime.moving.receiver_address import ReceiverAddress
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.base.ssh_command import SSH
 from holdfast.errors import MoveFailed
 from holdfast.runtime.moving import receiver_channel
-from holdfast.runtime.moving.receiver_address import SSH, ReceiverAddress
+from holdfast.runtime.moving.receiver_address import ReceiverAddress
 from holdfast.runtime.moving.receiver_channel import ReceiverChannel
 
 

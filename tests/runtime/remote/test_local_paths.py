@@ -1,0 +1,125 @@
+"""Command lines that name files of the caller's, and what goes with the others."""
+
+from __future__ import annotations
+
+import importlib
+import typing
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli.verb_places import VERBS
+from holdfast.runtime.remote.local_paths import CommandLine, reads_input, refuse, variables
+
+FILE = {"there.hfb": True}
+_WITH = {"journal": ["--ipynb"], "replay": ["--cast"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "verb", "options"),
+    [
+        ("ls", "ls", ""),
+        ("--as person:me --reason why exec S true", "exec", "S true"),
+        ("--json ls", "ls", ""),
+        ("--as=person:me ls --json", "ls", "--json"),
+        ("run S --cwd / -- cp a - b", "run", "S --cwd /"),
+        ("--json", "", ""),
+    ],
+)
+def test_the_verb_and_its_words_are_found(words: str, verb: str, options: str) -> None:
+    line = CommandLine.of(words.split())
+    assert (line.verb, list(line.options)) == (verb, options.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "export S there.hfb",
+        "import there.hfb",
+        "cp S:/a b",
+        "cp a S:/b",
+        "journal S --ipynb notes.ipynb",
+        "journal S --ipynb=notes.ipynb",
+        "replay S --cast file.cast",
+        "thaw there.hfb",
+        "fits there.hfb",
+        "ci run -- make test",
+        "move S host",
+        "new S --secret KEY@host=@there.hfb",
+    ],
+)
+def test_files_of_the_caller_are_refused_with_what_to_do(words: str) -> None:
+    with pytest.raises(InvalidArgument, match="the engine is on another one") as refused:
+        refuse(CommandLine.of(words.split()), FILE)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "export S -",
+        "import -",
+        "cp S:/a -",
+        "cp - S:/b",
+        "journal S --ipynb -",
+        "journal S --json",
+        "replay S --cast=-",
+        "thaw registry.test/team/failed:1",
+        "fits 0123456789ab",
+        "exec S cat there.hfb",
+        "run S -- cp a b",
+        "new S --secret KEY@host=@-",
+        "new S --secret KEY@host=env:KEY",
+    ],
+)
+def test_everything_else_is_not(words: str) -> None:
+    refuse(CommandLine.of(words.split()), FILE)
+
+
+def test_no_verb_with_a_file_is_forgotten() -> None:
+    """A parameter that is a path, or shown as a file, is one of the caller's."""
+    found = set()
+    for verb, (module, name) in VERBS.items():
+        code = importlib.import_module(f"holdfast.runtime.cli.{module}")
+        several = code.app.registered_commands if name == "app" else ()
+        for call in [each.callback for each in several] or [getattr(code, name)]:
+            for hint in typing.get_type_hints(call, include_extras=True).values():
+                shown = [str(getattr(each, "metavar", "")) for each in getattr(hint, "__metadata__", ())]
+                if "pathlib" in str(hint) or any(word in shown for word in ("FILE", "SOURCE")):
+                    found.add(verb)
+    assert found >= {"ci", "cp", "export", "import", "journal", "replay"}
+    for verb in found:
+        words = [verb, "S", *_WITH.get(verb, ()), "there.hfb"]
+        with pytest.raises(InvalidArgument):
+            refuse(CommandLine.of(words), FILE)
+
+
+@pytest.mark.parametrize(
+    ("words", "reads"),
+    [
+        ("exec S -", True),
+        ("exec S true", False),
+        ("cell S 1+1", True),
+        ("attach S", True),
+        ("run -i S -- cat", True),
+        ("run S -- cat -i -", False),
+        ("new S --secret KEY@host=@-", True),
+        ("ls", False),
+    ],
+)
+def test_only_commands_that_read_get_the_input(words: str, reads: bool) -> None:
+    assert reads_input(CommandLine.of(words.split())) is reads
+
+
+def test_variables_that_go_along() -> None:
+    given = {
+        "TERM": "xterm",
+        "HOLDFAST_ACTOR": "agent:me",
+        "HOLDFAST_HOME": "/mine",
+        "TOKEN": "secret",
+        "OTHER": "secret",
+        "PATH": "/bin",
+        "DOCKER_HOST": "ssh://there",
+    }
+    line = CommandLine.of(["new", "S", "--secret", "KEY@host=env:TOKEN"])
+    assert variables(line, given) == {"TERM": "xterm", "HOLDFAST_ACTOR": "agent:me", "TOKEN": "secret"}
