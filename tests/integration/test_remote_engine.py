@@ -67,22 +67,25 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Machine, d
         engine.close()
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("DOCKER_", "HOLDFAST_"))}
-    return kept | {"HOLDFAST_REMOTE_HOME": HOME, "HOLDFAST_HOME": str(tmp_path / "unused")}
+    unused = tmp_path_factory.mktemp("here") / "unused"
+    return kept | {"HOLDFAST_REMOTE_HOME": HOME, "HOLDFAST_HOME": str(unused)}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def over_ssh(
-    there: tuple[Machine, dict[str, str]], environment: dict[str, str], tmp_path: Path
+    there: tuple[Machine, dict[str, str]],
+    environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str]:
     machine, _ = there
-    ssh = {"HOLDFAST_SSH": shlex.join(login.by_ssh(machine, tmp_path))}
+    ssh = {"HOLDFAST_SSH": shlex.join(login.by_ssh(machine, tmp_path_factory.mktemp("ssh")))}
     return environment | ssh | {"DOCKER_HOST": f"ssh://{login.HOST}{machine.daemon.socket}"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def with_tls(there: tuple[Machine, dict[str, str]], environment: dict[str, str]) -> dict[str, str]:
     return environment | there[1]
 
@@ -104,14 +107,15 @@ def says(environment: dict[str, str], *words: str, stdin: bytes = b"") -> str:
     return done.stdout.decode().strip()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def session(with_tls: dict[str, str]) -> Iterator[str]:
+    """One for all tests that leave it as it was."""
     says(with_tls, "new", "work")
     yield "work"
     says(with_tls, "rm", "work")
 
 
-def test_a_session_lives_there_over_ssh(over_ssh: dict[str, str], tmp_path: Path) -> None:
+def test_a_session_lives_there_over_ssh(over_ssh: dict[str, str]) -> None:
     """Shell, kernel, snapshots, restores, forks, suspend, rewind, bundles; nothing of it is here."""
     assert says(over_ssh, "new", "work") == "work"
     says(over_ssh, "exec", "work", "cd /srv; export COLOR=green; sleep 1000 & echo kept >file")
@@ -141,7 +145,7 @@ def test_a_session_lives_there_over_ssh(over_ssh: dict[str, str], tmp_path: Path
     says(over_ssh, "rm", "back")
     says(over_ssh, "rmi", imported)
     assert not Path(HOME).exists()
-    assert not (tmp_path / "unused").exists()
+    assert not Path(over_ssh["HOLDFAST_HOME"]).exists()
 
 
 def test_the_shared_folder_has_its_limit_there(session: str, with_tls: dict[str, str]) -> None:
@@ -243,9 +247,7 @@ def test_ctrl_c_interrupts_the_command_there(session: str, with_tls: dict[str, s
     assert says(with_tls, "exec", session, "echo free", "--busy-wait", "20") == "free"
 
 
-def test_a_lost_connection_is_one_line_and_harms_no_session(
-    session: str, over_ssh: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_lost_connection_is_one_line_and_harms_no_session(session: str, over_ssh: dict[str, str]) -> None:
     process = subprocess.Popen(command("exec", session, "sleep 500"), env=over_ssh, stderr=subprocess.PIPE)
     while says(over_ssh, "pulse", session, "--json").count("sleep 500") == 0:
         time.sleep(0.1)
@@ -259,14 +261,16 @@ def test_a_lost_connection_is_one_line_and_harms_no_session(
     assert "running" in says(over_ssh, "ls")
 
 
-def test_a_context_names_the_engine(over_ssh: dict[str, str], tmp_path: Path) -> None:
+def test_a_context_names_the_engine(session: str, over_ssh: dict[str, str], tmp_path: Path) -> None:
     key = hashlib.sha256(b"office").hexdigest()
     folder = tmp_path / "docker" / "contexts" / "meta" / key
     folder.mkdir(parents=True)
-    meta = {"Name": "office", "Endpoints": {"docker": {"Host": over_ssh.pop("DOCKER_HOST")}}}
+    meta = {"Name": "office", "Endpoints": {"docker": {"Host": over_ssh["DOCKER_HOST"]}}}
     (folder / "meta.json").write_text(json.dumps(meta))
     (tmp_path / "docker" / "config.json").write_text('{"currentContext": "office"}')
-    assert says(over_ssh | {"DOCKER_CONFIG": str(tmp_path / "docker")}, "ls", "--json") == "[]"
+    by_context = {key: value for key, value in over_ssh.items() if key != "DOCKER_HOST"}
+    listed = json.loads(says(by_context | {"DOCKER_CONFIG": str(tmp_path / "docker")}, "ls", "--json"))
+    assert [each["name"] for each in listed] == [session]
 
 
 def test_an_engine_of_another_authority_is_not_trusted(with_tls: dict[str, str], tmp_path: Path) -> None:
