@@ -17,7 +17,19 @@ from rich.console import Console
 
 from bench import plot, row, show, warm
 from bench.capturers.capturer import Capturer
-from bench.families import cell, create, execute, heaps, instant, moving, pulse, starting, storage, supervisor
+from bench.families import (
+    cell,
+    create,
+    execute,
+    heaps,
+    instant,
+    moving,
+    pulse,
+    starting,
+    storage,
+    stores,
+    supervisor,
+)
 from bench.plan import FULL, QUICK, Plan
 from bench.row import Row
 from bench.world import World, about, opened
@@ -36,6 +48,7 @@ FAMILIES = (
     "instant",
     "storage",
     "move",
+    "stores",
 )
 
 _errors = Console(stderr=True, highlight=False)
@@ -97,6 +110,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "starting": starting.rows,
         "storage": storage.rows,
         "move": moving.rows,
+        "stores": stores.rows,
     }
     if name in alone:
         return alone[name](world, plan)

@@ -48,7 +48,8 @@ def transfer(references: Iterable[str], source: str, host: str) -> None:
     """Copy images from the engine with this socket to the one of this DOCKER_HOST, both running."""
     saving = subprocess.Popen(["docker", "-H", f"unix://{source}", "save", *references], stdout=PIPE)
     with saving:
-        subprocess.run(["docker", "-H", host, "load", "--quiet"], stdin=saving.stdout, check=True)
+        loading = ["docker", "-H", host, "load", "--quiet"]
+        subprocess.run(loading, stdin=saving.stdout, stdout=subprocess.DEVNULL, check=True)
     assert saving.returncode == 0
 
 
