@@ -125,6 +125,7 @@ class Holdfast:
         *,
         remove: bool = False,
         policy: Mapping[str, Any] | None = None,
+        template: str | None = None,
         **options: Any,
     ) -> Session:
         """Create a session and wait until its shell can be used.
@@ -135,16 +136,25 @@ class Holdfast:
             name: must be free; by default one is generated.
             remove: remove the session at the end of a `with` block, however that ends.
             policy: when it is captured automatically, as for `Session.policy`.
+            template: start from this template, or other snapshot; of the options, network, allow, memory,
+                cpus and pids can then be chosen, and those of the captured session are the default.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
 
         Raises:
             InvalidArgument, SessionExists: the options are not valid, or the name is taken.
             EngineError, ImageError, SessionError: the session could not be created; nothing is left of it.
+            SnapshotNotFound, LiveUnsupported, SnapshotDamaged, RestoreFailed: nor could it from the template.
         """
-        from holdfast.runtime.lifecycle.create import create
+        if template is not None:
+            from holdfast.runtime.restore import template_start
 
-        return Session(self.context, create(self.context, name, policy, **options), remove=remove)
+            row = template_start.start(self.context, template, name, policy, **options)
+        else:
+            from holdfast.runtime.lifecycle.create import create
+
+            row = create(self.context, name, policy, **options)
+        return Session(self.context, row, remove=remove)
 
     def sessions(self) -> list[Session]:
         """Return all sessions, oldest first. Sessions whose container has ended are found dead here."""

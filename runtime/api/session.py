@@ -152,6 +152,7 @@ class Session:
     drift = late("_insight", lambda: _insight().drift)
 
     snapshot = late("_captures", lambda: _snapshots().snapshot)
+    template = late("_captures", lambda: _snapshots().template)
     check = late("_captures", lambda: _snapshots().check)
     fork = late("_captures", lambda: _snapshots().fork)
     suspend = late("_captures", lambda: _snapshots().suspend)

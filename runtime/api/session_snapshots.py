@@ -62,6 +62,24 @@ class SessionSnapshots:
         row = snapshot_service.take(self._context, self._line.row, label, kind, reason, force_drop, failure)
         return Snapshot(self._context, row)
 
+    def template(self, name: str, *, replace: bool = False, reason: str | None = None) -> Snapshot:
+        """Capture the session as a template, from which `Holdfast.new` starts sessions; it continues.
+
+        Args:
+            name: of the template; a label, which must be free.
+            replace: let a template of this name be replaced.
+            reason: why, for people who read the tree later.
+
+        Raises:
+            InvalidArgument: the name is taken.
+            LiveUnsupported, CaptureFailed, SessionBusy, SessionDead: nothing was captured.
+        """
+        self._settle()
+        from holdfast.runtime.capture import template_capture
+
+        row = template_capture.make(self._context, self._line.row, name, replace=replace, reason=reason)
+        return Snapshot(self._context, row)
+
     def check(self) -> Survivability:
         """Return what would survive a capture, what copies would find closed, and what blocks one.
 

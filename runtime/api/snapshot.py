@@ -117,6 +117,11 @@ class Snapshot:
         return self._row.pinned
 
     @property
+    def template(self) -> bool:
+        """True if sessions are started from it by its label: `Session.template` made it."""
+        return self._row.details.template
+
+    @property
     def row(self) -> SnapshotRow:
         """The snapshot's row in the store."""
         return self._row

@@ -48,6 +48,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     },
     "Snapshots": {
         "snapshots": "List snapshots.",
+        "template": "Keep a session as a template for new ones.",
         "diff": "Show what differs between two snapshots.",
         "verify": "Check every stored byte, and repair what can be.",
         "rmi": "Delete snapshots.",

@@ -33,7 +33,7 @@ def snapshots(
 ) -> None:
     """List snapshots: kind, size, age, reason and parent."""
     from holdfast.runtime.history.lineage.draw_tree import Form, draw
-    from holdfast.runtime.history.lineage.overview import overview, why
+    from holdfast.runtime.history.lineage.overview import marks, overview, why
     from holdfast.runtime.journal.journal_query import find
 
     context = controller().context
@@ -67,7 +67,7 @@ def snapshots(
                     printing.ago(row.created_at, now),
                     found.names.get(row.session_id, row.session_id),
                     names.get(found.above.get(row.id) or "", "-"),
-                    ", ".join(["pinned"] * row.pinned + [row.state] * (row.state != "ready")),
+                    ", ".join(marks(row)),
                     why(row),
                 )
                 for row in found.snapshots

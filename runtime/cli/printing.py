@@ -140,6 +140,7 @@ def snapshot(value: Snapshot) -> dict[str, Any]:
         "created_at": value.created_at.isoformat(),
         "reason": value.reason,
         "pinned": value.pinned,
+        "template": value.template,
         **value.row.details.listed,
     }
 

@@ -49,6 +49,9 @@ def new(
         str | None,
         typer.Option(metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."),
     ] = None,
+    template: Annotated[
+        str | None, typer.Option(help="Start as this template was, with its programs running.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Start a session."""
@@ -70,6 +73,7 @@ def new(
         mounts=mount,
         workdir=workdir,
         policy=None if policy is None else policy_text.policy(policy),
+        template=template,
     )
     if wants_json(json):
         printing.emit(printing.session(made))

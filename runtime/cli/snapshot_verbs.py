@@ -1,8 +1,8 @@
-"""Verbs: snapshot, restore, fork, suspend, resume, rmi."""
+"""Verbs: snapshot, template, restore, fork, suspend, resume, rmi."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,9 +22,6 @@ from holdfast.runtime.cli.arguments import (
     SnapshotRefs,
 )
 from holdfast.runtime.cli.caller import controller, wants_json
-
-if TYPE_CHECKING:
-    pass
 
 
 def snapshot(
@@ -70,6 +67,21 @@ def snapshot(
         printing.emit(printing.snapshot(taken))
     else:
         printing.say(taken.name)
+
+
+def template(
+    session: SessionRef,
+    name: Annotated[str, typer.Option("--name", help="Name of the template.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the template of that name.")] = False,
+    reason: Reason = None,
+    json: Json = False,
+) -> None:
+    """Capture a session as a template: `new --template NAME` starts where it is now."""
+    made = controller().session(session).template(name, replace=replace, reason=reason)
+    if wants_json(json):
+        printing.emit(printing.snapshot(made))
+    else:
+        printing.say(made.name)
 
 
 def restore(

@@ -36,6 +36,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "drift": ("drift_verbs", "drift"),
     "diff": ("diff_verbs", "diff"),
     "snapshot": ("snapshot_verbs", "snapshot"),
+    "template": ("snapshot_verbs", "template"),
     "serve-captures": ("capture_verbs", "serve_captures"),
     "snapshots": ("lineage_verbs", "snapshots"),
     "restore": ("snapshot_verbs", "restore"),

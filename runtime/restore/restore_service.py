@@ -6,7 +6,7 @@ Everything it makes carries the operation's id, so that `recovery` can undo it; 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,14 +38,15 @@ def restore(
     network: str | None = None,
     allow: Sequence[str] = (),
     details: SessionDetails | None = None,
+    limits: Mapping[str, Any] | None = None,
 ) -> list[SessionRow]:
     """Make `count` sessions that continue from a snapshot: called name, or name-1, name-2, …
 
-    They have the snapshot's network options, or `network`, and `allow` in addition; and `details` from the
-    start.
+    They have the snapshot's network options, or `network`, and `allow` in addition; its limits, or those in
+    `limits` (memory, cpus, pids); and `details` from the start.
 
     Raises:
-        InvalidArgument: the network options are not valid.
+        InvalidArgument: the options are not valid.
         LiveUnsupported: live sessions, or the requested rung, are not possible on this machine.
         SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
     """
@@ -55,7 +56,7 @@ def restore(
         ids.check_name(name if count == 1 else f"{name}-{count}")
     with snapshot_lock.used(context, snapshot), carry_out(context, OperationKind.RESTORE) as operation:
         restoring = Restoring(context, snapshot, operation, rung=rung)
-        options = restoring.options(network, allow)
+        options = restoring.options(network, allow, limits or {})
         session_ids = [ids.new_id() for _ in range(count)]
         context.store.operations.update(operation.id, details=OperationDetails.of(session_ids=session_ids))
         rows = [

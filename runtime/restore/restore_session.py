@@ -6,13 +6,15 @@ match. A container of a live snapshot starts with only its first process, which 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
-from holdfast.errors import RestoreFailed, SnapshotDamaged, StoreError
+from holdfast.base.quantities import size_text
+from holdfast.errors import InvalidArgument, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import provision
@@ -76,17 +78,34 @@ class Restoring:
         """The part of the snapshot that is restored."""
         return self._chosen.rung
 
-    def options(self, network: str | None = None, allow: Sequence[str] = ()) -> dict[str, Any]:
-        """Return the options of the sessions to be made, with the chosen network options.
+    def options(
+        self,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+        limits: Mapping[str, Any] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """Return the options of the sessions to be made, with the chosen network options and limits.
 
         Raises:
             InvalidArgument: they are not valid.
         """
+        chosen = self._limited(limits) if limits else self.kept.options
         if network is None and not allow:
-            return self.kept.options
-        chosen = network_changes.changed(self.kept.options, network=network, allow=allow)
+            return chosen
+        chosen = network_changes.changed(chosen, network=network, allow=allow)
         self._network.check_names(SessionOptions.parse(allow=list(allow)))
         return chosen
+
+    def _limited(self, limits: Mapping[str, Any]) -> dict[str, Any]:
+        found = SessionOptions.parse(**{**self.kept.options, **limits})
+        held = self.kept.processes.memory_bytes if self.kept.processes else 0
+        if found.memory <= held:
+            raise InvalidArgument(
+                f"cannot restore {self.snapshot.name} with a memory limit of {size_text(found.memory)}: "
+                f"its programs hold {size_text(held)}",
+                hint="choose a larger one",
+            )
+        return found.model_dump(mode="json")
 
     def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
         """Bring up sessions for all of these rows, in parallel, and return their new rows.

@@ -75,6 +75,7 @@ class SnapshotKeys(TypedDict, total=False):
     damage: str | None
     origin: Table
     life: str
+    template: bool | None
 
 
 class SnapshotDetails(_Details):
@@ -109,6 +110,11 @@ class SnapshotDetails(_Details):
     def auto(self) -> dict[str, Any] | None:
         """The trigger of an automatic snapshot."""
         return self._table("auto")
+
+    @property
+    def template(self) -> bool:
+        """Whether new sessions start from it by its label, which is kept for that."""
+        return bool(self.get("template"))
 
     @property
     def frozen_seconds(self) -> float:

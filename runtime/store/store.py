@@ -245,6 +245,22 @@ class Store:
             raise SnapshotNotFound(f"cannot change snapshot {snapshot_id}: it was removed")
         return _snapshot(row)
 
+    def pass_label(self, before_id: str, after_id: str, **changes: Any) -> SnapshotRow:
+        """Give a snapshot the label of another, which has none from then on, and change other columns.
+
+        Raises:
+            SnapshotNotFound: there is no such id.
+        """
+        table = schema.snapshots
+        with self._db.writing() as db:
+            label = db.execute(select(table.c.label).where(table.c.id == before_id)).scalar_one_or_none()
+            db.execute(update(table).where(table.c.id == before_id).values(label=None))
+            db.execute(update(table).where(table.c.id == after_id).values(label=label, **changes))
+            row = db.execute(select(table).where(table.c.id == after_id)).one_or_none()
+            if row is None:
+                raise SnapshotNotFound(f"cannot label snapshot {after_id}: it was removed")
+        return _snapshot(row)
+
     def forget_snapshot(self, snapshot_id: str) -> None:
         """Delete the row of a snapshot that is gone or was never completed; its successors get its parent.
 

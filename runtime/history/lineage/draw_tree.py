@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from holdfast.base.text import plain
-from holdfast.runtime.history.lineage.overview import why
+from holdfast.runtime.history.lineage.overview import marks, why
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class _Drawing:
         form = self._form
         mark = "✗" if node.state == "damaged" else "○" if node.details.auto is not None else "●"
         facts = [node.kind, form.size(node.bytes), form.ago(node.created_at, form.now)]
-        facts += ["pinned"] * node.pinned + [node.state] * (node.state != "ready")
+        facts += marks(node)
         before = self._there.get(above or "")
         if not (isinstance(before, SnapshotRow) and before.session_id == node.session_id):
             facts.insert(0, f"of {self._lineage.names.get(node.session_id, node.session_id)}")

@@ -95,6 +95,12 @@ def _ran(
     return ran | {session.id: entries.ran(session.id, since(session.id)) for session in everyone}
 
 
+def marks(row: SnapshotRow) -> list[str]:
+    """Return what distinguishes a snapshot from most: that it is kept, and a state other than ready. Pure."""
+    kept = ["template" if row.details.template else "pinned"] if row.pinned else []
+    return kept + [row.state] * (row.state != "ready")
+
+
 def why(row: SnapshotRow) -> str:
     """Say why a snapshot was taken: the caller's reason, or that of the policy that took it. Pure."""
     auto = row.details.auto

@@ -1,0 +1,61 @@
+"""Templates: live snapshots with a name that is theirs, from which new sessions start.
+
+A template is an ordinary snapshot that no policy deletes. Owns making and replacing them; how a session
+starts from one is in `runtime/restore/template_start.py`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from holdfast.base import ids
+from holdfast.errors import InvalidArgument, SnapshotInUse
+from holdfast.runtime.capture import snapshot_service
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+
+def make(
+    context: Context, session: SessionRow, name: str, *, replace: bool = False, reason: str | None = None
+) -> SnapshotRow:
+    """Capture a session as a template; the session continues.
+
+    Args:
+        context: the context of the call.
+        session: a running one.
+        name: of the template, among the labels of snapshots.
+        replace: let a template of this name be replaced. It stays until the new one is whole.
+        reason: why, for people who read the tree later.
+
+    Raises:
+        InvalidArgument: the name is not valid, or taken; or it is that of a snapshot that is not a template.
+        LiveUnsupported, CaptureFailed, StoreError, SessionBusy, SessionDead: nothing was captured.
+    """
+    ids.check_name(name, "template")
+    before = next((row for row in context.store.snapshots() if row.label == name), None)
+    if before is not None:
+        _require_replaceable(before, name, replace=replace)
+    taken = snapshot_service.take(context, session, name if before is None else None, "live", reason)
+    marked = {"pinned": True, "details": taken.details.plus(template=True)}
+    if before is None:
+        return context.store.update_snapshot(taken.id, **marked)
+    made = context.store.pass_label(before.id, taken.id, **marked)
+    # A session that is suspended in it still needs it; then policies may remove it later.
+    context.store.update_snapshot(before.id, pinned=False, details=before.details.plus(template=None))
+    with suppress(SnapshotInUse):
+        remove_snapshot.remove_snapshot(context, before)
+    return made
+
+
+def _require_replaceable(before: SnapshotRow, name: str, *, replace: bool) -> None:
+    if not before.details.template:
+        raise InvalidArgument(
+            f"cannot make template '{name}': a snapshot that is not a template has that name",
+            hint=f"choose another name, or `holdfast rmi {name}`",
+        )
+    if not replace:
+        raise InvalidArgument(
+            f"cannot make template '{name}': there is one already",
+            hint="choose another name, or replace it with --replace",
+        )

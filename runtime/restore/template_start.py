@@ -1,0 +1,62 @@
+"""The start of a new session from a template, or from any other snapshot, with options of its own.
+
+Its programs run already: what only applies when programs start cannot be chosen any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.restore import restore_service
+from holdfast.runtime.store import policy as policies
+from holdfast.runtime.store.row_details import SessionDetails
+from holdfast.runtime.store.rows import SessionRow
+
+LIMITS = ("memory", "cpus", "pids")
+CHOSEN = ("network", "allow", *LIMITS)
+"""The options that a session from a template may have of its own."""
+
+
+def start(
+    context: Context,
+    template: str,
+    name: str | None = None,
+    policy: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> SessionRow:
+    """Start a session from a template, and wait until it answers.
+
+    Args:
+        context: the context of the call.
+        template: its name; or the label or id of another snapshot.
+        name: of the session; by default one is generated.
+        policy: when the session is captured automatically, as for `Session.policy`.
+        options: `network` and `allow` as for a restore, `memory`, `cpus` and `pids` as for a new session; by
+            default those of the captured session. Others must be None or empty.
+
+    Raises:
+        InvalidArgument: an option cannot be chosen, or is not valid.
+        SnapshotNotFound: there is no such template.
+        LiveUnsupported, SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of the session.
+    """
+    given = {key: value for key, value in options.items() if value}
+    if late := sorted(set(given) - set(CHOSEN)):
+        raise InvalidArgument(
+            f"cannot choose '{late[0]}' for a session from a template: its programs run already",
+            hint=f"{', '.join(CHOSEN)} and policy can be chosen; for others, make another template",
+        )
+    snapshot = context.store.snapshot(template)
+    details = SessionDetails().plus(policy=policies.parse(policy or {}).as_dict() or None)
+    return restore_service.restore(
+        context,
+        snapshot,
+        name,
+        1,
+        network=given.get("network"),
+        allow=given.get("allow", ()),
+        details=details,
+        limits={key: given[key] for key in LIMITS if key in given},
+    )[0]
