@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import InvalidArgument
+
 if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.operations.context import Context
@@ -39,6 +41,7 @@ class Outgoing:
         secrets: str | None = None,
         encrypt_to: Sequence[str] = (),
         bundle_passphrase: str | None = None,
+        shared: bool = False,
         progress: Progress = _quiet,
     ) -> Exported:
         """Write it to a file, which any home that trusts the key can import.
@@ -55,6 +58,8 @@ class Outgoing:
             encrypt_to: keys (`x25519:…`, see `holdfast key list`) that may open it; all of it is
                 encrypted.
             bundle_passphrase: a passphrase that also opens it.
+            shared: write its parts to `blobs` beside the file, unless another export of that folder has
+                written them; the file only leads to them.
             progress: called with the bytes done, and the total.
 
         Raises:
@@ -72,9 +77,10 @@ class Outgoing:
             secrets=secrets,
             progress=progress,
         )
-        return bundle_transfer.export(
-            self._context, self._row, path if isinstance(path, int) else Path(path), options
-        )
+        where = path if isinstance(path, int) else Path(path)
+        if shared and isinstance(where, int):
+            raise InvalidArgument("cannot share parts with others through a pipe", hint="name a file")
+        return bundle_transfer.export(self._context, self._row, where, options, shared=shared)
 
     def push(
         self,

@@ -104,7 +104,7 @@ class Deliveries:
         if sent.warnings and not (options.get("encrypt_to") or options.get("bundle_passphrase")):
             note(READABLE)
         snapshot.remove()
-        return KeptCapture(title, command(place), sent.bytes, snapshot.kind)
+        return KeptCapture(title, command(place), sent.sent, snapshot.kind)
 
     def _reference(self, name: str) -> str:
         """Return `registry/ci:run-7` for the failure itself, `registry/ci:run-7-a-test` for others."""

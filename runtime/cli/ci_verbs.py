@@ -52,6 +52,13 @@ def run(
     export: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Export captures to files in this folder.")
     ] = None,
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared/--no-shared",
+            help="With --export: keep what captures have in common once, in DIR/blobs; or in each file.",
+        ),
+    ] = True,
     push: Annotated[str | None, typer.Option(metavar="REF", help="Push captures to a registry.")] = None,
     plain_http: Annotated[bool, typer.Option("--plain-http", help="Push without TLS.")] = False,
     key: KeyName = None,
@@ -146,6 +153,8 @@ def run(
         how |= {"encrypt_to": encrypt_to or (), "bundle_passphrase": bundle_passphrase(wanted=passphrase)}
     if plain_http:
         how["plain_http"] = True
+    if export is not None:
+        how["shared"] = shared
     text = command_text(command, separated=bool(context.meta.get("separated")))
     job = Job(
         command=text,

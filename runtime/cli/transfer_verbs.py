@@ -80,6 +80,12 @@ def export(
     encrypt_to: EncryptTo = None,
     passphrase: WithPassphrase = False,
     secrets: Secrets = None,
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared", help="Keep its parts in `blobs` beside FILE, together with those of others."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Write a snapshot to a signed file that can be imported elsewhere."""
@@ -96,6 +102,7 @@ def export(
             secrets=secrets,
             encrypt_to=encrypt_to or (),
             bundle_passphrase=secret,
+            shared=shared,
             progress=progress,
         )
     notes(done, encrypted=bool(secret or encrypt_to))
@@ -107,11 +114,13 @@ def export(
                 "path": str(done.path),
                 "digest": done.digest,
                 "bytes": done.bytes,
+                "sent": done.sent,
                 **about(done),
             }
         )
     else:
-        printing.say(f"{done.path} {printing.size(done.bytes)}")
+        new = "" if done.sent == done.bytes else f", {printing.size(done.sent)} of it new"
+        printing.say(f"{done.path} {printing.size(done.bytes)}{new}")
 
 
 def import_(

@@ -13,7 +13,7 @@ from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import send
 from holdfast.snapshots import raw
-from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
+from holdfast.snapshots.bundle import shared_blobs
 from holdfast.snapshots.bundle.piped import PipeDestination, PipeOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.registry.http_client import Wire
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.scrubbing.secret_finding import SecretFinding
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
+    from holdfast.snapshots.bundle.endpoints import BundleDestination
 
 PLAIN_HTTP = "HOLDFAST_PLAIN_HTTP"
 """Names the registries that are used without TLS, as `host:port,host:port`; for verbs without an option."""
@@ -39,6 +40,7 @@ LIMIT = 1 << 30
 class Exported:
     """A snapshot in a file: its path, the digest of the bundle, bytes, and the key that signed it.
 
+    `sent` are the bytes that were written for it: without those of parts that it shares with others.
     `warnings` list in words what others should perhaps not have; `findings` say which secrets were found
     where, `scrubbed` how many of each rule were removed from texts. `new_key`: there was no key, and this one
     was made for it.
@@ -47,6 +49,7 @@ class Exported:
     path: Path
     digest: str
     bytes: int
+    sent: int
     signed_by: str
     warnings: tuple[str, ...] = ()
     findings: tuple[SecretFinding, ...] = ()
@@ -77,16 +80,26 @@ class Pushed:
         return f"{self.reference}@{self.digest}"
 
 
-def export(context: Context, snapshot: SnapshotRow, path: Path | int, options: SendOptions) -> Exported:
-    """Write a snapshot to a file, or to a descriptor; raises as `send` does."""
+def export(
+    context: Context, snapshot: SnapshotRow, path: Path | int, options: SendOptions, *, shared: bool = False
+) -> Exported:
+    """Write a snapshot to a file, or to a descriptor; raises as `send` does.
+
+    With `shared` the file only leads to its parts, which others in its folder also use.
+    """
     rules = rules_file.read(context.home)
     scrubs = rules_file.action(options.secrets, rules) != "ignore"
     name = Scrubber(rules.matcher()).text(snapshot.name) if scrubs else snapshot.name
-    with PipeDestination(path, name) if isinstance(path, int) else FileDestination(path, name) as destination:
+    if isinstance(path, int):
+        destination: BundleDestination = PipeDestination(path, name)
+    else:
+        destination = shared_blobs.destination(path, path.stem if shared else name, shared=shared)
+    with destination:
         sent = send(context, snapshot, destination, options)
     about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
-    size = sent.bytes if isinstance(path, int) else path.stat().st_size
-    return Exported(Path(sent.where), sent.digest, size, *about)
+    whole = not shared and not isinstance(path, int)
+    size = Path(sent.where).stat().st_size if whole else sent.bytes
+    return Exported(Path(sent.where), sent.digest, size, size if whole else sent.sent, *about)
 
 
 def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptions) -> Pushed:
@@ -100,7 +113,7 @@ def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptio
 def import_(context: Context, path: Path | int, options: ReceiveOptions) -> SnapshotRow:
     """Import a snapshot from a file, or from a descriptor; raises as `receive` does."""
     staging = context.home.staging
-    with PipeOrigin(path, staging) if isinstance(path, int) else FileOrigin(path) as origin:
+    with PipeOrigin(path, staging) if isinstance(path, int) else shared_blobs.origin(path) as origin:
         return receive(context, origin, options)
 
 

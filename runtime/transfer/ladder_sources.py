@@ -41,9 +41,9 @@ def _elsewhere(context: Context, source: str, *, plain_http: bool) -> Manifest:
     from holdfast.runtime.transfer import bundle_transfer, receive
 
     if Path(source).exists() or source.startswith((".", "/")):
-        from holdfast.snapshots.bundle.oci_layout import FileOrigin
+        from holdfast.snapshots.bundle import shared_blobs
 
-        with FileOrigin(Path(source)) as origin:
+        with shared_blobs.origin(Path(source)) as origin:
             return receive.described(context, origin)
     from holdfast.snapshots.registry.registry_endpoint import RegistryOrigin
 

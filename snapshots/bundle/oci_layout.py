@@ -27,8 +27,8 @@ from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 MAX_MEMBERS = form.MAX_SEGMENTS + 1000
 _BLOCK = 1 << 20
 _BLOB = re.compile(r"(?:\./)?blobs/sha256/([0-9a-f]{64})")
-_REF = "org.opencontainers.image.ref.name"
-_LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
+REF = "org.opencontainers.image.ref.name"
+LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
 
 
 class FileDestination:
@@ -62,11 +62,11 @@ class FileDestination:
 
     def finish(self, index: bytes) -> str:
         """Write the members that lead to the rest, and give the file its name."""
-        found = form.described(media.INDEX, index, {_REF: self._name} if self._name else {})
+        found = form.described(media.INDEX, index, {REF: self._name} if self._name else {})
         self._text(f"blobs/sha256/{found.hex}", index)
         self._text("index.json", form.dumps({"schemaVersion": 2, "manifests": [found.as_dict()]}))
         self._text("manifest.json", self._for_old_engines())
-        self._text("oci-layout", _LAYOUT)
+        self._text("oci-layout", LAYOUT)
         try:
             self._file.write(bytes(2 * tarfile.BLOCKSIZE))
             self._show()
@@ -159,7 +159,7 @@ class FileOrigin:
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self._places: dict[str, tuple[int, int]] = {}
-        self._top: tuple[int, int] | None = None
+        self._top_place: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -168,12 +168,7 @@ class FileOrigin:
 
     def index(self) -> bytes:
         """Return the index of the bundle: the one that index.json names."""
-        if self._top is None:
-            raise self._refused("it has no index.json")
-        start, size = self._top
-        if size > form.MAX_INDEX:
-            raise self._refused("its index.json is too large")
-        top = form.parse(form.BundleIndex, self._read(start, size), "its index.json")
+        top = form.parse(form.BundleIndex, self._top(), "its index.json")
         if len(top.manifests) != 1 or top.manifests[0].media_type != media.INDEX:
             raise self._refused("it does not hold one snapshot")
         found = top.manifests[0].descriptor()
@@ -208,7 +203,7 @@ class FileOrigin:
                     if match := _BLOB.fullmatch(member.name):
                         self._places[match[1]] = place
                     elif member.name in ("index.json", "./index.json"):
-                        self._top = place
+                        self._top_place = place
         except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
             raise self._refused(
                 f"it is not a tar archive, or truncated ({form.shown(str(error))})"
@@ -222,7 +217,13 @@ class FileOrigin:
     ) -> None:
         self._places.clear()
 
-    def _read(self, start: int, size: int) -> bytes:
+    def _top(self) -> bytes:
+        """Return index.json, which names the bundle."""
+        if self._top_place is None:
+            raise self._refused("it has no index.json")
+        start, size = self._top_place
+        if size > form.MAX_INDEX:
+            raise self._refused("its index.json is too large")
         with io.BufferedReader(_Window(self._path, start, size)) as stream:
             return stream.read(size)
 

@@ -17,7 +17,7 @@ import pytest
 from tests.forging import Forgery, Thin
 from tests.hostile import HOSTILE
 from tests.integration import test_egress as egress
-from tests.integration.conftest import Cli
+from tests.integration.conftest import Cli, clear_home
 from tests.integration.test_egress import REFUSED, Place, tried
 
 from holdfast.base.home import Home
@@ -25,11 +25,11 @@ from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, Inval
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.transfer import bundle_transfer, send
+from holdfast.runtime.transfer import send
 from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots import manifest, snapshot_policy
-from holdfast.snapshots.bundle import form, image_layers, media
+from holdfast.snapshots.bundle import form, image_layers, media, shared_blobs
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Sealing
@@ -189,7 +189,7 @@ def test_an_export_is_imported_again_into_its_home(
     trusting: Holdfast, moment: Moment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The first export makes the key, which counts as trusted in the home that made it."""
-    monkeypatch.setattr(bundle_transfer, "FileDestination", Thin)
+    monkeypatch.setattr(shared_blobs, "FileDestination", Thin)
     came = trusting.import_(moment.file)
     remember_layers(trusting, came)
 
@@ -209,6 +209,38 @@ def test_an_export_is_imported_again_into_its_home(
     restored.remove()
     back.remove()
     Keys(trusting.home).remove(own.name)
+
+
+def test_exports_of_a_folder_share_their_parts(
+    hf: Holdfast, cli: Cli, tmp_path: Path, make_cli: Callable[[Home], Cli]
+) -> None:
+    """The second one adds little; the folder is copied, and both continue in another home."""
+    session = hf.new("work")
+    for name in ("one", "two"):
+        session.exec(f"export MOMENT={name}; echo {name} > /srv/{name}")
+        session.snapshot(name)
+    folder = tmp_path / "out"
+    sizes = {}
+    for name in ("one", "two"):
+        file = str(folder / f"{name}.holdfast")
+        done = cli("export", name, file, "--shared", "--compression", "zstd", "--json")
+        assert done.code == 0, done.err
+        sizes[name] = done.json["sent"]
+    assert sizes["two"] < sizes["one"] / 4
+
+    copied = folder.rename(tmp_path / "elsewhere")
+    there = make_cli(Home(tmp_path / "there").create())
+    assert there("key", "trust", str(done.json["signed_by"])).code == 0
+    for name in ("one", "two"):
+        brought = there("thaw", str(copied / f"{name}.holdfast"), "--name", f"again-{name}", "--json")
+        assert brought.code == 0, brought.err
+        assert there("exec", f"again-{name}", "echo $MOMENT; cat /srv/$MOMENT").out == f"{name}\n{name}\n"
+    (copied / "two.holdfast").rename(tmp_path / "two.holdfast")
+    alone = there("import", str(tmp_path / "two.holdfast"))
+    assert alone.code == 1
+    assert "copy the whole folder" in alone.err
+    with Holdfast(Home(tmp_path / "there")) as other:
+        clear_home(other)
 
 
 def test_a_snapshot_arrives_through_a_pipe(trusting: Holdfast, moment: Moment) -> None:

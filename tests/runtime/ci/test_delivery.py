@@ -25,7 +25,7 @@ BOO = Failure(reason="exception", where="tests/a.py::b", message="boo")
 
 @dataclass
 class Sent:
-    bytes: int = 7
+    sent: int = 7
     signed_by: str = "ed25519:x"
     pinned: str = "host:1/ci:7@sha256:0"
     warnings: tuple[str, ...] = ("it holds memory",)

@@ -1,4 +1,4 @@
-"""What every end of a bundle's way keeps to, as `endpoints` has it: a file, and a registry."""
+"""What all ends of a bundle's way keep to, as `endpoints` has it: files, shared parts, registries."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tests.snapshots.registry.fake import FakeRegistry, blob_of
 
 from holdfast.base import polling
 from holdfast.errors import HoldfastError
-from holdfast.snapshots.bundle import form, media
+from holdfast.snapshots.bundle import form, media, shared_blobs
 from holdfast.snapshots.bundle.endpoints import BundleDestination, BundleOrigin
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
+from holdfast.snapshots.bundle.shared_blobs import SharedDestination
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
 
 SMALL, LARGE = b"hello", bytes(range(250)) * 20
@@ -32,11 +33,14 @@ class Ends:
     origin: Callable[[], BundleOrigin]
 
 
-@pytest.fixture(params=["file", "registry"])
+@pytest.fixture(params=["file", "shared", "registry"])
 def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
     if request.param == "file":
         path = tmp_path / "bundle.tar"
         return Ends(lambda: FileDestination(path, "name"), lambda: FileOrigin(path))
+    if request.param == "shared":
+        path = tmp_path / "folder" / "bundle.holdfast"
+        return Ends(lambda: SharedDestination(path, "name"), lambda: shared_blobs.origin(path))
     registry = FakeRegistry()
     return Ends(
         lambda: RegistryDestination(registry.wire(), chunk=1000), lambda: RegistryOrigin(registry.wire())
