@@ -42,6 +42,7 @@ class Outgoing:
         encrypt_to: Sequence[str] = (),
         bundle_passphrase: str | None = None,
         shared: bool = False,
+        thin: bool = False,
         progress: Progress = _quiet,
     ) -> Exported:
         """Write it to a file, which any home that trusts the key can import.
@@ -60,6 +61,8 @@ class Outgoing:
             bundle_passphrase: a passphrase that also opens it.
             shared: write its parts to `blobs` beside the file, unless another export of that folder has
                 written them; the file only leads to them.
+            thin: leave out the layers of Holdfast's session image. Only engines that have that very image can
+                import it: it was loaded there, not built there.
             progress: called with the bytes done, and the total.
 
         Raises:
@@ -80,7 +83,7 @@ class Outgoing:
         where = path if isinstance(path, int) else Path(path)
         if shared and isinstance(where, int):
             raise InvalidArgument("cannot share parts with others through a pipe", hint="name a file")
-        return bundle_transfer.export(self._context, self._row, where, options, shared=shared)
+        return bundle_transfer.export(self._context, self._row, where, options, shared=shared, thin=thin)
 
     def push(
         self,

@@ -86,6 +86,10 @@ def export(
             "--shared", help="Keep its parts in `blobs` beside FILE, together with those of others."
         ),
     ] = False,
+    thin: Annotated[
+        bool,
+        typer.Option("--thin", help="Leave out the session image's layers, which the other engine has."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Write a snapshot to a signed file that can be imported elsewhere."""
@@ -103,6 +107,7 @@ def export(
             encrypt_to=encrypt_to or (),
             bundle_passphrase=secret,
             shared=shared,
+            thin=thin,
             progress=progress,
         )
     notes(done, encrypted=bool(secret or encrypt_to))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.transfer.receive import receive
-from holdfast.runtime.transfer.send import send
+from holdfast.runtime.transfer.send import own_layers, send
+from holdfast.runtime.transfer.thin_destination import ThinDestination
 from holdfast.snapshots import raw
 from holdfast.snapshots.bundle import shared_blobs
 from holdfast.snapshots.bundle.piped import PipeDestination, PipeOrigin
@@ -81,11 +82,18 @@ class Pushed:
 
 
 def export(
-    context: Context, snapshot: SnapshotRow, path: Path | int, options: SendOptions, *, shared: bool = False
+    context: Context,
+    snapshot: SnapshotRow,
+    path: Path | int,
+    options: SendOptions,
+    *,
+    shared: bool = False,
+    thin: bool = False,
 ) -> Exported:
     """Write a snapshot to a file, or to a descriptor; raises as `send` does.
 
-    With `shared` the file only leads to its parts, which others in its folder also use.
+    With `shared` the file only leads to its parts, which others in its folder also use. With `thin` it lacks
+    the layers of Holdfast's session image.
     """
     rules = rules_file.read(context.home)
     scrubs = rules_file.action(options.secrets, rules) != "ignore"
@@ -94,11 +102,13 @@ def export(
         destination: BundleDestination = PipeDestination(path, name)
     else:
         destination = shared_blobs.destination(path, path.stem if shared else name, shared=shared)
+    if thin:
+        destination = ThinDestination(destination, own_layers(context.engine))
     with destination:
         sent = send(context, snapshot, destination, options)
     about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
     whole = not shared and not isinstance(path, int)
-    size = Path(sent.where).stat().st_size if whole else sent.bytes
+    size = Path(sent.where).stat().st_size if whole else sent.sent if thin else sent.bytes
     return Exported(Path(sent.where), sent.digest, size, size if whole else sent.sent, *about)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
+from holdfast.engine.image_store import ImageStore
 from holdfast.errors import BundleRefused, InvalidArgument, StoreError
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle.take_back import take_back_import
@@ -36,6 +37,7 @@ from holdfast.snapshots import files, manifest, raw, storage
 from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
 from holdfast.snapshots.bundle.keys import Keys
+from holdfast.snapshots.bundle.oci_layout import FileOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.bundle.sealing import Opener, Sealing
 
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import OperationRow, SnapshotRow
 
 undoes(OperationKind.IMPORT)(take_back_import)
+
+_LOAD = ", or load that machine's session image here first (docker save, docker load)"
 
 
 def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | None = None) -> SnapshotRow:
@@ -189,6 +193,7 @@ class _Receiving:
         context, wanted, config = self._context, self._wanted, self._wanted.config
         diff_ids = wanted.image.rootfs.diff_ids
         missing = wanted.layers[loading.there(context.engine, diff_ids) :]
+        self._refuse_left_out([blob for _, blob, _ in missing])
         grown = sum(size for _, _, size in missing)
         state = sum(segment.bytes for segment in config.segments) if wanted.live else 0
         self._all = max(1, state + grown)
@@ -225,6 +230,24 @@ class _Receiving:
             path.unlink()
         context.store.entries.take(row.session_id, entries)
         return self._finish(row, made, grown)
+
+    def _refuse_left_out(self, missing: list[BlobDescriptor]) -> None:
+        """Refuse a file without layers that this engine lacks, before anything of it is unpacked."""
+        origin = self._wanted.opened.origin
+        if not isinstance(origin, FileOrigin):
+            return
+        for blob in missing:
+            try:
+                origin.open(blob).close()
+            except BundleRefused as error:
+                raise BundleRefused(
+                    f"cannot import {origin.name}: it was exported without layers that this engine lacks",
+                    hint=f"export it without --thin{_LOAD if self._adds_layers() else ''}",
+                ) from error
+
+    def _adds_layers(self) -> bool:
+        """Return whether the engine accepts an image without the layers it has."""
+        return self._context.engine.layers.store() is ImageStore.OVERLAY2
 
     def _past(self, parts: Segments) -> list[CheckedLine]:
         """Store the journal; it describes what ran, so it is not accepted from untrusted signers."""

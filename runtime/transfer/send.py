@@ -88,7 +88,7 @@ def send(
         carry_out(context, OperationKind.EXPORT) as operation,
     ):
         kept = manifest.read(folder)
-        inspection = Inspection(home, kept, options.secrets, os.environ, _own_layers(context.engine))
+        inspection = Inspection(home, kept, options.secrets, os.environ, own_layers(context.engine))
         raw.prepare(home.root, folder, kept)
         scratch = home.staging / operation.id
         scratch.mkdir(mode=0o700)
@@ -125,7 +125,7 @@ def send(
             scratch.rmdir()
 
 
-def _own_layers(engine: Engine) -> tuple[str, ...]:
+def own_layers(engine: Engine) -> tuple[str, ...]:
     """Return the layers of the image that Holdfast builds: they hold packages, and nothing of any session."""
     ours = build.reference("session")
     return image_layers.look(engine, ours).layers if engine.images.id(ours) is not None else ()

@@ -19,6 +19,7 @@ from tests.hostile import HOSTILE
 from tests.integration import test_egress as egress
 from tests.integration.conftest import Cli, clear_home
 from tests.integration.test_egress import REFUSED, Place, tried
+from tests.machines.second import Machine
 
 from holdfast.base.home import Home
 from holdfast.errors import BundleRefused, BundleUntrusted, HoldfastError, InvalidArgument
@@ -241,6 +242,26 @@ def test_exports_of_a_folder_share_their_parts(
     assert "copy the whole folder" in alone.err
     with Holdfast(Home(tmp_path / "there")) as other:
         clear_home(other)
+
+
+def test_a_thin_export_continues_where_the_image_is(
+    hf: Holdfast, cli: Cli, second: Machine, tmp_path: Path
+) -> None:
+    """The other engine has the session image, by `docker save` and `docker load`."""
+    hf.new("work").exec("export MOMENT=thin; echo thin > /srv/thin")
+    hf.session("work").snapshot("one")
+    file = tmp_path / "one.holdfast"
+    done = cli("export", "one", str(file), "--thin", "--json")
+    assert done.code == 0, done.err
+    assert done.json["bytes"] == file.stat().st_size < 60 << 20
+
+    trusted = second.cli("key", "trust", str(done.json["signed_by"]), "--name", "thin")
+    assert trusted.returncode == 0, trusted.stderr
+    brought = second.cli("thaw", str(file), "--name", "again", "--no-attach")
+    assert brought.returncode == 0, brought.stderr
+    assert second.cli("exec", "again", "echo $MOMENT; cat /srv/thin").stdout == "thin\nthin\n"
+    for command in (("rm", "again"), ("rmi", "one"), ("key", "rm", "thin")):
+        assert second.cli(*command).returncode == 0
 
 
 def test_a_snapshot_arrives_through_a_pipe(trusting: Holdfast, moment: Moment) -> None:

@@ -32,6 +32,7 @@ from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.runtime.transfer import bundle_transfer
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import Sent, send
+from holdfast.runtime.transfer.thin_destination import ThinDestination
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
 from holdfast.snapshots import manifest
 from holdfast.snapshots.bundle import media
@@ -300,6 +301,33 @@ def test_an_untrusted_signer_is_refused_before_anything_is_recorded(
     assert _nothing(other, engine)
     Keys(other.home).trust(key.public, "them")
     assert _receive(other, tmp_path / "signed").state == "ready"
+
+
+def test_a_thin_bundle_needs_its_layers_there(
+    context: Context,
+    engine: LayeredEngine,
+    taken: SnapshotRow,
+    tmp_path: Path,
+    there: tuple[Context, LayeredEngine],
+) -> None:
+    """Without them it is refused before anything is unpacked."""
+    other, theirs = there
+    (layers,) = [each for each in engine.images.layer_digests() if each]
+    whole = _send(context, taken, FileDestination(tmp_path / "whole"))
+    with ThinDestination(FileDestination(tmp_path / "thin"), layers) as end:
+        thin = send(context, taken, end)
+    assert thin.sent < whole.sent
+    with pytest.raises(BundleRefused, match="without layers that this engine lacks") as raised:
+        _receive(other, tmp_path / "thin", files_only=True)
+    assert "--thin" in raised.value.hint
+    assert _nothing(other, theirs)
+
+
+def test_only_the_lowest_layers_of_the_known_image_are_left_out(tmp_path: Path) -> None:
+    end = ThinDestination(FileDestination(tmp_path / "thin"), ("a", "b", "c"))
+    assert [end.layers_there(each) for each in (("a", "b", "x"), ("a", "b"), ("x", "b", "c"), ())] == [
+        *(2, 2, 0, 0)
+    ]
 
 
 def test_a_taken_label_is_refused_before_anything_is_read(
