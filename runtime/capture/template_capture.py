@@ -37,14 +37,10 @@ def make(
     if before is not None:
         _require_replaceable(before, name, replace=replace)
     taken = snapshot_service.take(context, session, name if before is None else None, "live", reason)
-    marked = {"pinned": True, "details": taken.details.plus(template=True)}
-    if before is None:
-        return context.store.update_snapshot(taken.id, **marked)
-    made = context.store.pass_label(before.id, taken.id, **marked)
-    # A session that is suspended in it still needs it; then policies may remove it later.
-    context.store.update_snapshot(before.id, pinned=False, details=before.details.plus(template=None))
-    with suppress(SnapshotInUse):
-        remove_snapshot.remove_snapshot(context, before)
+    made = context.store.mark_template(taken.id, instead_of=before.id if before is not None else None)
+    if before is not None:
+        with suppress(SnapshotInUse):  # a session is suspended in it, or being restored from it
+            remove_snapshot.remove_snapshot(context, before)
     return made
 
 

@@ -245,20 +245,28 @@ class Store:
             raise SnapshotNotFound(f"cannot change snapshot {snapshot_id}: it was removed")
         return _snapshot(row)
 
-    def pass_label(self, before_id: str, after_id: str, **changes: Any) -> SnapshotRow:
-        """Give a snapshot the label of another, which has none from then on, and change other columns.
+    def mark_template(self, snapshot_id: str, *, instead_of: str | None = None) -> SnapshotRow:
+        """Make a snapshot a template, in one step.
+
+        With `instead_of` it gets the label of that template, an ordinary snapshot from then on.
 
         Raises:
             SnapshotNotFound: there is no such id.
         """
         table = schema.snapshots
         with self._db.writing() as db:
-            label = db.execute(select(table.c.label).where(table.c.id == before_id)).scalar_one_or_none()
-            db.execute(update(table).where(table.c.id == before_id).values(label=None))
-            db.execute(update(table).where(table.c.id == after_id).values(label=label, **changes))
-            row = db.execute(select(table).where(table.c.id == after_id)).one_or_none()
+            before = db.execute(select(table).where(table.c.id == instead_of)).one_or_none()
+            if before is not None:
+                kept = SnapshotDetails(before.details).plus(template=None)
+                plain = {"label": None, "pinned": False, "details": kept}
+                db.execute(update(table).where(table.c.id == before.id).values(**plain))
+            row = db.execute(select(table).where(table.c.id == snapshot_id)).one_or_none()
             if row is None:
-                raise SnapshotNotFound(f"cannot label snapshot {after_id}: it was removed")
+                raise SnapshotNotFound(f"cannot make a template of snapshot {snapshot_id}: it was removed")
+            changes = {"pinned": True, "details": SnapshotDetails(row.details).plus(template=True)}
+            changes |= {} if before is None else {"label": before.label}
+            db.execute(update(table).where(table.c.id == snapshot_id).values(**changes))
+            row = db.execute(select(table).where(table.c.id == snapshot_id)).one()
         return _snapshot(row)
 
     def forget_snapshot(self, snapshot_id: str) -> None:
