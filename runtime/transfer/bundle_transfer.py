@@ -12,7 +12,7 @@ from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import send
-from holdfast.snapshots import raw
+from holdfast.snapshots import raw_cache
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 from holdfast.snapshots.bundle.piped import PipeDestination, PipeOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
@@ -108,7 +108,7 @@ def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
     """Import a snapshot from a registry; raises as `receive` does."""
     with Resuming(RegistryOrigin(wire), context.home.root / "downloads") as origin:
         row = receive(context, origin, options)
-        origin.keep_segments(raw.size_of(DOWNLOADS, LIMIT))
+        origin.keep_segments(raw_cache.size_of(DOWNLOADS, LIMIT))
     return row
 
 

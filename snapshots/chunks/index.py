@@ -66,7 +66,9 @@ class PackIndex:
         self._put(int.from_bytes(name[:8], "little"), int(pack, 16) << NUMBER_BITS | page)
 
     def close(self) -> None:
-        """Mark the table as closed in order."""
+        """Mark the table as closed in order; nothing happens the second time."""
+        if self._table.closed:
+            return
         HEADER.pack_into(self._table, 0, MAGIC, self._slots, self._used, 1)
         self._table.close()
 

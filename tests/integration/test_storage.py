@@ -14,7 +14,7 @@ from holdfast.errors import SnapshotDamaged
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.snapshots import raw
+from holdfast.snapshots import raw_cache
 
 
 def digest(session: Session) -> str | None:
@@ -40,9 +40,9 @@ def test_a_changed_heap_costs_its_changes_and_comes_back(
     assert stored(second)["raw"] > 96 << 20
     assert stored(second)["own"] < 0.05 * stored(second)["raw"]
 
-    raw.evict(hf.home.snapshots, 0)
+    raw_cache.evict(hf.home.snapshots, 0)
     assert not list(hf.home.snapshots.glob("*/images"))
-    monkeypatch.setenv(raw.VARIABLE, "0")
+    monkeypatch.setenv(raw_cache.VARIABLE, "0")
     first.remove()
     assert digest(second.restore("copy")) == digest(session)
     assert next(s for s in hf.snapshots() if s.name == "second").size > 96 << 20
@@ -56,7 +56,7 @@ def test_a_suspended_session_is_packed(hf: Holdfast) -> None:
     snapshot = hf.snapshots()[0]
     assert stored(snapshot)["own"] < 0.6 * stored(snapshot)["raw"]
 
-    raw.evict(hf.home.snapshots, 0)
+    raw_cache.evict(hf.home.snapshots, 0)
     assert session.resume().exec("echo $kept").text == "yes\n"
 
 
@@ -91,7 +91,7 @@ def test_each_damage_is_found_and_affects_only_its_snapshots(
     hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Named by `verify` and refused; the others are intact. Repaired ones are intact again."""
-    monkeypatch.setenv(raw.VARIABLE, "0")
+    monkeypatch.setenv(raw_cache.VARIABLE, "0")
     session = hf.new("parent")
     good = session.snapshot("good")
     session.cell("import os; heap = os.urandom(2 << 20)", timeout=60)
