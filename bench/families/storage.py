@@ -109,7 +109,7 @@ def _restores(world: World, snapshot: Snapshot, found: defaultdict[str, list[flo
 
 
 def _stored(snapshot: Snapshot) -> dict[str, int]:
-    return dict(snapshot.row.details["storage"])
+    return dict(snapshot.pack().row.details["storage"])
 
 
 def _bytes(who: str, samples: list[float]) -> Series:

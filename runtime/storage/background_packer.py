@@ -43,8 +43,10 @@ def run(home: Home) -> None:
     while packing_request.due(home):
         try:
             with locks.whole_file(packing_request.lock_of(home), 0.0):
-                _Round(home).run()
+                more = _Round(home).run()
         except BlockingIOError:
+            return
+        if not more:
             return
 
 
@@ -56,8 +58,11 @@ class _Round:
         self._sweeps = packing_request.wants_sweep(home)
         self.why = ""
 
-    def run(self) -> None:
-        """Pack, sweep if that is needed, and remove the mark unless something is left."""
+    def run(self) -> bool:
+        """Pack, sweep if that is needed, and remove the mark unless something is left.
+
+        Returns whether it is worth looking for more: nothing has failed.
+        """
         home, seen, tried = self._home, packing_request.mark_of(self._home), set[str]()
         try:
             while waiting := [one for one in packed_sizes.unpacked(home.database) if one.id not in tried]:
@@ -70,20 +75,22 @@ class _Round:
                 packing_request.postpone(home, self.why)
             elif packing_request.clear(home, seen) and packed_sizes.unpacked(home.database):
                 packing_request.mark(home)  # it became ready just before the mark was removed
+            return not self.why
         except (StoreError, OSError, sqlite3.Error) as error:
             with suppress(OSError):  # the home may be gone
                 packing_request.postpone(home, str(error))
+            return False
 
     def _pack(self, one: Unpacked) -> None:
         home, folder = self._home, self._home.snapshots / one.id
         try:
             with raw_cache.held(folder), Chunks(home.root) as chunks:
-                if (folder / recipe.FILE).exists():
-                    self._sweeps = True  # its writer was killed before it was counted
-                    return
                 guide = recipe.guide(home.snapshots / one.parent, one.parent) if one.parent else None
                 for _ in range(TRIES):
-                    with suppress(packing.PagesLost):
+                    if (folder / recipe.FILE).exists():
+                        self._sweeps = True  # it is not counted yet
+                        return
+                    with suppress(packing.Overtaken):
                         names = _images(folder)
                         done = packing.pack(chunks, folder, one.id, names, parent=guide, polite=True)
                         packed_sizes.record(home.database, one.id, own=done.written, shared=done.shared)
@@ -98,7 +105,8 @@ class _Round:
     def _sweep(self) -> None:
         """Remove pages that nothing needs, and count again what each snapshot takes."""
         home = self._home
-        folders = [path for parent in (home.staging, home.snapshots) for path in parent.iterdir()]
+        # Listed as it is read, within the turn: one that is renamed meanwhile appears at least once.
+        folders = (path for parent in (home.staging, home.snapshots) for path in parent.iterdir())
         with suppress(RecipeDamaged), Chunks(home.root) as chunks, chunks.changing(SWEEP_SECONDS):
             packing_request.swept(home)
             _, marks = sweeping.sweep(chunks, folders)

@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.base import polling, private_files
+from holdfast.base import private_files
 from holdfast.base.home import Home
 
 AGAIN_SECONDS = 60.0
@@ -62,7 +62,8 @@ def postpone(home: Home, why: str) -> None:
     Raises:
         OSError: the home cannot be written.
     """
-    private_files.replace(_todo(home), why[:_MOST], durable=False)
+    with suppress(OSError):  # without room for the reason, the time counts
+        private_files.replace(_todo(home), why[:_MOST], durable=False)
     at = time.time() + AGAIN_SECONDS
     os.utime(_todo(home), (at, at))
 
@@ -132,16 +133,6 @@ def at_work(home: Home) -> bool:
         finally:
             os.close(descriptor)
     return False
-
-
-def wait(home: Home, seconds: float) -> bool:
-    """Wait until there is nothing to do, and no process at it; return whether that is so."""
-
-    def idle() -> bool:
-        start(home)
-        return mark_of(home) is None and not at_work(home)
-
-    return polling.until(idle, seconds)
 
 
 def _todo(home: Home) -> Path:

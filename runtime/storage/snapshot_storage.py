@@ -49,12 +49,16 @@ def leave_to_worker(context: Context) -> None:
 
     The snapshot is complete: errors are left to the next command.
     """
+    report_trouble(context)
     with suppress(OSError):
-        why = packing_request.trouble(context.home)
-        if why:
-            context.progress(f"earlier snapshots could not be packed yet and take more room: {why}")
         packing_request.mark(context.home)
         packing_request.start(context.home)
+
+
+def report_trouble(context: Context) -> None:
+    """Report why snapshots could not be packed, if that is so."""
+    if why := packing_request.trouble(context.home):
+        context.progress(f"snapshots could not be packed yet, and take more room until they are: {why}")
 
 
 def settle(context: Context, row: SnapshotRow) -> SnapshotRow:
@@ -96,10 +100,7 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
         StoreError: the folder cannot be used.
     """
     if deep:
-        for row in context.store.snapshots():
-            with suppress(SnapshotError):  # a damaged one
-                settle(context, row)
-        raw_cache.evict(context.home.snapshots)
+        _settle_all(context)
     thin, patience = (DEEP, STORE_LOCK_SECONDS) if deep else (THIN, MOMENT)
     try:
         done = storage.sweep(context.home, thin=thin, patience=patience)
@@ -115,6 +116,25 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
     swept, marks = done
     _count(context, marks)
     return swept
+
+
+def _settle_all(context: Context) -> None:
+    """Pack what the background packer has left, and report what cannot be packed."""
+    home, failed = context.home, ""
+    for row in context.store.snapshots():
+        try:
+            settle(context, row)
+        except StoreError as error:
+            failed = str(error)
+        except SnapshotError:  # a damaged one
+            continue
+    with suppress(OSError):
+        raw_cache.evict(home.snapshots)
+        if failed:
+            context.progress(failed)
+        elif packing_request.trouble(home):
+            packing_request.mark(home)
+            packing_request.start(home)
 
 
 def waste(context: Context) -> int:

@@ -100,6 +100,8 @@ class PackIndex:
         return True
 
     def _map(self, file: int, slots: int, used: int) -> None:
+        # On a full disk this fails; a write into a hole of the mapped file would kill the process (SIGBUS).
+        os.posix_fallocate(file, 0, START + slots * 16)
         self._table = mmap.mmap(file, START + slots * 16)
         self._slots, self._mask, self._used = slots, slots - 1, used
         # If this mark is still there later, this process did not end in order.
@@ -111,7 +113,6 @@ class PackIndex:
             slots *= 2
         self._path.unlink(missing_ok=True)
         with private_files.create(self._path, new=True) as file:
-            file.truncate(START + slots * 16)
             self._map(file.fileno(), slots, 0)
 
     def _renew(self) -> None:

@@ -11,6 +11,7 @@ import secrets
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import zstandard
@@ -119,7 +120,8 @@ class PackWriter:
         """Remove the unfinished pack."""
         for _, work in self._waiting:
             work.cancel()
-        self._file.close()
+        with suppress(OSError):  # what could not be written is written once more
+            self._file.close()
         self._part.unlink(missing_ok=True)
 
     def _send(self) -> None:

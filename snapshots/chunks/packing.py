@@ -33,8 +33,8 @@ REACH = 4 * GROUP
 THREADS = 2
 
 
-class PagesLost(Exception):
-    """Pages that were found were removed while others had their turn."""
+class Overtaken(Exception):
+    """While others had their turn they removed pages that were found, or packed the same snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ def pack(
 
     Raises:
         Busy: another process changes the packs for all of `patience` seconds.
-        PagesLost: others have removed what it relied on; another try will store it again.
+        Overtaken: others have removed what it relied on, and another try will store it again; or they have
+            packed the snapshot.
         OSError: it cannot be written, or the folder is gone; no snapshot has changed.
     """
     with (
@@ -80,7 +81,7 @@ def pack(
             made = Recipe(snapshot, {name: packing.file(name, folder / name) for name in names})
             written = packing.finish()
             if polite:
-                _check(chunks, made.files.values())
+                _check(chunks, folder, made.files.values())
             recipe.write(folder, made)
         except BaseException:
             packing.abandon()
@@ -94,15 +95,17 @@ def pack(
     return Packed(sum(file.bytes for file in made.files.values()), written + size, shared)
 
 
-def _check(chunks: Chunks, files: Iterable[RecipeFile]) -> None:
-    """Raise PagesLost unless the packs have all pages of these files."""
+def _check(chunks: Chunks, folder: Path, files: Iterable[RecipeFile]) -> None:
+    """Raise Overtaken if a snapshot has a recipe by now, or the packs lack pages of these files."""
+    if (folder / recipe.FILE).exists():
+        raise Overtaken("it is packed")
     chunks.close()
     try:
         for run in (run for file in files for run in file.runs):
             if run.pack != NOWHERE and not chunks.pack(run.pack).holds(run.first, run.count):
-                raise PagesLost(run.pack)
+                raise Overtaken(run.pack)
     except PackDamaged as error:
-        raise PagesLost(str(error)) from error
+        raise Overtaken(str(error)) from error
 
 
 class _Packing:

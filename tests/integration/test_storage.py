@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import packing
 
 from holdfast.errors import SnapshotDamaged
 from holdfast.runtime.api.controller import Holdfast
@@ -22,7 +23,7 @@ def digest(session: Session) -> str | None:
 
 
 def stored(snapshot: Snapshot) -> dict[str, int]:
-    found = snapshot.row.details["storage"]
+    found = snapshot.pack().row.details["storage"]
     assert isinstance(found, dict)
     return found
 
@@ -53,6 +54,7 @@ def test_a_suspended_session_is_packed(hf: Holdfast) -> None:
     session = hf.new("sleeper")
     session.exec("kept=yes")
     session.suspend()
+    assert packing.settled(hf.home)
     snapshot = hf.snapshots()[0]
     assert stored(snapshot)["own"] < 0.6 * stored(snapshot)["raw"]
 
@@ -93,11 +95,12 @@ def test_each_damage_is_found_and_affects_only_its_snapshots(
     """Named by `verify` and refused; the others are intact. Repaired ones are intact again."""
     monkeypatch.setenv(raw_cache.VARIABLE, "0")
     session = hf.new("parent")
-    good = session.snapshot("good")
+    good = session.snapshot("good").pack()
     session.cell("import os; heap = os.urandom(2 << 20)", timeout=60)
     packs = hf.home.root / "chunks" / "packs"
     before = set(packs.iterdir())
-    bad = session.snapshot("bad")
+    bad = session.snapshot("bad").pack()
+    assert packing.settled(hf.home)
     (pack,) = set(packs.iterdir()) - before
     parts = (hf.home.snapshots, hf.home.root / "chunks")
     for part in parts:
@@ -131,7 +134,7 @@ def test_each_damage_is_found_and_affects_only_its_snapshots(
 def test_one_intact_form_repairs_the_other(hf: Holdfast) -> None:
     """Plain images are packed again when packs are damaged, and made again from packs when they are."""
     session = hf.new("parent")
-    snapshot = session.snapshot("one")
+    snapshot = session.snapshot("one").pack()
     images = hf.home.snapshots / snapshot.id / "images"
     packs = hf.home.root / "chunks" / "packs"
     flip(next(packs.iterdir()))
