@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import packing_steps
 from tests.packing import settled
 from tests.runtime.storage.packing_home import PackingHome, changed
 
@@ -22,29 +23,6 @@ from holdfast.snapshots.chunks.pack_writer import PackWriter
 PAGE = 4096
 STEPS = 24
 """Points at which the packer is killed, spread over its calls that change the disk."""
-KILLED = """
-import os, pathlib, signal, sys
-from holdfast.base.home import Home
-from holdfast.runtime.storage import background_packer
-left = int(sys.argv[2])
-def hook(owner, name):
-    original = getattr(owner, name)
-    def call(*args, **kwargs):
-        global left
-        for before in (True, False):
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if before:
-                result = original(*args, **kwargs)
-        return result
-    setattr(owner, name, call)
-for owner, name in ((os, "fsync"), (os, "read"), (os, "close"), (pathlib.Path, "rename"),
-                    (pathlib.Path, "replace"), (pathlib.Path, "unlink"), (pathlib.Path, "open")):
-    hook(owner, name)
-background_packer.run(Home(pathlib.Path(sys.argv[1])))
-print(int(sys.argv[2]) - left)
-"""
 
 
 @pytest.fixture
@@ -54,7 +32,7 @@ def made(tmp_path: Path) -> PackingHome:
 
 def steps(made: PackingHome, at: int) -> subprocess.CompletedProcess[str]:
     """Run the packer as a process that is killed at one of its steps."""
-    command = [sys.executable, "-c", KILLED, str(made.home.root), str(at)]
+    command = [sys.executable, packing_steps.__file__, str(made.home.root), str(at)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
