@@ -25,6 +25,7 @@ KILLS = int(os.environ.get("HOLDFAST_PACKER_KILLS", "24"))
 SEED = int(os.environ.get("HOLDFAST_PACKER_SEED", "1"))
 DIGEST = "import hashlib; hashlib.sha256(heap).hexdigest()"
 NEVER = 1 << 40
+INDEX = "the index of pages was missing or damaged"
 
 
 def digest(session: Session) -> str | None:
@@ -58,7 +59,8 @@ def test_snapshots_survive_each_kill_of_the_packer(hf: Holdfast) -> None:
         at = total * number // KILLS + draw.randrange(total // KILLS) + 1
         killed = packed(hf, at)
         assert killed.returncode in (0, -signal.SIGKILL), killed.stderr
-        assert hf.verify().findings == [], at
+        # The index was not closed, and is made again.
+        assert {found.text for found in hf.verify().findings} <= {INDEX}, at
         if number % 2:
             copy = snapshot.restore("plain")
             assert digest(copy) == digest(session), at
