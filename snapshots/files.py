@@ -7,8 +7,8 @@ long as starting a container, and is checked meanwhile.
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from blake3 import blake3
@@ -19,21 +19,70 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 
 # Written by the tools for human readers; nothing reads them back.
 _NOT_KEPT = {"dump.log", "stats-dump"}
+AT_ONCE = 8
+"""Files synced at the same time: a journal commits those that wait for it together."""
 
 
-def describe(folder: Path) -> list[StoredFile]:
-    """Describe every file below a folder, by name. Files that only explain a dump are removed first."""
+class Ahead:
+    """Digests and durability of one part of a folder, which is complete while the rest is being written.
+
+    Both take the time that the disk and the processors need for gigabytes, and wait for nothing else.
+    """
+
+    def __init__(self, folder: Path, part: str) -> None:
+        """Begin. No file of the part may change any more; those that only explain a dump are removed."""
+        self._paths = [path for path in _kept(folder / part) if path.is_file()]
+        self._folder = folder
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="ahead")
+        self._synced: Future[None] = self._pool.submit(sync, self._paths)
+        self._digests: Future[list[str]] = self._pool.submit(lambda: [digest(path) for path in self._paths])
+
+    def digests(self) -> dict[str, str]:
+        """Return the digest of each file, by its name below the folder.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        return dict(zip(self._names(), self._digests.result(), strict=True))
+
+    def finish(self) -> set[str]:
+        """Wait until all files are on the disk, and return their names below the folder.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        self._synced.result()
+        return set(self._names())
+
+    def close(self) -> None:
+        """Wait until nothing is under way any more; must be called, whatever has failed."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _names(self) -> list[str]:
+        return [str(path.relative_to(self._folder)) for path in self._paths]
+
+
+def describe(folder: Path, known: Mapping[str, str] | None = None) -> list[StoredFile]:
+    """Describe every file below a folder, by name. Files that only explain a dump are removed first.
+
+    `known` are digests that were made before, by name.
+    """
+    known = known or {}
     found: list[StoredFile] = []
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file():
-            continue
+    for path in _kept(folder):
+        if path.is_file():
+            name = str(path.relative_to(folder))
+            size = path.stat().st_size
+            found.append(StoredFile(name=name, bytes=size, blake3=known.get(name) or digest(path)))
+    return found
+
+
+def _kept(folder: Path) -> list[Path]:
+    found = sorted(folder.rglob("*"))
+    for path in found:
         if path.name in _NOT_KEPT:
             path.unlink()
-            continue
-        found.append(
-            StoredFile(name=str(path.relative_to(folder)), bytes=path.stat().st_size, blake3=digest(path))
-        )
-    return found
+    return [path for path in found if path.name not in _NOT_KEPT]
 
 
 def make_durable(folder: Path, besides: Collection[str] = ()) -> None:
@@ -49,20 +98,29 @@ def make_durable(folder: Path, besides: Collection[str] = ()) -> None:
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """Make files readable by their owner only, and wait until they, or folders, are on the disk (fsync(2)).
+    """Make files readable by their owner only, and wait until they are on the disk, folders last (fsync(2)).
 
     Raises:
         OSError: something cannot be synced.
     """
+    folders: list[Path] = []
+    plain: list[Path] = []
     for path in paths:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        try:
-            found = os.fstat(descriptor)
-            if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
-                os.fchmod(descriptor, private_files.MODE)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        (folders if path.is_dir() else plain).append(path)
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sync") as pool:
+        list(pool.map(_sync, plain))
+    for path in folders:
+        private_files.sync_folder(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, private_files.MODE)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def digest(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Life of a snapshot's files: packed, kept plain for a while, rebuilt, swept when not needed.
+"""Life of a snapshot's files: made durable as they are, packed later, rebuilt, swept when not needed.
 
 Combines `chunks` and `raw` for the layers above, which know sessions and rows; here there are only folders.
 """
@@ -13,58 +13,54 @@ from pathlib import Path
 from holdfast.base import private_files
 from holdfast.base.home import Home
 from holdfast.engine.engine import Engine
-from holdfast.snapshots import files, raw
+from holdfast.snapshots import files, raw_cache
 from holdfast.snapshots.chunks import packing, recipe, sweeping
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
+from holdfast.snapshots.chunks.packing import Packed
 from holdfast.snapshots.chunks.sweeping import Marks, Swept
 from holdfast.snapshots.manifest import StoredFile
 
 WAIT = 60.0
-"""Seconds a snapshot waits for others that pack before it is kept plain and packed later."""
+"""Seconds to wait for others that pack; after that the snapshot stays as it is for now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Bytes of one snapshot: of its plain images, of what was written for them, of its other files.
-
-    `shared` are the bytes of pages that older snapshots also need.
-    """
+    """Bytes of one snapshot: of its plain images, and of its other files."""
 
     raw: int
-    own: int
-    shared: int
     files: int
-    packed: bool
 
 
-def keep(
-    home: Home,
-    folder: Path,
-    snapshot: str,
-    entries: Sequence[StoredFile],
-    *,
-    pack: bool,
-    parent: str | None = None,
-) -> Stored:
-    """Make a snapshot's folder durable; files that are in packs need not be durable here.
+def keep(folder: Path, entries: Sequence[StoredFile], done: files.Ahead | None = None) -> Stored:
+    """Make a snapshot's folder durable as it is. Its images are packed later.
+
+    `done` has been writing some of the files to the disk.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    files.make_durable(folder, done.finish() if done is not None else ())
+    images = sum(entry.bytes for entry in entries if entry.name.startswith(f"{raw_cache.IMAGES}/"))
+    return Stored(images, sum(entry.bytes for entry in entries) - images)
+
+
+def pack(
+    home: Home, folder: Path, snapshot: str, entries: Sequence[StoredFile], parent: str | None
+) -> Packed | None:
+    """Pack a snapshot's images, which stay. Return None if others keep changing the packs.
 
     `parent` is the snapshot that it most resembles, so that what is unchanged is found fast.
 
     Raises:
         OSError: it cannot be written.
+        StoreError: the folder of packs cannot be used.
     """
-    images = [entry for entry in entries if entry.name.startswith(f"{raw.IMAGES}/")]
-    besides = sum(entry.bytes for entry in entries) - sum(entry.bytes for entry in images)
-    total = sum(entry.bytes for entry in images)
-    names = [entry.name for entry in images]
-    done: packing.Packed | None = None
-    if pack and names:
-        with Chunks(home.root) as chunks, suppress(PacksBusy):
-            similar = recipe.guide(home.snapshots / parent, parent) if parent else None
-            done = packing.pack(chunks, folder, snapshot, names, WAIT, similar)
-    files.make_durable(folder, names if done else ())
-    own, shared = (done.written, done.shared) if done else (total, 0)
-    return Stored(total, own, shared, besides, done is not None)
+    names = [entry.name for entry in entries if entry.name.startswith(f"{raw_cache.IMAGES}/")]
+    with Chunks(home.root) as chunks, suppress(PacksBusy):
+        similar = recipe.guide(home.snapshots / parent, parent) if parent else None
+        return packing.pack(chunks, folder, snapshot, names, WAIT, similar)
+    return None
 
 
 def publish(engine: Engine | None, home: Home, folder: Path, snapshot: str) -> None:

@@ -11,7 +11,7 @@ from bench.row import Row
 from bench.stats import Series, Target
 from bench.world import World
 from holdfast import Session, Snapshot
-from holdfast.snapshots import files, manifest, raw
+from holdfast.snapshots import files, manifest, raw, raw_cache
 
 FAMILY = "storage"
 _SHARE = Target(0.05, "ratio", "1 % of the memory changed")
@@ -102,14 +102,14 @@ def _restores(world: World, snapshot: Snapshot, found: defaultdict[str, list[flo
 
     found["checked"].append(timed(lambda: files.verify(folder, kept)))
     found["plain"].append(timed(restore))
-    raw.evict(home.snapshots, 0)
+    raw_cache.evict(home.snapshots, 0)
     found["unpacked"].append(timed(lambda: raw.prepare(home.root, folder, kept)))
-    raw.evict(home.snapshots, 0)
+    raw_cache.evict(home.snapshots, 0)
     found["from packs"].append(timed(restore))
 
 
 def _stored(snapshot: Snapshot) -> dict[str, int]:
-    return dict(snapshot.row.details["storage"])
+    return dict(snapshot.pack().row.details["storage"])
 
 
 def _bytes(who: str, samples: list[float]) -> Series:

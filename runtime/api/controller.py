@@ -23,6 +23,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.operations import recovery
 from holdfast.runtime.operations.context import Context, Progress, no_progress
 from holdfast.runtime.sessions import health
+from holdfast.runtime.storage import packing_request
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -65,8 +66,8 @@ def _thawing() -> type[Thawing]:
 class Holdfast:
     """All sessions and snapshots of one home.
 
-    Opening it undoes what processes that are gone left unfinished. The engine is connected on first use: a
-    command in a running session does not need it.
+    Opening it undoes what processes that are gone left unfinished, and continues the packing of snapshots.
+    The engine is connected on first use: a command in a running session does not need it.
 
     Args:
         home: the state directory; by default that of HOLDFAST_HOME or the XDG state directory.
@@ -90,6 +91,7 @@ class Holdfast:
     ) -> None:
         self.context = Context(Home.at(home).create(), actors.checked(actor), reason, progress or no_progress)
         recovery.recover(self.context, _fill_undo_table)
+        packing_request.start(self.context.home)
 
     @property
     def home(self) -> Home:

@@ -74,7 +74,7 @@ class Snapshot:
     @property
     def size(self) -> int:
         """The bytes it takes on this host beyond the image its session was made from, and beyond what it
-        shares.
+        shares. Memory counts as it was written until it is packed, soon after the snapshot was taken.
         """
         return self._row.bytes
 
@@ -232,6 +232,18 @@ class Snapshot:
         from holdfast.runtime.flaky import repeat
 
         return repeat.retry(self._context, self._row, series, report)
+
+    def pack(self) -> Snapshot:
+        """Pack its memory now, if that has not happened yet, so that `size` is final.
+
+        Raises:
+            StoreError: it cannot be packed, for example because the disk is full; it can be restored all the
+                same.
+        """
+        from holdfast.runtime.storage import snapshot_storage
+
+        self._row = snapshot_storage.settle(self._context, self._context.store.snapshot(self.id))
+        return self
 
     def pin(self, *, pinned: bool = True) -> Snapshot:
         """Keep it until it is removed by hand; with `pinned=False`, leave it to policy and quota again."""

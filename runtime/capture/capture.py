@@ -1,15 +1,15 @@
 """The capture of a session that continues, or of one that is suspended.
 
 The order of a live capture: start the checkpointer, prepare the guest (it closes its connections), freeze,
-keep files and memory, thaw, wake the guest; then digests, manifest, rename, row. A suspension does all of
-that while frozen, and never thaws.
+keep files and memory, thaw, wake the guest; then digests, manifest, fsync, rename, row. Another process packs
+the memory later. A suspension does all of that while frozen, and never thaws.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,9 +29,9 @@ from holdfast.runtime.history.drift import baseline, take_baseline
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.lineage import parent
 from holdfast.runtime.sessions import health, identity_messages
-from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.storage import packing_request, snapshot_storage
 from holdfast.runtime.store.row_details import SnapshotDetails
-from holdfast.snapshots import files, freeze_protocol, manifest, service, storage
+from holdfast.snapshots import files, freeze_protocol, manifest, raw_cache, service, storage
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import CaptureResult
@@ -211,6 +211,10 @@ class Taking:
             )
 
     def _finish_live(self, captured: CaptureResult, prepared: _Prepared) -> SnapshotRow:
+        with closing(files.Ahead(self._staging, raw_cache.IMAGES)) as ahead:
+            return self._finish_with(ahead, captured, prepared)
+
+    def _finish_with(self, ahead: files.Ahead, captured: CaptureResult, prepared: _Prepared) -> SnapshotRow:
         processes = Processes(
             root_pid=prepared.root_pid,
             last_pid=captured.last_pid,
@@ -235,7 +239,7 @@ class Taking:
         if self._force_drop:
             timing = timing.plus(dropped=list(self._force_drop))
         about = prepared.versions.get("about")
-        return self._finish(captured.image_id or self._files.keep(), processes, timing, about)
+        return self._finish(captured.image_id or self._files.keep(), processes, timing, about, ahead)
 
     def _finish(
         self,
@@ -243,6 +247,7 @@ class Taking:
         processes: Processes | None,
         timing: SnapshotDetails,
         about: Mapping[str, Any] | None = None,
+        ahead: files.Ahead | None = None,
     ) -> SnapshotRow:
         """Add digests and the manifest, and rename; from then on the snapshot exists."""
         store, home, session = self.context.store, self.context.home, self.session
@@ -255,7 +260,7 @@ class Taking:
                 target = Target(self._container.id, self._container.pid, processes.root_pid)
                 still = target if self._ends_session else None
                 taken.remember(self.context, session, self._staging, image, held, still)
-            entries = files.describe(self._staging)
+            entries = files.describe(self._staging, ahead.digests() if ahead is not None else None)
             kept = Manifest(
                 id=self.row.id,
                 kind=self.row.kind,
@@ -273,9 +278,8 @@ class Taking:
                 needs=requirements.by(self.context.engine, about, self._staging),
             )
             manifest.write(self._staging, kept)
-            pack = not self._ends_session  # while everything is frozen, no longer than necessary
-            parent = self.row.parent_snapshot_id
-            kept_as = storage.keep(home, self._staging, self.row.id, entries, pack=pack, parent=parent)
+            packing_request.mark(home)
+            kept_as = storage.keep(self._staging, entries, ahead)
         except OSError as error:
             raise capture_errors.unwritable(session, home.root, error) from error
         grown = max(
@@ -288,7 +292,7 @@ class Taking:
         ready = {
             "state": "ready",
             "image_id": image,
-            "bytes": grown + kept_as.files + kept_as.own,
+            "bytes": grown + kept_as.files + kept_as.raw,
             "details": details,
         }
         try:

@@ -1,7 +1,7 @@
 """Reuse of a session's last snapshot, under a new id, if nothing has happened since.
 
-Nothing is captured and the session is not frozen. Files are hard links, pages are in packs anyway, and the
-image gets another name, so that each of the two snapshots can be removed without the other.
+Nothing is captured and the session is not frozen. Files are hard links, pages are in packs or will be, and
+the image gets another name, so that each of the two snapshots can be removed without the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.runtime.capture import reuse_check
 from holdfast.runtime.capture.capture import moment_of
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.row_details import SnapshotDetails
-from holdfast.snapshots import files, manifest, raw, storage
+from holdfast.snapshots import files, manifest, raw_cache, storage
 from holdfast.snapshots.chunks import recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
@@ -50,7 +50,7 @@ def share(
     source = home.snapshots / last.id
     try:
         with (
-            raw.held(source),
+            raw_cache.held(source),
             Chunks(home.root) as chunks,
             chunks.changing(STORE_LOCK_SECONDS),
             ThreadPoolExecutor(1, "tag") as meanwhile,
@@ -97,17 +97,16 @@ def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:
 
     None if that is not possible.
     """
-    (folder / raw.IMAGES).mkdir(mode=0o700, parents=True)
+    (folder / raw_cache.IMAGES).mkdir(mode=0o700, parents=True)
     packed = recipe.pass_on(source, last, folder, kept.id)
-    if packed is None:
-        return None
     for entry in kept.files:
         try:
             os.link(f"{source}/{entry.name}", f"{folder}/{entry.name}")
         except FileNotFoundError:
-            if entry.name not in packed:
+            if packed is None or entry.name not in packed:
                 return None
     manifest.write(folder, kept)
     # The rest is hard links.
-    files.sync((folder / manifest.FILE, folder / recipe.FILE, folder / raw.IMAGES, folder))
-    return (folder / manifest.FILE).stat().st_size + (folder / recipe.FILE).stat().st_size
+    new = [folder / manifest.FILE, *([] if packed is None else [folder / recipe.FILE])]
+    files.sync((*new, folder / raw_cache.IMAGES, folder))
+    return sum(path.stat().st_size for path in new)

@@ -95,9 +95,9 @@ def capture(
         if snapshot is None:
             taking = Taking(context, session, operation, row, thawed, force_drop)
             snapshot = taking.live() if kind == "live" else taking.filesystem()
-            snapshot = snapshot_storage.settle(context, snapshot)
         else:
             thawed()
+    snapshot_storage.leave_to_worker(context)
     host_events.taken(context, session, snapshot)
     prune.make_room(context, session, snapshot)
     return snapshot
@@ -106,7 +106,7 @@ def capture(
 def suspend(context: Context, session: SessionRow, *, settle: bool = True) -> SessionRow:
     """Capture a session and end its processes at the same instant; nothing of its container remains.
 
-    Without `settle` its memory is not packed: it is about to be moved, and then removed.
+    Without `settle` its memory is not packed soon: it is about to be moved, and then removed.
     """
     with (
         turn(context, session, "suspend") as session,
@@ -121,7 +121,7 @@ def suspend(context: Context, session: SessionRow, *, settle: bool = True) -> Se
         with held():
             suspended = _put_away(context, session, taken, operation.id)
     if settle:
-        taken = snapshot_storage.settle(context, taken)
+        snapshot_storage.leave_to_worker(context)
     prune.make_room(context, session, taken, must=True)
     return suspended
 

@@ -90,7 +90,7 @@ def alarm(seconds: float) -> Iterator[None]:
 def _within(session: Session, kind: SnapshotKind, record: Failure, limits: CaptureLimits) -> Snapshot:
     with alarm(limits.seconds):
         taken = session.snapshot(kind=kind, reason=record.title, failure=record)
-    if limits.size is not None and taken.size > limits.size:
+    if limits.size is not None and taken.size > limits.size and taken.pack().size > limits.size:
         taken.remove()
         raise CaptureFailed(
             f"cannot keep the snapshot: it has {taken.size >> 20} MiB, {limits.size >> 20} MiB are allowed",

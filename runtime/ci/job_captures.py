@@ -91,7 +91,11 @@ class JobCaptures:
         if served.snapshot is None:
             with self._lock:
                 self._refused.append(str(served.error))
-        elif self._size is not None and served.snapshot.size > self._size:
+        elif (
+            self._size is not None
+            and served.snapshot.size > self._size
+            and served.snapshot.pack().size > self._size
+        ):
             with self._lock:
                 self._taken = [each for each in self._taken if each[0].id != served.snapshot.id]
                 self._refused.append(f"one has {served.snapshot.size >> 20} MiB, more than is allowed")

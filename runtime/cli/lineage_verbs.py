@@ -35,6 +35,7 @@ def snapshots(
     from holdfast.runtime.history.lineage.draw_tree import Form, draw
     from holdfast.runtime.history.lineage.overview import marks, overview, why
     from holdfast.runtime.journal.journal_query import find
+    from holdfast.runtime.storage import snapshot_storage
 
     context = controller().context
     as_json = wants_json(json)
@@ -56,6 +57,7 @@ def snapshots(
         for line in draw(found, Form(width, now, printing.size, printing.ago)):
             printing.say(line)
     else:
+        snapshot_storage.report_trouble(context)
         names = {row.id: row.name for row in found.snapshots}
         printing.table(
             ("NAME", "KIND", "SIZE", "AGE", "OF", "AFTER", "", "WHY"),

@@ -13,7 +13,7 @@ from holdfast.runtime.operations.operation import is_orphan
 from holdfast.runtime.sessions import after_capture, shared_folder
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
-from holdfast.snapshots.raw import IMAGES
+from holdfast.snapshots.raw_cache import IMAGES
 
 _WRITTEN_SECONDS = 5.0
 

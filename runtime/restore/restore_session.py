@@ -25,7 +25,7 @@ from holdfast.runtime.storage import verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.verification import kernel_check, verification_result
 from holdfast.runtime.verification.gate import Gate
-from holdfast.snapshots import explain, manifest, raw, service
+from holdfast.snapshots import explain, manifest, raw, raw_cache, service
 from holdfast.snapshots.fitness import Name
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.manifest import Manifest, Processes
@@ -128,7 +128,7 @@ class Restoring:
     def containers(self, rows: Sequence[SessionRow]) -> list[str]:
         """Bring up a container that answers for each of these rows; raises as `bring_up` does."""
         with (
-            raw.held(self._folder),
+            raw_cache.held(self._folder),
             self._network.ahead(SessionOptions.parse(**rows[0].options)),
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.errors import QuotaExceeded, SnapshotInUse
 from holdfast.runtime.retention import expiry, home_settings
@@ -42,10 +42,10 @@ def check_room(context: Context, session: SessionRow) -> None:
     Raises:
         QuotaExceeded: there would not be enough.
     """
-    for whose, rows, quota in _limits(context, session):
-        _, missing = expiry.room(rows, quota, 1, _needs(context))
+    for limit in _limits(context, session):
+        _, missing = _room(context, limit, 1, _needs(context))
         if missing:
-            raise _exceeded(session, whose, quota, missing)
+            raise _exceeded(session, limit, missing)
 
 
 def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must: bool = False) -> None:
@@ -60,13 +60,24 @@ def make_room(context: Context, session: SessionRow, taken: SnapshotRow, *, must
     Raises:
         QuotaExceeded: the new snapshot did not fit, and was removed.
     """
-    for whose, rows, quota in _limits(context, session):
-        going, missing = expiry.room(rows, quota, 0, {*_needs(context), taken.id})
+    for limit in _limits(context, session):
+        going, missing = _room(context, limit, 0, {*_needs(context), taken.id})
         if not missing:
             let_go(context, going)
         elif not must:
             let_go(context, [taken])
-            raise _exceeded(session, whose, quota, missing)
+            raise _exceeded(session, limit, missing)
+
+
+def _room(
+    context: Context, limit: _Limit, wanted: int, keep: Collection[str]
+) -> tuple[list[SnapshotRow], int]:
+    """Return `expiry.room` for a limit. What seems too much is packed first: it may be little."""
+    going, missing = expiry.room(limit.rows, limit.quota, wanted, keep)
+    if (going or missing) and any(snapshot_storage.unpacked(row) for row in limit.rows):
+        rows = [snapshot_storage.settle(context, row) for row in limit.rows]
+        return expiry.room(rows, limit.quota, wanted, keep)
+    return going, missing
 
 
 def let_go(context: Context, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
@@ -90,25 +101,32 @@ def _needs(context: Context) -> set[str]:
     return expiry.needed(context.store.sessions())
 
 
-def _limits(context: Context, session: SessionRow) -> list[tuple[str, Sequence[SnapshotRow], int]]:
-    """Return the limits that apply: whose, the snapshots that count, and the bytes."""
+class _Limit(NamedTuple):
+    """A limit that applies: whose it is, the snapshots that count, oldest first, and the bytes."""
+
+    whose: str
+    rows: Sequence[SnapshotRow]
+    quota: int
+
+
+def _limits(context: Context, session: SessionRow) -> list[_Limit]:
     own, all_ = Policy.of(session.details).quota, home_settings.quota(context.home)
     if own is None and all_ is None:
         return []
     rows = context.store.snapshots()
     mine = [row for row in rows if row.session_id == session.id]
-    found: list[tuple[str, Sequence[SnapshotRow], int]] = []
+    found: list[_Limit] = []
     if own is not None:
-        found.append((f"session {session.name}", mine, own))
+        found.append(_Limit(f"session {session.name}", mine, own))
     if all_ is not None:
-        found.append(("this home", rows, all_))
+        found.append(_Limit("this home", rows, all_))
     return found
 
 
-def _exceeded(session: SessionRow, whose: str, quota: int, missing: int) -> QuotaExceeded:
+def _exceeded(session: SessionRow, limit: _Limit, missing: int) -> QuotaExceeded:
     return QuotaExceeded(
-        f"cannot snapshot session {session.name}: the snapshots of {whose} would take {missing} bytes more "
-        f"than the {quota} they may",
+        f"cannot snapshot session {session.name}: the snapshots of {limit.whose} would take {missing} bytes "
+        f"more than the {limit.quota} they may",
         hint="`holdfast rmi` or `unpin` some (`holdfast snapshots` has their sizes), or raise the limit: "
         "`holdfast quota`, `holdfast policy S --quota`",
     )

@@ -33,7 +33,9 @@ def remove_snapshot(context: Context, snapshot: SnapshotRow, *, tidy: bool = Tru
     with ballast.given_up(context.home.root), held(), snapshot_lock.removing(context, snapshot):
         context.engine.images.remove(image_ref(snapshot.id))
         snapshot_storage.sweep_images(context)
-        shutil.rmtree(context.home.snapshots / snapshot.id, ignore_errors=True)
+        folder = context.home.snapshots / snapshot.id
+        shutil.rmtree(folder, ignore_errors=True)
         context.store.forget_snapshot(snapshot.id)
+        shutil.rmtree(folder, ignore_errors=True)  # the packer may have written a recipe meanwhile
         if tidy:
             snapshot_storage.tidy(context)

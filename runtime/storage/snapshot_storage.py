@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import EngineError, HoldfastError, SnapshotError, SnapshotNotFound
-from holdfast.snapshots import manifest, raw, storage
+from holdfast.errors import EngineError, HoldfastError, SnapshotError, StoreError
+from holdfast.runtime.storage import packing_request
+from holdfast.runtime.store import packed_sizes
+from holdfast.snapshots import manifest, raw_cache, storage
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.chunks.sweeping import THIN, Marks, Swept
 from holdfast.snapshots.storage import Stored
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 DEEP = 0.9
 STORE_LOCK_SECONDS = 60.0
+MOMENT = 0.2
+"""Seconds in which the background packer lets others go first; what is busy for longer sweeps later."""
 
 
 def image_ref(snapshot_id: str) -> str:
@@ -30,29 +35,58 @@ def image_ref(snapshot_id: str) -> str:
 
 
 def details(stored: Stored, grown: int) -> Mapping[str, Any]:
-    """Return what a snapshot's row records of its storage.
+    """Return what a snapshot's row records of its storage until it is packed.
 
     Bytes of its process images uncompressed (`raw`), of what is stored for them alone (`own`), of pages that
     older snapshots also need (`shared`), and of everything else (`besides`).
     """
-    sizes = {"raw": stored.raw, "own": stored.own, "shared": stored.shared, "besides": grown + stored.files}
-    return {**sizes, "packed": stored.packed}
+    sizes = {"raw": stored.raw, "own": stored.raw, "shared": 0, "besides": grown + stored.files}
+    return {**sizes, "packed": not stored.raw}
 
 
-def settle(context: Context, taken: SnapshotRow) -> SnapshotRow:
-    """Pack a new snapshot if that was postponed, and evict unpacked images beyond the limit.
+def leave_to_worker(context: Context) -> None:
+    """Let a new snapshot be packed in the background, and report why earlier ones could not be.
 
-    Errors are ignored, since this can be done later: the snapshot is complete.
+    The snapshot is complete: errors are left to the next command.
     """
-    home, folder = context.home, context.home.snapshots / taken.id
-    with suppress(HoldfastError, OSError):
-        if taken.kind == "live" and not storage.packed(folder):
-            with raw.held(folder):
-                entries, parent = manifest.read(folder).files, taken.parent_snapshot_id
-                stored = storage.keep(home, folder, taken.id, entries, pack=True, parent=parent)
-            taken = _resized(context, taken, stored.own, stored.shared, packed=stored.packed)
-        raw.evict(home.snapshots)
-    return taken
+    report_trouble(context)
+    with suppress(OSError):
+        packing_request.mark(context.home)
+        packing_request.start(context.home)
+
+
+def report_trouble(context: Context) -> None:
+    """Report why snapshots could not be packed, if that is so."""
+    if why := packing_request.trouble(context.home):
+        context.progress(f"snapshots could not be packed yet, and take more room until they are: {why}")
+
+
+def settle(context: Context, row: SnapshotRow) -> SnapshotRow:
+    """Pack a snapshot now if that has not happened yet, for callers that need its final size.
+
+    Raises:
+        StoreError: it cannot be packed; it stays as it is.
+    """
+    home, folder = context.home, context.home.snapshots / row.id
+    if not unpacked(row):
+        return row
+    try:
+        with raw_cache.held(folder):
+            done = storage.pack(home, folder, row.id, manifest.read(folder).files, row.parent_snapshot_id)
+    except OSError as error:
+        raise StoreError(
+            f"cannot pack snapshot {row.name}: {error.strerror or error}",
+            hint="it can be restored all the same; make room, then `holdfast gc` packs it",
+        ) from error
+    if done is None:
+        return row
+    return _resized(context, row, done.written, done.shared)
+
+
+def unpacked(row: SnapshotRow) -> bool:
+    """Check whether a snapshot has plain images only, as far as its row says."""
+    stored = row.details.storage
+    return row.kind == "live" and stored is not None and not stored.get("packed", True)
 
 
 def sweep(context: Context, *, deep: bool = False) -> Swept:
@@ -66,9 +100,8 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
         StoreError: the folder cannot be used.
     """
     if deep:
-        for row in context.store.snapshots():
-            settle(context, row)
-    thin, patience = (DEEP, STORE_LOCK_SECONDS) if deep else (THIN, 0.0)
+        _settle_all(context)
+    thin, patience = (DEEP, STORE_LOCK_SECONDS) if deep else (THIN, MOMENT)
     try:
         done = storage.sweep(context.home, thin=thin, patience=patience)
     except RecipeDamaged as error:
@@ -76,10 +109,32 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
             f"cannot free what no snapshot needs: of one, {error}", hint="`holdfast verify` says which one"
         ) from error
     if done is None:
+        with suppress(OSError):
+            packing_request.mark_sweep(context.home)
+            packing_request.start(context.home)
         return Swept()
     swept, marks = done
     _count(context, marks)
     return swept
+
+
+def _settle_all(context: Context) -> None:
+    """Pack what the background packer has left, and report what cannot be packed."""
+    home, failed = context.home, ""
+    for row in context.store.snapshots():
+        try:
+            settle(context, row)
+        except StoreError as error:
+            failed = str(error)
+        except SnapshotError:  # a damaged one
+            continue
+    with suppress(OSError):
+        raw_cache.evict(home.snapshots)
+        if failed:
+            context.progress(failed)
+        elif packing_request.trouble(home):
+            packing_request.mark(home)
+            packing_request.start(home)
 
 
 def waste(context: Context) -> int:
@@ -99,21 +154,18 @@ def _count(context: Context, marks: Marks) -> None:
     for row in context.store.snapshots():
         account = marks.accounts.get(row.id)
         if account is not None:
-            _resized(context, row, account.own, account.shared, packed=True)
+            _resized(context, row, account.own, account.shared)
 
 
-def _resized(context: Context, row: SnapshotRow, own: int, shared: int, *, packed: bool) -> SnapshotRow:
+def _resized(context: Context, row: SnapshotRow, own: int, shared: int) -> SnapshotRow:
     known = row.details.storage
-    if known is None:
+    if known is None or {**known, "own": own, "shared": shared, "packed": True} == known:
         return row
-    sizes = {**known, "own": own, "shared": shared, "packed": packed}
-    if sizes == known:
-        return row
-    with suppress(SnapshotNotFound):
-        return context.store.update_snapshot(
-            row.id, bytes=int(sizes["besides"]) + own, details=row.details.plus(storage=sizes)
-        )
-    return row
+    try:
+        packed_sizes.record(context.home.database, row.id, own=own, shared=shared)
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot use {context.home.database}: {error}") from error
+    return context.store.find_snapshot(row.id) or row
 
 
 def sweep_images(context: Context) -> None:

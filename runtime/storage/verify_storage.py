@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import SnapshotDamaged, SnapshotNewer, SnapshotNotFound
 from holdfast.runtime.storage import snapshot_storage
-from holdfast.snapshots import files, manifest, raw, storage
+from holdfast.snapshots import files, manifest, raw, raw_cache, storage
 from holdfast.snapshots.chunks import checking, recipe
 from holdfast.snapshots.chunks.checking import Findings
 from holdfast.snapshots.chunks.chunks import Chunks
@@ -105,7 +105,7 @@ class _Look:
     def run(self) -> None:
         """Find damage, repair it, and mark the snapshot."""
         try:
-            with raw.held(self._folder):
+            with raw_cache.held(self._folder):
                 self._check()
         except SnapshotNewer:
             self._result.newer.append(self._row.name)
@@ -123,7 +123,7 @@ class _Look:
             raise SnapshotDamaged(f"cannot use snapshot: its manifest is that of {kept.id}")
         self._check_image(kept)
         for entry in kept.files:
-            if not entry.name.startswith(f"{raw.IMAGES}/"):
+            if not entry.name.startswith(f"{raw_cache.IMAGES}/"):
                 self._result.bytes += entry.bytes
                 why = files.fault(self._folder / entry.name, entry)
                 if why is not None:
@@ -145,8 +145,8 @@ class _Look:
 
     def _check_images(self, kept: Manifest) -> None:
         packed, why = self._packed(kept)
-        plain = (self._folder / raw.IMAGES).is_dir()
-        images = [entry for entry in kept.files if entry.name.startswith(f"{raw.IMAGES}/")]
+        plain = (self._folder / raw_cache.IMAGES).is_dir()
+        images = [entry for entry in kept.files if entry.name.startswith(f"{raw_cache.IMAGES}/")]
         wrong = [(entry, files.fault(self._folder / entry.name, entry)) for entry in images] if plain else []
         faults = [(entry, fault) for entry, fault in wrong if fault is not None]
         self._result.bytes += sum(entry.bytes for entry, fault in wrong if fault is None)
@@ -169,7 +169,7 @@ class _Look:
             return False, str(error)
         if found is None:
             return False, ""
-        wanted = {one.name: one.bytes for one in kept.files if one.name.startswith(f"{raw.IMAGES}/")}
+        wanted = {one.name: one.bytes for one in kept.files if one.name.startswith(f"{raw_cache.IMAGES}/")}
         if {name: file.bytes for name, file in found.files.items()} != wanted:
             return False, "its recipe is for other files"
         why = self._found.damage(self._chunks, found)
@@ -179,7 +179,7 @@ class _Look:
         home = self._context.home
         try:
             parent = self._row.parent_snapshot_id
-            storage.keep(home, self._folder, kept.id, kept.files, pack=True, parent=parent)
+            storage.pack(home, self._folder, kept.id, kept.files, parent)
         except OSError as error:
             raise SnapshotDamaged(f"cannot use snapshot: it cannot be packed again ({error})") from error
 

@@ -20,6 +20,8 @@ from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow
 
 VERSION = 4  # kept equal to schema.VERSION, which costs the import
+BUSY_SECONDS = {"ro": 10.0, "rw": 60.0}
+"""Seconds to wait for a process that writes: a question of a frequent command, and a change."""
 _COLUMNS = (
     "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options, details"
 )
@@ -28,7 +30,7 @@ _COLUMNS = (
 def abandoned(database: Path) -> bool | None:
     """Check whether a process that is gone left an operation unfinished."""
     try:
-        with closing(_open(database)) as db:
+        with closing(opened(database)) as db:
             found = db.execute(
                 "SELECT owner_pid, owner_start FROM operations WHERE state = 'intent'"
             ).fetchall()
@@ -44,7 +46,7 @@ def session(database: Path, ref: str) -> SessionRow | None:
         SessionNotFound, InvalidArgument: as for `Store.session`.
     """
     try:
-        with closing(_open(database)) as db:
+        with closing(opened(database)) as db:
             pairs = db.execute("SELECT id, name FROM sessions WHERE state != 'removed'").fetchall()
             found = resolve(ref, pairs)
             row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (found,)).fetchone()  # noqa: S608
@@ -57,7 +59,7 @@ def sessions(database: Path) -> list[SessionRow] | None:
     """Return all sessions but removed ones, oldest first."""
     query = f"SELECT {_COLUMNS} FROM sessions WHERE state != 'removed' ORDER BY created_at, id"  # noqa: S608
     try:
-        with closing(_open(database)) as db:
+        with closing(opened(database)) as db:
             found = [_row(row) for row in db.execute(query)]
     except sqlite3.Error:
         return None
@@ -96,7 +98,7 @@ def last_moment(database: Path, row: SessionRow) -> int | None:
     )
     wanted = {"parent": row.parent_snapshot_id, "session": row.id, "generation": row.generation}
     try:
-        with closing(_open(database)) as db:
+        with closing(opened(database)) as db:
             found = db.execute(query, wanted).fetchone()
         return None if found is None else int(json.loads(found[0])["moment"]["journal_seq"])
     except (sqlite3.Error, ValueError, TypeError, LookupError):
@@ -110,14 +112,19 @@ def names(database: Path, table: str) -> list[str]:
         "snapshots": "SELECT COALESCE(label, id) FROM snapshots WHERE state != 'pending'",
     }
     try:
-        with closing(_open(database)) as db:
+        with closing(opened(database)) as db:
             return sorted(name for (name,) in db.execute(queries[table]))
     except sqlite3.Error:
         return []
 
 
-def _open(database: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True, timeout=10)
+def opened(database: Path, mode: str = "ro") -> sqlite3.Connection:
+    """Open a database of this version, to read it (`ro`) or also to write it (`rw`).
+
+    Raises:
+        sqlite3.Error: it cannot be opened, or is of another version.
+    """
+    db = sqlite3.connect(f"{database.as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS[mode])
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version != VERSION:

@@ -13,7 +13,7 @@ from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import own_layers, send
 from holdfast.runtime.transfer.thin_destination import ThinDestination
-from holdfast.snapshots import raw
+from holdfast.snapshots import raw_cache
 from holdfast.snapshots.bundle import shared_blobs
 from holdfast.snapshots.bundle.piped import PipeDestination, PipeOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
@@ -131,7 +131,7 @@ def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
     """Import a snapshot from a registry; raises as `receive` does."""
     with Resuming(RegistryOrigin(wire), context.home.root / "downloads") as origin:
         row = receive(context, origin, options)
-        origin.keep_segments(raw.size_of(DOWNLOADS, LIMIT))
+        origin.keep_segments(raw_cache.size_of(DOWNLOADS, LIMIT))
     return row
 
 

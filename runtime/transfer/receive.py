@@ -33,7 +33,7 @@ from holdfast.runtime.transfer import (
 )
 from holdfast.runtime.transfer.transfer_options import Progress, ReceiveOptions
 from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
-from holdfast.snapshots import files, manifest, raw, storage
+from holdfast.snapshots import files, manifest, raw_cache, storage
 from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
 from holdfast.snapshots.bundle.keys import Keys
@@ -72,7 +72,7 @@ def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | No
     wanted = _Wanted(opened, files_only=options.files_only, options=options.options)
     with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
         row = _Receiving(context, wanted, operation, options.progress).receive(options.label)
-    row = snapshot_storage.settle(context, row)
+    snapshot_storage.leave_to_worker(context)
     session = context.store.find_session(row.session_id, removed=True)
     if session is not None:
         prune.make_room(context, session, row)
@@ -258,7 +258,7 @@ class _Receiving:
 
     def _live_files(self, config: form.Config, parts: Segments) -> None:
         """Assemble the files, compare them, and have the processes in them judged."""
-        (self._staging / raw.IMAGES).mkdir(mode=0o700)
+        (self._staging / raw_cache.IMAGES).mkdir(mode=0o700)
         for file in config.files:
             if file.name != journal_export.FILE:
                 parts.write(file, self._staging / file.name)
@@ -266,8 +266,8 @@ class _Receiving:
             why = files.fault(self._staging / entry.name, entry)
             if why is not None:
                 raise BundleRefused(f"cannot import: {entry.name} {why}", hint="it is forged or damaged")
-        sanitize.facts((self._staging / raw.IMAGES / "facts.json").read_bytes())
-        for path in sorted((self._staging / raw.IMAGES).glob("tmpfs-*.tar")):
+        sanitize.facts((self._staging / raw_cache.IMAGES / "facts.json").read_bytes())
+        for path in sorted((self._staging / raw_cache.IMAGES).glob("tmpfs-*.tar")):
             tarball.check_memory(path)
         image_audit.judge(self._context, self._staging, config.snapshot)
 
@@ -322,7 +322,7 @@ class _Receiving:
         )
         try:
             manifest.write(self._staging, kept)
-            stored = storage.keep(home, self._staging, self._id, kept.files, pack=True)
+            stored = storage.keep(self._staging, kept.files)
             storage.publish(context.engine, home, self._staging, self._id)
         except OSError as error:
             raise StoreError(
@@ -331,7 +331,7 @@ class _Receiving:
         ready = {
             "state": "ready",
             "image_id": kept.image,
-            "bytes": grown + stored.files + stored.own,
+            "bytes": grown + stored.files + stored.raw,
             "details": row.details.plus(storage=snapshot_storage.details(stored, grown)),
         }
         context.store.operations.complete(self._operation, snapshots={self._id: ready})

@@ -29,7 +29,7 @@ from holdfast.runtime.transfer import secrets_warning as carried
 from holdfast.runtime.transfer.inspection import Inspection
 from holdfast.runtime.transfer.outgoing_layers import OutgoingLayers, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
-from holdfast.snapshots import manifest, raw, record
+from holdfast.snapshots import manifest, raw, raw_cache, record
 from holdfast.snapshots.bundle import cutting, form, image_layers, media, segment_packing, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.signing import Signer
@@ -84,7 +84,7 @@ def send(
     home, folder = context.home, context.home.snapshots / snapshot.id
     with (
         snapshot_lock.used(context, snapshot),
-        raw.held(folder),
+        raw_cache.held(folder),
         carry_out(context, OperationKind.EXPORT) as operation,
     ):
         kept = manifest.read(folder)

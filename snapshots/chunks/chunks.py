@@ -2,7 +2,7 @@
 
     chunks/packs/NAME.pack   pages; see `packs`
     chunks/index             finds pages; see `index`
-    chunks/lock              held while packs are written or swept
+    chunks/lock, wanted      whose turn it is to write or sweep packs; see `pack_turn`
 
 One process at a time changes it. Reading takes no lock: packs never change, and one that was replaced or
 removed stays complete for readers that have it open.
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from holdfast.base import locks
 from holdfast.errors import StoreError
+from holdfast.snapshots.chunks import pack_turn
+from holdfast.snapshots.chunks.pack_turn import PackTurn
 from holdfast.snapshots.chunks.pack_writer import PART
 from holdfast.snapshots.chunks.packs import SUFFIX, Pack, PackDamaged
 
@@ -110,24 +111,31 @@ class Chunks:
         return total
 
     @contextmanager
-    def changing(self, patience: float = PATIENCE) -> Iterator[None]:
-        """Hold the lock for writing and sweeping packs. Leftovers of a killed process are removed.
+    def changing(self, patience: float = PATIENCE) -> Iterator[PackTurn]:
+        """Have the turn to write and sweep packs. Leftovers of a killed process are removed.
 
         Raises:
-            Busy: another process held it for all of `patience` seconds.
+            Busy: another process had it for all of `patience` seconds.
             StoreError: the folder cannot be used.
         """
-        held = ExitStack()
         try:
             self.packs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held.enter_context(locks.whole_file(self.folder / "lock", patience))
-        except BlockingIOError as error:
-            raise PacksBusy(
-                "cannot change what is stored: another process is changing it", hint="try again later"
-            ) from error
+            turn = PackTurn(self.folder)
         except OSError as error:
-            raise StoreError(f"cannot use {self.folder}: {error.strerror or error}") from error
-        with held:
-            for path in self.packs.glob(f".*{PART}"):
-                path.unlink(missing_ok=True)
-            yield
+            raise self._unusable(error) from error
+        with closing(turn):
+            try:
+                turn.take(patience)
+                for path in self.packs.glob(f".*{PART}"):
+                    if not pack_turn.claimed(path):
+                        path.unlink(missing_ok=True)
+            except BlockingIOError as error:
+                raise PacksBusy(
+                    "cannot change what is stored: another process is changing it", hint="try again later"
+                ) from error
+            except OSError as error:
+                raise self._unusable(error) from error
+            yield turn
+
+    def _unusable(self, error: OSError) -> StoreError:
+        return StoreError(f"cannot use {self.folder}: {error.strerror or error}")

@@ -66,7 +66,9 @@ class PackIndex:
         self._put(int.from_bytes(name[:8], "little"), int(pack, 16) << NUMBER_BITS | page)
 
     def close(self) -> None:
-        """Mark the table as closed in order."""
+        """Mark the table as closed in order; nothing happens the second time."""
+        if self._table.closed:
+            return
         HEADER.pack_into(self._table, 0, MAGIC, self._slots, self._used, 1)
         self._table.close()
 
@@ -98,6 +100,8 @@ class PackIndex:
         return True
 
     def _map(self, file: int, slots: int, used: int) -> None:
+        # On a full disk this fails; a write into a hole of the mapped file would kill the process (SIGBUS).
+        os.posix_fallocate(file, 0, START + slots * 16)
         self._table = mmap.mmap(file, START + slots * 16)
         self._slots, self._mask, self._used = slots, slots - 1, used
         # If this mark is still there later, this process did not end in order.
@@ -109,7 +113,6 @@ class PackIndex:
             slots *= 2
         self._path.unlink(missing_ok=True)
         with private_files.create(self._path, new=True) as file:
-            file.truncate(START + slots * 16)
             self._map(file.fileno(), slots, 0)
 
     def _renew(self) -> None:

@@ -5,11 +5,13 @@ Blocks are compressed in threads, a few ahead of the writer, so memory stays bou
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import zstandard
@@ -37,6 +39,7 @@ class PackWriter:
         self._folder = folder
         self._part = folder / f".{self.name}{PART}"
         self._file = private_files.create(self._part)
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not the leftover of a killed process
         self._file.write(HEAD)
         self._at = len(HEAD)
         self._pool = pool
@@ -46,6 +49,7 @@ class PackWriter:
         self._places: list[tuple[int, int, int]] = []
         self._block: list[bytes] = []
         self._waiting: deque[tuple[int, Future[tuple[bytes, bytes]]]] = deque()
+        self._synced = False
 
     @property
     def pages(self) -> int:
@@ -78,8 +82,8 @@ class PackWriter:
         self._waiting.append((len(block), self._pool.submit(_packed, block, groups)))
         self._drain(AHEAD)
 
-    def close(self) -> int:
-        """Make it durable and valid; return its size in bytes.
+    def sync(self) -> None:
+        """Write all that was added, and wait until it is on the disk. Nothing can be added afterwards.
 
         Raises:
             OSError: it cannot be written.
@@ -97,16 +101,27 @@ class PackWriter:
         )
         self._file.flush()
         os.fsync(self._file.fileno())
+        self._synced = True
+
+    def close(self) -> int:
+        """Make it durable and valid; return its size in bytes.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if not self._synced:
+            self.sync()
         written = self._file.tell()
-        self._file.close()
         self._part.rename(self._folder / f"{self.name}{SUFFIX}")
+        self._file.close()
         return written
 
     def abandon(self) -> None:
         """Remove the unfinished pack."""
         for _, work in self._waiting:
             work.cancel()
-        self._file.close()
+        with suppress(OSError):  # what could not be written is written once more
+            self._file.close()
         self._part.unlink(missing_ok=True)
 
     def _send(self) -> None:

@@ -1,22 +1,25 @@
 """Packing of a snapshot's files: pages already stored are found, only the rest is written.
 
 The order makes it safe to end anywhere: packs are on the disk before the recipe that needs them, and the
-recipe before anything relies on it. Pages written without a recipe are swept later.
+recipe before anything relies on it. Pages written without a recipe are swept later. A background job leaves
+its turn to others in between; at the end it makes sure that every page it found is still there.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.base import private_files
-from holdfast.snapshots.chunks import recipe
+from holdfast.snapshots.chunks import pack_turn, recipe
 from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
 from holdfast.snapshots.chunks.course import Course
 from holdfast.snapshots.chunks.index import PackIndex
+from holdfast.snapshots.chunks.pack_turn import PackTurn
 from holdfast.snapshots.chunks.pack_writer import PackWriter
 from holdfast.snapshots.chunks.packs import PackDamaged
 from holdfast.snapshots.chunks.pages import DIGEST, GROUP, GROUP_BYTES, NOWHERE, PAGE, ZEROS, Runs, digest
@@ -28,6 +31,10 @@ ZEROS_GROUP = bytes(GROUP_BYTES)
 REACH = 4 * GROUP
 """Pages in which those of one group are looked for if there are zeros between them."""
 THREADS = 2
+
+
+class Overtaken(Exception):
+    """While others had their turn they removed pages that were found, or packed the same snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,48 +56,79 @@ def pack(
     names: list[str],
     patience: float = PATIENCE,
     parent: Recipe | None = None,
+    *,
+    polite: bool = False,
 ) -> Packed:
     """Pack files of a snapshot's folder and leave a recipe in it. The files stay.
 
-    What is as `parent` has it is found fastest; another parent, or none, costs time and nothing else.
+    What is as `parent` has it is found fastest; another parent, or none, costs time and nothing else. With
+    `polite`, others that want to change the packs need not wait for the end.
 
     Raises:
         Busy: another process changes the packs for all of `patience` seconds.
-        OSError: it cannot be written; the packs are unchanged.
+        Overtaken: others have removed what it relied on, and another try will store it again; or they have
+            packed the snapshot.
+        OSError: it cannot be written, or the folder is gone; no snapshot has changed.
     """
-    with chunks.changing(patience):
-        index = PackIndex(chunks.folder / "index", chunks.listing)
+    with (
+        chunks.changing(patience) as mine,
+        ThreadPoolExecutor(THREADS, thread_name_prefix="compress") as pool,
+    ):
+        for part in folder.glob(recipe.PARTS):
+            part.unlink(missing_ok=True)
+        packing = _Packing(chunks, pool, Course(parent), folder, mine if polite else None)
         try:
-            with ThreadPoolExecutor(THREADS, thread_name_prefix="compress") as pool:
-                packing = _Packing(chunks, index, pool, Course(parent))
-                try:
-                    files = {name: packing.file(name, folder / name) for name in names}
-                    written = packing.finish()
-                except BaseException:
-                    packing.abandon()
-                    raise
+            made = Recipe(snapshot, {name: packing.file(name, folder / name) for name in names})
+            written = packing.finish()
+            if polite:
+                _check(chunks, folder, made.files.values())
+            recipe.write(folder, made)
+        except BaseException:
+            packing.abandon()
+            raise
         finally:
-            index.close()
-        made = Recipe(snapshot, files)
-        recipe.write(folder, made)
+            packing.close()
         size = (folder / recipe.FILE).stat().st_size
         marks = Marks()
         marks.add(chunks, made)
     shared = max(0, marks.accounts[snapshot].own - written)
-    return Packed(sum(file.bytes for file in files.values()), written + size, shared)
+    return Packed(sum(file.bytes for file in made.files.values()), written + size, shared)
+
+
+def _check(chunks: Chunks, folder: Path, files: Iterable[RecipeFile]) -> None:
+    """Raise Overtaken if a snapshot has a recipe by now, or the packs lack pages of these files."""
+    if (folder / recipe.FILE).exists():
+        raise Overtaken("it is packed")
+    chunks.close()
+    try:
+        for run in (run for file in files for run in file.runs):
+            if run.pack != NOWHERE and not chunks.pack(run.pack).holds(run.first, run.count):
+                raise Overtaken(run.pack)
+    except PackDamaged as error:
+        raise Overtaken(str(error)) from error
 
 
 class _Packing:
-    """One snapshot being packed."""
+    """One snapshot being packed. With a turn, it is left to others that wait for theirs."""
 
-    def __init__(self, chunks: Chunks, index: PackIndex, pool: ThreadPoolExecutor, course: Course) -> None:
+    def __init__(
+        self,
+        chunks: Chunks,
+        pool: ThreadPoolExecutor,
+        course: Course,
+        folder: Path,
+        turn: PackTurn | None,
+    ) -> None:
         self._chunks = chunks
-        self._index = index
         self._pool = pool
+        self._folder = folder
+        self._turn = turn
+        self._claims: list[int] = []
         self._writer: PackWriter | None = None
         self._written = 0
         self._runs = Runs()
         self._course = course
+        self._index = self._opened()
 
     def file(self, name: str, path: Path) -> RecipeFile:
         """Pack one file.
@@ -104,6 +142,9 @@ class _Packing:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             for data in _windows(file.fileno()):
+                if self._turn is not None and self._turn.asked:
+                    with self._aside(self._turn):
+                        pass
                 size += len(data)
                 if short := -len(data) % PAGE:
                     data += bytes(short)
@@ -118,6 +159,7 @@ class _Packing:
         """
         self._seal()
         private_files.sync_folder(self._chunks.packs)
+        self._index.close()  # if it were not closed in order, it would be made again
         return self._written
 
     def abandon(self) -> None:
@@ -125,11 +167,40 @@ class _Packing:
         if self._writer is not None:
             self._writer.abandon()
 
+    def close(self) -> None:
+        """Close the index, and let go of what is in packs now."""
+        self._index.close()
+        while self._claims:
+            os.close(self._claims.pop())
+
+    def _opened(self) -> PackIndex:
+        return PackIndex(self._chunks.folder / "index", self._chunks.listing)
+
+    @contextmanager
+    def _aside(self, turn: PackTurn) -> Iterator[None]:
+        """Let others change the packs meanwhile.
+
+        Raises:
+            FileNotFoundError: the snapshot was removed.
+        """
+        self._index.close()
+        self._chunks.close()
+        with turn.left():
+            yield
+        self._index = self._opened()
+        self._folder.stat()
+
     def _seal(self) -> None:
-        if self._writer is not None:
-            self._written += self._writer.close()
-            self._chunks.forget(self._writer.name)
-            self._writer = None
+        if self._writer is None:
+            return
+        if self._turn is not None:
+            with self._aside(self._turn):
+                self._writer.sync()
+        self._written += self._writer.close()
+        self._chunks.forget(self._writer.name)
+        if self._turn is not None:
+            self._claims.append(pack_turn.claim(self._chunks.path(self._writer.name)))
+        self._writer = None
 
     def _window(self, data: bytes) -> None:
         """Pack some pages: a group at a time where they are expected, else each for itself."""

@@ -30,6 +30,10 @@ GUIDE_BYTES = 2 << 20
 """Most text of a recipe that is held while another is made: about 200 000 runs, which take 50 MB."""
 
 
+PARTS = f".{FILE}.*.part"
+"""What a process leaves that is killed while it writes a recipe."""
+
+
 class RecipeDamaged(Exception):
     """A recipe differs from what was written. The message is the end of a sentence."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.base import private_files
-from holdfast.snapshots.chunks import recipe
+from holdfast.snapshots.chunks import pack_turn, recipe
 from holdfast.snapshots.chunks.chunks import Chunks
 from holdfast.snapshots.chunks.pack_writer import PackWriter
 from holdfast.snapshots.chunks.packs import PAGES, Pack, PackDamaged
@@ -105,7 +105,9 @@ def waste(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> int:
 
 
 def sweep(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> tuple[Swept, Marks]:
-    """Remove packs no snapshot needs; shrink those of which little is needed. The caller holds the lock.
+    """Remove packs no snapshot needs; shrink those of which little is needed. It is the caller's turn.
+
+    Packs stay as they are while a process relies on them that has not written its recipe yet.
 
     Raises:
         RecipeDamaged: a recipe cannot be read; nothing was removed.
@@ -115,6 +117,8 @@ def sweep(chunks: Chunks, folders: Iterable[Path], thin: float = THIN) -> tuple[
     freed = removed = thinned = 0
     for name in chunks.names():
         flags = marks.needed.get(name)
+        if pack_turn.claimed(chunks.path(name)):
+            continue
         if flags is None:
             freed += chunks.path(name).stat().st_size
             chunks.path(name).unlink()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import packing
 from tests.machines import fixtures as machines
 from tests.machines import login, torn_ssh
 from tests.machines.moves import There
@@ -26,6 +27,7 @@ from holdfast.base.home import Home
 from holdfast.engine.engine import Engine
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.storage import packing_request
 from holdfast.snapshots import service
 from holdfast.snapshots.bundle.keys import Keys
 
@@ -100,6 +102,7 @@ def clear_home(controller: Holdfast) -> None:
         session.remove()
     for snapshot in reversed(controller.snapshots()):
         snapshot.remove()
+    assert packing.settled(controller.home), packing_request.trouble(controller.home)
     service.stop(controller.engine, controller.home)
 
 

@@ -20,6 +20,19 @@ from holdfast.images import build
 images = [build.reference(kind) for kind in build.KINDS]
 print(json.dumps({"package": holdfast.__file__, "images": images}))
 """
+_PACKED = """
+import time
+from holdfast import Holdfast
+deadline = time.monotonic() + 200
+with Holdfast() as hf:
+    while not (packed := hf.snapshot("midway").row.details["storage"]["packed"]):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    recipe = hf.home.snapshots / hf.snapshot("midway").id / "recipe"
+    print(packed, recipe.stat().st_uid)
+"""
+"""Waits for the user's own process that packs in the background."""
 
 
 @pytest.fixture
@@ -58,6 +71,7 @@ def test_wheel_and_source_archive_work_for_an_ordinary_user(
     place.holdfast(ours, "new", "--name", "work")
     place.use(ours, "holdfast", "exec", "work", "kept=here; sleep 1000 & echo $! > pid")
     place.holdfast(ours, "snapshot", "work", "--label", "midway")
+    assert place.use(ours, "python", "-c", _PACKED).split() == ["True", str(installed.USER)]
     place.holdfast(theirs, "fork", "midway", "--name", "copy")
     place.holdfast(theirs, "rm", "work")
     place.holdfast(theirs, "restore", "midway", "--name", "again")

@@ -107,7 +107,7 @@ def test_damage_is_found_before_anything_runs(
 ) -> None:
     """The snapshot is refused and marked, another one and the session are unaffected."""
     session = hf.new("parent")
-    good, bad = session.snapshot("good"), session.snapshot("bad")
+    good, bad = session.snapshot("good"), session.snapshot("bad").pack()
     damage(hf.home.snapshots / bad.id)
     (hf.home.snapshots / bad.id / "recipe").unlink()  # with it, the images would be made again
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import packing
 
 from holdfast.errors import SnapshotDamaged
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.snapshots import raw
+from holdfast.snapshots import raw_cache
 
 
 def digest(session: Session) -> str | None:
@@ -22,7 +23,7 @@ def digest(session: Session) -> str | None:
 
 
 def stored(snapshot: Snapshot) -> dict[str, int]:
-    found = snapshot.row.details["storage"]
+    found = snapshot.pack().row.details["storage"]
     assert isinstance(found, dict)
     return found
 
@@ -40,9 +41,9 @@ def test_a_changed_heap_costs_its_changes_and_comes_back(
     assert stored(second)["raw"] > 96 << 20
     assert stored(second)["own"] < 0.05 * stored(second)["raw"]
 
-    raw.evict(hf.home.snapshots, 0)
+    raw_cache.evict(hf.home.snapshots, 0)
     assert not list(hf.home.snapshots.glob("*/images"))
-    monkeypatch.setenv(raw.VARIABLE, "0")
+    monkeypatch.setenv(raw_cache.VARIABLE, "0")
     first.remove()
     assert digest(second.restore("copy")) == digest(session)
     assert next(s for s in hf.snapshots() if s.name == "second").size > 96 << 20
@@ -53,10 +54,11 @@ def test_a_suspended_session_is_packed(hf: Holdfast) -> None:
     session = hf.new("sleeper")
     session.exec("kept=yes")
     session.suspend()
+    assert packing.settled(hf.home)
     snapshot = hf.snapshots()[0]
     assert stored(snapshot)["own"] < 0.6 * stored(snapshot)["raw"]
 
-    raw.evict(hf.home.snapshots, 0)
+    raw_cache.evict(hf.home.snapshots, 0)
     assert session.resume().exec("echo $kept").text == "yes\n"
 
 
@@ -91,13 +93,14 @@ def test_each_damage_is_found_and_affects_only_its_snapshots(
     hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Named by `verify` and refused; the others are intact. Repaired ones are intact again."""
-    monkeypatch.setenv(raw.VARIABLE, "0")
+    monkeypatch.setenv(raw_cache.VARIABLE, "0")
     session = hf.new("parent")
-    good = session.snapshot("good")
+    good = session.snapshot("good").pack()
     session.cell("import os; heap = os.urandom(2 << 20)", timeout=60)
     packs = hf.home.root / "chunks" / "packs"
     before = set(packs.iterdir())
-    bad = session.snapshot("bad")
+    bad = session.snapshot("bad").pack()
+    assert packing.settled(hf.home)
     (pack,) = set(packs.iterdir()) - before
     parts = (hf.home.snapshots, hf.home.root / "chunks")
     for part in parts:
@@ -131,7 +134,7 @@ def test_each_damage_is_found_and_affects_only_its_snapshots(
 def test_one_intact_form_repairs_the_other(hf: Holdfast) -> None:
     """Plain images are packed again when packs are damaged, and made again from packs when they are."""
     session = hf.new("parent")
-    snapshot = session.snapshot("one")
+    snapshot = session.snapshot("one").pack()
     images = hf.home.snapshots / snapshot.id / "images"
     packs = hf.home.root / "chunks" / "packs"
     flip(next(packs.iterdir()))

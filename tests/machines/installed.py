@@ -29,12 +29,15 @@ PATIENCE = 240.0
 _SHOW = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 _CLEAR = """
 from holdfast import Holdfast
+from holdfast.runtime.storage import background_packer, packing_request
 from holdfast.snapshots import service
 with Holdfast() as hf:
     for session in hf.sessions():
         session.remove()
     for snapshot in reversed(hf.snapshots()):
         snapshot.remove()
+    while packing_request.mark_of(hf.home) or packing_request.at_work(hf.home):
+        background_packer.run(hf.home)
     service.stop(hf.engine, hf.home)
 """
 _OURS = ("HOLDFAST_", "PYTHON", "PYTEST", "VIRTUAL_ENV", "XDG_", "LD_")

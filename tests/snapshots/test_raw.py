@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.base.home import Home
 from holdfast.errors import SnapshotDamaged
-from holdfast.snapshots import files, manifest, raw, storage
+from holdfast.snapshots import files, manifest, raw, raw_cache, storage
 from holdfast.snapshots.manifest import Manifest
 
 Make = Callable[[str], Manifest]
@@ -49,7 +49,8 @@ def make(home: Home) -> Make:
             files=entries,
         )
         manifest.write(folder, kept)
-        assert storage.keep(home, folder, name, entries, pack=True).packed
+        storage.keep(folder, entries)
+        assert storage.pack(home, folder, name, entries, None) is not None
         return kept
 
     return act
@@ -107,7 +108,7 @@ def test_the_oldest_give_way(home: Home, make: Make) -> None:
     for age, kept in enumerate(made):
         os.utime(home.snapshots / kept.id / "images", (1000 + age, 1000 + age))
     assert ready(home, made[0])
-    raw.evict(home.snapshots, 600_000)
+    raw_cache.evict(home.snapshots, 600_000)
 
     assert [(home.snapshots / kept.id / "images").exists() for kept in made] == [True, False, True]
     assert all(ready(home, kept) for kept in made)
@@ -117,8 +118,8 @@ def test_what_is_in_use_or_all_there_is_stays(home: Home, make: Make) -> None:
     """Images that a restore reads, and those that are in no pack."""
     used, alone, other = make("00000000000a"), make("00000000000b"), make("00000000000c")
     (home.snapshots / alone.id / "recipe").unlink()
-    with raw.held(home.snapshots / used.id):
-        raw.evict(home.snapshots, 0)
+    with raw_cache.held(home.snapshots / used.id):
+        raw_cache.evict(home.snapshots, 0)
 
     there = [(home.snapshots / kept.id / "images").exists() for kept in (used, alone, other)]
     assert there == [True, True, False]
@@ -129,6 +130,6 @@ def test_what_is_in_use_or_all_there_is_stays(home: Home, make: Make) -> None:
 )
 def test_the_limit_can_be_chosen(monkeypatch: pytest.MonkeyPatch, given: str, meant: int) -> None:
     """In bytes, or with a unit; what is no size is not followed."""
-    monkeypatch.setenv(raw.VARIABLE, given)
+    monkeypatch.setenv(raw_cache.VARIABLE, given)
 
-    assert raw.limit() == meant
+    assert raw_cache.limit() == meant

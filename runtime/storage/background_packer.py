@@ -1,0 +1,156 @@
+"""The process that packs snapshots after they were taken, one for each home, with the lowest priority.
+
+    python -m holdfast.runtime.storage.background_packer HOME
+
+It reads and writes files of the home, and nothing a session can reach; it needs no engine. It may be killed
+at any moment: a snapshot has its plain images until its recipe is complete, and keeps them after that. It
+ends when there is nothing left to do, and imports neither SQLAlchemy nor pydantic, which would take longer
+than packing an ordinary session.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import sqlite3
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.base import locks
+from holdfast.base.home import Home
+from holdfast.errors import SnapshotDamaged, StoreError
+from holdfast.runtime.storage import packing_request
+from holdfast.runtime.store import packed_sizes
+from holdfast.runtime.store.packed_sizes import Unpacked
+from holdfast.snapshots import raw_cache
+from holdfast.snapshots.chunks import packing, recipe, sweeping
+from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
+from holdfast.snapshots.chunks.recipe import RecipeDamaged
+
+TRIES = 3
+"""Attempts to pack a snapshot whose pages others remove meanwhile."""
+SWEEP_SECONDS = 10.0
+_IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+_IDLE_CLASS = 3 << 13
+_THIS_PROCESS = 1
+
+
+def run(home: Home) -> None:
+    """Do what there is to do, unless another process is at it."""
+    while packing_request.due(home):
+        try:
+            with locks.whole_file(packing_request.lock_of(home), 0.0):
+                more = _Round(home).run()
+        except BlockingIOError:
+            return
+        if not more:
+            return
+
+
+class _Round:
+    """One pass over what is not packed; `why` is the last reason why something could not be done."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._sweeps = packing_request.wants_sweep(home)
+        self.why = ""
+
+    def run(self) -> bool:
+        """Pack, sweep if that is needed, and remove the mark unless something is left.
+
+        Returns whether it is worth looking for more: nothing has failed.
+        """
+        home, seen, tried = self._home, packing_request.mark_of(self._home), set[str]()
+        try:
+            while waiting := [one for one in packed_sizes.unpacked(home.database) if one.id not in tried]:
+                tried.add(waiting[0].id)
+                self._pack(waiting[0])
+            raw_cache.evict(home.snapshots)
+            if self._sweeps:
+                self._sweep()
+            if self.why:
+                packing_request.postpone(home, self.why)
+            elif packing_request.clear(home, seen) and packed_sizes.unpacked(home.database):
+                packing_request.mark(home)  # it became ready just before the mark was removed
+            return not self.why
+        except (StoreError, OSError, sqlite3.Error) as error:
+            with suppress(OSError):  # the home may be gone
+                packing_request.postpone(home, str(error))
+            return False
+
+    def _pack(self, one: Unpacked) -> None:
+        home, folder = self._home, self._home.snapshots / one.id
+        try:
+            with raw_cache.held(folder), Chunks(home.root) as chunks:
+                guide = recipe.guide(home.snapshots / one.parent, one.parent) if one.parent else None
+                for _ in range(TRIES):
+                    if (folder / recipe.FILE).exists():
+                        self._sweeps = True  # it is not counted yet
+                        return
+                    with suppress(packing.Overtaken):
+                        names = _images(folder)
+                        done = packing.pack(chunks, folder, one.id, names, parent=guide, polite=True)
+                        packed_sizes.record(home.database, one.id, own=done.written, shared=done.shared)
+                        return
+            self.why = "what is stored changes all the time"
+        except (PacksBusy, SnapshotDamaged, OSError) as error:
+            if folder.exists():
+                self.why = str(getattr(error, "strerror", None) or error)
+            else:
+                self._sweeps = True  # it was removed meanwhile: what it needed is not needed any more
+
+    def _sweep(self) -> None:
+        """Remove pages that nothing needs, and count again what each snapshot takes."""
+        home = self._home
+        # Listed as it is read, within the turn: one that is renamed meanwhile appears at least once.
+        folders = (path for parent in (home.staging, home.snapshots) for path in parent.iterdir())
+        with suppress(RecipeDamaged), Chunks(home.root) as chunks, chunks.changing(SWEEP_SECONDS):
+            packing_request.swept(home)
+            _, marks = sweeping.sweep(chunks, folders)
+            for snapshot, account in marks.accounts.items():
+                packed_sizes.record(home.database, snapshot, own=account.own, shared=account.shared)
+
+
+def _images(folder: Path) -> list[str]:
+    """Return the names of a snapshot's process images, as its manifest has them.
+
+    Raises:
+        SnapshotDamaged: the manifest is not valid.
+    """
+    try:
+        listed = json.loads((folder / "manifest.json").read_bytes())["files"]
+        names = [str(entry["name"]) for entry in listed]
+    except (ValueError, TypeError, LookupError) as error:
+        raise SnapshotDamaged(f"cannot pack snapshot {folder.name}: its manifest is not valid") from error
+    return [name for name in names if Path(name).parts[:-1] == (raw_cache.IMAGES,)]
+
+
+def _sweep(home: Home) -> None:
+    """Remove pages that nothing needs, and count again what each snapshot takes."""
+    folders = [path for parent in (home.staging, home.snapshots) for path in parent.iterdir()]
+    with suppress(RecipeDamaged), Chunks(home.root) as chunks, chunks.changing(0.0):
+        _, marks = sweeping.sweep(chunks, folders)
+        for snapshot, account in marks.accounts.items():
+            packed_sizes.record(home.database, snapshot, own=account.own, shared=account.shared)
+
+
+def stand_back() -> None:
+    """Take processor and disk only when no other process wants them."""
+    os.nice(19)
+    number = _IOPRIO_SET.get(platform.machine())
+    if number is not None:
+        ctypes.CDLL(None).syscall(number, _THIS_PROCESS, 0, _IDLE_CLASS)
+
+
+def main() -> int:
+    """Pack what the home named on the command line has to pack."""
+    stand_back()
+    run(Home(Path(sys.argv[1])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""The request to pack what is not packed yet: a mark in the home, and the process that obeys it.
+
+    chunks/todo     there is something to do; its content says why the last attempt failed
+    chunks/sweep    that includes pages that nothing needs any more
+    chunks/packer   locked by the process that packs, of which there is one at a time
+
+The mark outlives that process: the next command starts another. After a failure its time is in the
+future, and the next attempt waits until then. Imports little, because every command looks for the mark.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.base import private_files
+from holdfast.base.home import Home
+
+AGAIN_SECONDS = 60.0
+"""How long after a failure the next attempt is made."""
+_WORKER = "holdfast.runtime.storage.background_packer"
+_MOST = 500
+
+
+def mark(home: Home) -> None:
+    """Note that there is something to do.
+
+    Raises:
+        OSError: the home cannot be written.
+    """
+    private_files.replace(_todo(home), b"", durable=False)
+
+
+def mark_sweep(home: Home) -> None:
+    """Note that there are pages to remove, which another process was changing.
+
+    Raises:
+        OSError: the home cannot be written.
+    """
+    (home.root / "chunks" / "sweep").touch(mode=private_files.MODE)
+    mark(home)
+
+
+def wants_sweep(home: Home) -> bool:
+    """Check whether there are pages to remove."""
+    return (home.root / "chunks" / "sweep").exists()
+
+
+def swept(home: Home) -> None:
+    """Note that the sweep has begun: what is no longer needed from now on needs another."""
+    (home.root / "chunks" / "sweep").unlink(missing_ok=True)
+
+
+def postpone(home: Home, why: str) -> None:
+    """Note why something could not be done, and when to try again.
+
+    Raises:
+        OSError: the home cannot be written.
+    """
+    with suppress(OSError):  # without room for the reason, the time counts
+        private_files.replace(_todo(home), why[:_MOST], durable=False)
+    at = time.time() + AGAIN_SECONDS
+    os.utime(_todo(home), (at, at))
+
+
+def mark_of(home: Home) -> tuple[int, int] | None:
+    """Return what tells this mark from later ones; None if there is nothing to do."""
+    with suppress(OSError):
+        found = _todo(home).stat()
+        return found.st_ino, found.st_mtime_ns
+    return None
+
+
+def clear(home: Home, seen: tuple[int, int] | None) -> bool:
+    """Remove the mark unless it was made after the one that was `seen`; return whether there is none now."""
+    if mark_of(home) == seen:
+        _todo(home).unlink(missing_ok=True)
+    return mark_of(home) is None
+
+
+def due(home: Home) -> bool:
+    """Check whether there is something to do now."""
+    with suppress(OSError):
+        return _todo(home).stat().st_mtime <= time.time()
+    return False
+
+
+def trouble(home: Home) -> str:
+    """Return why the last attempt failed; empty if it did not."""
+    with suppress(OSError):
+        return _todo(home).read_text("utf-8", "replace")[:_MOST]
+    return ""
+
+
+def start(home: Home) -> None:
+    """Start a process that does what there is to do, unless one is at it. It outlives its caller."""
+    if not due(home) or at_work(home):
+        return
+    import subprocess
+
+    command = [sys.executable, "-m", _WORKER, str(home.root.absolute())]
+    with suppress(OSError):  # the next command tries again
+        process = subprocess.Popen(
+            command,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        # A caller that lives longer collects it.
+        threading.Thread(target=process.wait, name="holdfast-packer", daemon=True).start()
+
+
+def lock_of(home: Home) -> Path:
+    """Return the file that the process which packs has locked."""
+    return home.root / "chunks" / "packer"
+
+
+def at_work(home: Home) -> bool:
+    """Check whether a process packs."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(lock_of(home), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _todo(home: Home) -> Path:
+    return home.root / "chunks" / "todo"

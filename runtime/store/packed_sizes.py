@@ -1,0 +1,68 @@
+"""Which snapshots are not packed yet, and what packed ones take: read and written without SQLAlchemy.
+
+The background packer starts often and has little to do; importing SQLAlchemy would take longer than packing.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.runtime.store import peek
+
+_UNPACKED = (
+    "SELECT id, parent_snapshot_id FROM snapshots WHERE kind = 'live' AND state = 'ready' "
+    "AND json_extract(details, '$.storage.packed') = 0 ORDER BY created_at, id"
+)
+
+
+class Unpacked(NamedTuple):
+    """A snapshot that is not packed yet, and the one before it, which it probably resembles."""
+
+    id: str
+    parent: str | None
+
+
+def unpacked(database: Path) -> list[Unpacked]:
+    """Return the snapshots that are not packed yet, oldest first.
+
+    Raises:
+        sqlite3.Error: the database cannot be read, or is of another version.
+    """
+    with closing(peek.opened(database)) as db:
+        return [Unpacked(*row) for row in db.execute(_UNPACKED)]
+
+
+def record(database: Path, snapshot: str, *, own: int, shared: int, packed: bool = True) -> None:
+    """Record what a snapshot takes; nothing if it is gone, or of a version that recorded no sizes.
+
+    In one step: no change that another process makes to the snapshot is lost.
+
+    Args:
+        database: the file.
+        snapshot: its id.
+        own: bytes stored for it alone.
+        shared: bytes of pages that older snapshots also need.
+        packed: whether its pages are in packs.
+
+    Raises:
+        sqlite3.Error: the database cannot be written.
+    """
+    with closing(peek.opened(database, "rw")) as db:
+        db.isolation_level = None
+        db.execute("BEGIN IMMEDIATE")
+        row = db.execute("SELECT details FROM snapshots WHERE id = ?", (snapshot,)).fetchone()
+        details = json.loads(row[0]) if row is not None else {}
+        known = details.get("storage")
+        if isinstance(known, dict):
+            sizes = {**known, "own": own, "shared": shared, "packed": packed}
+            if sizes != known:
+                details["storage"] = sizes
+                total = int(known["besides"]) + own
+                db.execute(
+                    "UPDATE snapshots SET bytes = ?, details = ? WHERE id = ?",
+                    (total, json.dumps(details), snapshot),
+                )
+        db.execute("COMMIT")

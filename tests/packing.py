@@ -1,0 +1,25 @@
+"""Waiting for what is packed in the background, on machines that have much else to do."""
+
+from __future__ import annotations
+
+from holdfast.base import polling
+from holdfast.base.home import Home
+from holdfast.runtime.storage import background_packer, packing_request
+
+PATIENCE = 240.0
+"""Seconds for a process of the lowest priority beside many others."""
+
+
+def settled(home: Home) -> bool:
+    """Pack what no process packs yet, and wait for one that does; return whether nothing is left to do."""
+
+    def idle() -> bool:
+        background_packer.run(home)
+        return packing_request.mark_of(home) is None and not packing_request.at_work(home)
+
+    return polling.until(idle, PATIENCE)
+
+
+def ended(home: Home) -> bool:
+    """Wait until no process packs."""
+    return polling.until(lambda: not packing_request.at_work(home), PATIENCE)
