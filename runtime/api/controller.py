@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
 from holdfast.base import actors
 from holdfast.base.delegation import late
@@ -24,7 +21,12 @@ from holdfast.runtime.operations import recovery
 from holdfast.runtime.operations.context import Context, Progress, no_progress
 from holdfast.runtime.sessions import health
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Any
+
     from holdfast.engine.engine import Engine
     from holdfast.runtime.api.bundles import Incoming
     from holdfast.runtime.api.keeping import Keeping

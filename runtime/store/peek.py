@@ -8,24 +8,30 @@ the store": it makes the file, checks its version and explains errors.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 from holdfast.base.resolve import resolve
-from holdfast.runtime.store import owner
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Any
+
+    Place = str | PathLike[str]
+
+_LITERAL = frozenset(b"/-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 VERSION = 4  # kept equal to schema.VERSION, which costs the import
 _COLUMNS = (
     "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options, details"
 )
 
 
-def abandoned(database: Path) -> bool | None:
+def abandoned(database: Place) -> bool | None:
     """Check whether a process that is gone left an operation unfinished."""
     try:
         with closing(_open(database)) as db:
@@ -34,10 +40,14 @@ def abandoned(database: Path) -> bool | None:
             ).fetchall()
     except sqlite3.Error:
         return None
+    if not found:
+        return False
+    from holdfast.runtime.store import owner
+
     return any(not owner.alive(pid, start) for pid, start in found)
 
 
-def session(database: Path, ref: str) -> SessionRow | None:
+def session(database: Place, ref: str) -> SessionRow | None:
     """Return the session that `ref` refers to.
 
     Raises:
@@ -53,7 +63,7 @@ def session(database: Path, ref: str) -> SessionRow | None:
     return None if row is None else _row(row)
 
 
-def sessions(database: Path) -> list[SessionRow] | None:
+def sessions(database: Place) -> list[SessionRow] | None:
     """Return all sessions but removed ones, oldest first."""
     query = f"SELECT {_COLUMNS} FROM sessions WHERE state != 'removed' ORDER BY created_at, id"  # noqa: S608
     try:
@@ -84,7 +94,7 @@ def _row(row: tuple[Any, ...]) -> SessionRow | None:
         return None
 
 
-def last_moment(database: Path, row: SessionRow) -> int | None:
+def last_moment(database: Place, row: SessionRow) -> int | None:
     """Return the number of a session's last journal entry before it was last captured or restored; None if
     never.
 
@@ -103,7 +113,7 @@ def last_moment(database: Path, row: SessionRow) -> int | None:
         return 0
 
 
-def names(database: Path, table: str) -> list[str]:
+def names(database: Place, table: str) -> list[str]:
     """Return names for completion, of the table `sessions` or `snapshots`; empty if they cannot be read."""
     queries = {
         "sessions": "SELECT name FROM sessions WHERE state != 'removed'",
@@ -116,8 +126,10 @@ def names(database: Path, table: str) -> list[str]:
         return []
 
 
-def _open(database: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True, timeout=10)
+def _open(database: Place) -> sqlite3.Connection:
+    # Every byte that has a meaning in an address is written as a number (https://sqlite.org/uri.html).
+    path = "".join(chr(byte) if byte in _LITERAL else f"%{byte:02X}" for byte in os.fsencode(database))
+    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
