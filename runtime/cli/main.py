@@ -7,58 +7,99 @@ scripts start background commands with SIGINT ignored. Only nohup is obeyed, bec
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
 
 from holdfast.base.version import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
 
 UNWINDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-def run() -> None:
+def main() -> NoReturn:
     """Run the command line of this process and end the process."""
+    _leave(run())
+
+
+def run() -> int:
+    """Run the command line of this process and return its exit code."""
     _open_streams()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, it hides how child processes end
     if sys.argv[1:] == ["--version"]:  # asked for most, and answered before anything else is loaded
         sys.stdout.write(f"{VERSION}\n")
-        return
-    from holdfast.runtime.cli import printing
+        code = 0
+    else:
+        code = _called(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        from holdfast.runtime.cli import printing
 
-    call = _loaded(sys.argv[1:])
+        printing.mute()
+    return code
+
+
+def _called(given: list[str]) -> int:
+    call = _loaded(given)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in UNWINDING:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
-    code = call()
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        printing.mute()
-    sys.exit(code)
+    return call()
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process. Python takes itself apart first, which takes time, only if that has an effect."""
+    import atexit
+
+    if "threading" in sys.modules or atexit._ncallbacks():
+        sys.exit(code)
+    with contextlib.suppress(OSError):  # nobody reads it, or the disk is full
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _loaded(given: list[str]) -> Callable[[], int]:
     """Return what runs a command line, with all that it needs to be understood."""
     from holdfast.engine import usual_place
-    from holdfast.runtime.cli import plain_forms, reporting
+    from holdfast.runtime.cli import reporting
 
-    form = plain_forms.matched(given) if usual_place.is_used() else _elsewhere(given)
+    form = _plain(given) if usual_place.is_used() else _elsewhere(given)
     if form is not None:
-        return lambda: reporting.reported(form, as_json="--json" in given)
+        return lambda: reporting.reported(form, as_json=reporting.wants_json(given))
     from holdfast.runtime.cli import app
 
     return lambda: app.call(given)
 
 
 def _elsewhere(given: list[str]) -> Callable[[], int] | None:
-    from holdfast.runtime.cli import elsewhere_form, plain_forms
+    from holdfast.runtime.cli import elsewhere_form
 
-    return elsewhere_form.matched(given) or plain_forms.matched(given)
+    return elsewhere_form.matched(given) or _plain(given)
+
+
+def _plain(given: list[str]) -> Callable[[], int] | None:
+    """Return what runs a command line that can be understood without Typer; None for all others."""
+    from holdfast.runtime.cli import plain_forms
+
+    if plain_forms.COMPLETION in os.environ:
+        from holdfast.runtime.cli import plain_completion
+
+        return plain_completion.matched()
+    if given == ["--help"]:
+        from holdfast.runtime.cli import plain_help
+
+        return plain_help.matched(given)
+    return plain_forms.matched(given)
 
 
 def _open_streams() -> None:
