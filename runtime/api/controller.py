@@ -212,7 +212,20 @@ class Holdfast:
             SnapshotNotFound: it does not exist (any more).
             SnapshotInUse: a suspended session needs it.
         """
-        self.snapshot(ref).remove()
+        self.remove_snapshots(ref)
+
+    def remove_snapshots(self, *refs: str) -> list[Snapshot]:
+        """Delete snapshots, and free once what none of the others needs; return them as they were.
+
+        Raises:
+            SnapshotNotFound: one does not exist (any more); none was deleted.
+            SnapshotInUse: a suspended session needs one; those named before it are gone.
+        """
+        from holdfast.runtime.storage import remove_snapshot
+
+        found = list({each.id: each for each in map(self.snapshot, refs)}.values())
+        remove_snapshot.remove_snapshots(self.context, [each.row for each in found])
+        return found
 
     def fork(
         self,

@@ -63,7 +63,7 @@ def _leave(code: int) -> NoReturn:
 
     if "threading" in sys.modules or atexit._ncallbacks():
         sys.exit(code)
-    with contextlib.suppress(OSError):  # nobody reads it, or the disk is full
+    with contextlib.suppress(OSError):  # its reader is gone, or the disk is full
         sys.stderr.flush()
     os._exit(code)
 
