@@ -7,6 +7,7 @@ scripts start background commands with SIGINT ignored. Only nohup is obeyed, bec
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -25,7 +26,28 @@ UNWINDING = (signal.SIGTERM, signal.SIGHUP)
 
 def main() -> NoReturn:
     """Run the command line of this process and end the process."""
-    _leave(run())
+    ending = _Ending()
+    if not atexit._ncallbacks():  # else what is registered earlier would not run: functions run in reverse
+        atexit.register(ending.cut_short)
+    ending.code = run()
+    sys.exit(ending.code)
+
+
+class _Ending:
+    """The end of the process without taking apart what it has loaded, a fifth of the time of some verbs.
+
+    Threads have ended then, and all functions for the exit have run.
+    """
+
+    code: int | None = None
+
+    def cut_short(self) -> None:
+        """End the process now; after an exception leave that to Python, which reports it."""
+        if self.code is None:
+            return
+        with contextlib.suppress(OSError):  # its reader is gone, or the disk is full
+            sys.stderr.flush()
+        os._exit(self.code)
 
 
 def run() -> int:
@@ -55,17 +77,6 @@ def _called(given: list[str]) -> int:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
     return call()
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process. Python takes itself apart first, which takes time, only if that has an effect."""
-    import atexit
-
-    if "threading" in sys.modules or atexit._ncallbacks():
-        sys.exit(code)
-    with contextlib.suppress(OSError):  # its reader is gone, or the disk is full
-        sys.stderr.flush()
-    os._exit(code)
 
 
 def _loaded(given: list[str]) -> Callable[[], int]:
