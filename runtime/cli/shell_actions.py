@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import CommandNotFound, InvalidArgument, ShellNotFound
 from holdfast.runtime.cli import light_pyte, printing, shell_outcome
 from holdfast.runtime.cli.caller import command_text, controller, wants_json
 from holdfast.runtime.guest.defaults import MAIN
@@ -77,12 +77,16 @@ def wait(
     name = command or found.shell(shell).command_id
     if name is None:
         raise InvalidArgument("cannot wait: no command runs in the shell", hint="`holdfast exec` runs one")
-    known = [] if command is None else found.tasks()
+    how: dict[str, Any] = {"wait": through, "patience": patience}
     with _shown(as_json=wants_json(json), raw=raw) as show:
-        if command is not None and any(each.name == command or each.id.startswith(command) for each in known):
-            result = found.task(command).wait(on_bytes=show, wait=through, patience=patience)
-        else:
-            result = found.join(name, wait=through, patience=patience, on_bytes=show, shell=shell)
+        try:
+            result = found.join(name, **how, on_bytes=show, shell=shell)
+        except (CommandNotFound, ShellNotFound):
+            # Tasks are listed only now, because most calls are for commands, whose ids no task has.
+            known = [] if command is None else found.tasks()
+            if not any(each.name == command or each.id.startswith(name) for each in known):
+                raise
+            result = found.task(name).wait(**how, on_bytes=show)
     return shell_outcome.report(found, result, shell, as_json=wants_json(json))
 
 

@@ -56,6 +56,22 @@ def test_a_frequent_verb_loads_little(shared_cli: Any, words: tuple[str, ...], m
     assert len(names) <= most
 
 
+def test_a_command_is_awaited_lightly(shared: Any, shared_cli: Any) -> None:
+    """Tasks are asked for only if it is none."""
+    ran = shared.exec("echo awaited")
+    words = ("wait", "shared", ran.command_id)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], env=shared_cli.environment, capture_output=True, text=True
+    )
+    code, *names = done.stderr.splitlines()[-1].split()
+
+    assert (code, done.stdout) == ("0", "awaited\n")
+    assert HEAVY & set(names) == set()
+    shared.detach("echo of a task", name="named")
+    assert "of a task" in shared_cli("wait", "shared", "named").out
+    assert shared_cli("wait", "shared", "nothing").code == 1
+
+
 def test_a_screen_with_wide_characters_is_drawn_with_their_widths(shared_cli: Any) -> None:
     """Their table is loaded then."""
     shared_cli("exec", "shared", "printf '\\n日本|\\n'")
