@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
 from holdfast.base import actors
 from holdfast.base.delegation import late
@@ -25,7 +22,12 @@ from holdfast.runtime.operations.context import Context, Progress, no_progress
 from holdfast.runtime.sessions import health
 from holdfast.runtime.storage import packing_request
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Any
+
     from holdfast.engine.engine import Engine
     from holdfast.runtime.api.bundles import Incoming
     from holdfast.runtime.api.keeping import Keeping
@@ -222,7 +224,20 @@ class Holdfast:
             SnapshotNotFound: it does not exist (any more).
             SnapshotInUse: a suspended session needs it.
         """
-        self.snapshot(ref).remove()
+        self.remove_snapshots(ref)
+
+    def remove_snapshots(self, *refs: str) -> list[Snapshot]:
+        """Delete snapshots, and free once what none of the others needs; return them as they were.
+
+        Raises:
+            SnapshotNotFound: one does not exist (any more); none was deleted.
+            SnapshotInUse: a suspended session needs one; those named before it are gone.
+        """
+        from holdfast.runtime.storage import remove_snapshot
+
+        found = list({each.id: each for each in map(self.snapshot, refs)}.values())
+        remove_snapshot.remove_snapshots(self.context, [each.row for each in found])
+        return found
 
     def fork(
         self,

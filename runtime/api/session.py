@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import contextlib
 from functools import cached_property
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 from holdfast.base.delegation import late
 from holdfast.errors import SessionNotFound
-from holdfast.runtime.guest import layout
+from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.sessions import health
-from holdfast.runtime.store.rows import SessionRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
+    from types import TracebackType
 
     from holdfast.runtime.api.running_program import SessionPrograms
     from holdfast.runtime.api.session_files import SessionFiles
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.guest_rpc.shell_report import ShellInfo
     from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
     from holdfast.snapshots.verification import Verification
 
 
@@ -237,7 +237,7 @@ class Session:
     @property
     def terminal(self) -> SessionTerminal:
         """The terminal of the main shell: its screen, its keys, its holder."""
-        return self.terminal_of(layout.MAIN)
+        return self.terminal_of(defaults.MAIN)
 
     def terminal_of(self, shell: str) -> SessionTerminal:
         """Return the terminal of a shell."""
@@ -245,7 +245,7 @@ class Session:
 
         return SessionTerminal(self._line, shell)
 
-    def shell(self, name: str = layout.MAIN) -> ShellInfo:
+    def shell(self, name: str = defaults.MAIN) -> ShellInfo:
         """Return what the supervisor reports of a shell."""
         return self.terminal_of(name).info()
 

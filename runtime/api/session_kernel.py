@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.runtime.capture import autosnapshot
-from holdfast.runtime.guest import layout
-from holdfast.runtime.guest_rpc.idempotent_calls import cell_once
-from holdfast.runtime.guest_rpc.kernel_calls import KernelCall, OnEvent, OnInput
-from holdfast.runtime.guest_rpc.reply import answer_cell
-from holdfast.runtime.guest_rpc.results import CellResult
-from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+from holdfast.runtime.guest import defaults
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.kernel_calls import OnEvent, OnInput
+    from holdfast.runtime.guest_rpc.results import CellResult
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 
 class SessionKernel:
@@ -27,7 +27,7 @@ class SessionKernel:
         on_input: OnInput | None = None,
         key: str | None = None,
         reason: str | None = None,
-        kernel: str = layout.MAIN,
+        kernel: str = defaults.MAIN,
     ) -> CellResult:
         """Run code in the kernel and wait for its end. Code that raises is a result.
 
@@ -53,9 +53,15 @@ class SessionKernel:
 
         def call() -> CellResult:
             with self._line.explained():
+                if not self._line.captures():
+                    return run()
+                from holdfast.runtime.capture import autosnapshot
+
                 return autosnapshot.around(self._line, code, run, autosnapshot.of_cell)
 
         def run() -> CellResult:
+            from holdfast.runtime.guest_rpc.kernel_calls import KernelCall
+
             return KernelCall(
                 self._line.client(),
                 self._line.persistence(),
@@ -69,11 +75,11 @@ class SessionKernel:
                 busy_wait=busy_wait,
             ).run()
 
-        return (
-            call()
-            if key is None
-            else cell_once(self._line.context, self._line.known, key, code, kernel, call)
-        )
+        if key is None:
+            return call()
+        from holdfast.runtime.guest_rpc.idempotent_calls import cell_once
+
+        return cell_once(self._line.context, self._line.known, key, code, kernel, call)
 
     def answer(
         self,
@@ -82,20 +88,22 @@ class SessionKernel:
         *,
         on_event: OnEvent | None = None,
         on_input: OnInput | None = None,
-        kernel: str = layout.MAIN,
+        kernel: str = defaults.MAIN,
     ) -> CellResult:
         """Answer a cell that waits for input, and follow it from there; otherwise as `cell`.
 
         Raises:
             GuestError: no cell of that kernel waits.
         """
+        from holdfast.runtime.guest_rpc.reply import answer_cell
+
         with self._line.explained():
             return answer_cell(self._line, waiting, text, kernel=kernel, on_event=on_event, on_input=on_input)
 
-    def interrupt(self, kernel: str = layout.MAIN) -> None:
+    def interrupt(self, kernel: str = defaults.MAIN) -> None:
         """Interrupt what the kernel runs."""
         self._line.request("kernel_interrupt", kernel=kernel)
 
-    def restart(self, kernel: str = layout.MAIN) -> None:
+    def restart(self, kernel: str = defaults.MAIN) -> None:
         """End the kernel and start a new one; its variables are lost."""
         self._line.request("kernel_restart", kernel=kernel)

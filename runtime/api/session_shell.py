@@ -5,28 +5,16 @@ The screen and the keyboard belong to `terminal_handle`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from holdfast.runtime.guest import defaults
 
-from holdfast.runtime.api import task
-from holdfast.runtime.api.terminal_handle import SessionTerminal
-from holdfast.runtime.capture import autosnapshot
-from holdfast.runtime.guest import layout
-from holdfast.runtime.guest_rpc.idempotent_calls import exec_once
-from holdfast.runtime.guest_rpc.reply import answer, interrupt
-from holdfast.runtime.guest_rpc.results import ExecResult
-from holdfast.runtime.guest_rpc.session_channel import SessionChannel
-from holdfast.runtime.guest_rpc.shell_calls import (
-    Following,
-    OnBytes,
-    OnOutput,
-    OnWaiting,
-    ShellCall,
-)
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.runtime.api.task import Task
+    from holdfast.runtime.guest_rpc.results import ExecResult
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.guest_rpc.shell_calls import OnBytes, OnOutput, OnWaiting
     from holdfast.runtime.guest_rpc.shell_report import SyntaxCheck
 
 
@@ -53,7 +41,7 @@ class SessionShell:
         key: str | None = None,
         reason: str | None = None,
         on_waiting: OnWaiting | None = None,
-        shell: str = layout.MAIN,
+        shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Run a command in the shell, until it ends or waits for input.
 
@@ -90,9 +78,15 @@ class SessionShell:
 
         def call() -> ExecResult:
             with self._line.explained():
+                if not self._line.captures():
+                    return run()
+                from holdfast.runtime.capture import autosnapshot
+
                 return autosnapshot.around(self._line, command, run, autosnapshot.of_command)
 
         def run() -> ExecResult:
+            from holdfast.runtime.guest_rpc.shell_calls import ShellCall
+
             running = ShellCall(
                 self._line.client(),
                 self._line.persistence(),
@@ -111,13 +105,13 @@ class SessionShell:
             running.on_waiting = on_waiting
             return running.run()
 
-        return (
-            call()
-            if key is None
-            else exec_once(self._line.context, self._line.known, key, command, shell, call)
-        )
+        if key is None:
+            return call()
+        from holdfast.runtime.guest_rpc.idempotent_calls import exec_once
 
-    def check_syntax(self, text: str, *, shell: str = layout.MAIN) -> SyntaxCheck:
+        return exec_once(self._line.context, self._line.known, key, command, shell, call)
+
+    def check_syntax(self, text: str, *, shell: str = defaults.MAIN) -> SyntaxCheck:
         """Check whether bash could parse all of a text, without running any of it; the shell may be busy.
 
         It is parsed with the shell's present settings: its aliases, `extglob` and the like. Changes that the
@@ -140,7 +134,7 @@ class SessionShell:
         on_bytes: OnBytes | None = None,
         wait: bool = False,
         patience: float | None = None,
-        shell: str = layout.MAIN,
+        shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Follow a command that was started elsewhere: by another process, or before a restore. As `exec`.
 
@@ -157,6 +151,8 @@ class SessionShell:
         Raises:
             CommandNotFound: the session does not know the command.
         """
+        from holdfast.runtime.guest_rpc.shell_calls import Following
+
         with self._line.explained():
             return Following(
                 self._line.client(),
@@ -189,15 +185,20 @@ class SessionShell:
             cwd: another directory.
             lease_wait: seconds to wait while a person holds the shell.
         """
+        from holdfast.runtime.api import task
+        from holdfast.runtime.capture import autosnapshot
+
         autosnapshot.before(self._line, command)
         return task.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
 
-    def send(self, text: str | bytes, *, shell: str = layout.MAIN) -> None:
+    def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:
         """Type text into the terminal, as it is.
 
         Raises:
             InvalidArgument: as for `SessionTerminal.send`: the terminal would truncate a line of it.
         """
+        from holdfast.runtime.api.terminal_handle import SessionTerminal
+
         SessionTerminal(self._line, shell).send(text)
 
     def answer(
@@ -208,7 +209,7 @@ class SessionShell:
         on_bytes: OnBytes | None = None,
         wait: bool = False,
         patience: float | None = None,
-        shell: str = layout.MAIN,
+        shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Type text for the command that runs, and follow it from there: `send`, then `join`.
 
@@ -218,6 +219,8 @@ class SessionShell:
         Raises:
             InvalidArgument: no command of `exec` runs, although the text was typed; or as for `send`.
         """
+        from holdfast.runtime.guest_rpc.reply import answer
+
         with self._line.explained():
             return answer(
                 self._line,
@@ -230,7 +233,7 @@ class SessionShell:
             )
 
     def interrupt(
-        self, *, patience: float = INTERRUPT_PATIENCE, shell: str = layout.MAIN
+        self, *, patience: float = INTERRUPT_PATIENCE, shell: str = defaults.MAIN
     ) -> ExecResult | None:
         """Send the terminal's interrupt (SIGINT) to its foreground processes, and return the outcome.
 
@@ -243,5 +246,7 @@ class SessionShell:
             The result of the command that `exec` had started, with the output after the interrupt; None if
             there was none.
         """
+        from holdfast.runtime.guest_rpc.reply import interrupt
+
         with self._line.explained():
             return interrupt(self._line, shell=shell, patience=patience)

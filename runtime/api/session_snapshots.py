@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.store.rows import SessionRow, SnapshotKind
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.moving.move_session import Moved
     from holdfast.runtime.store.policy import Policy
+    from holdfast.runtime.store.rows import SessionRow, SnapshotKind
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.survivability import Survivability
 

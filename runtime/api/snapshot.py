@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from holdfast.base.delegation import delegate
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.bundles import Outgoing
-from holdfast.runtime.store.rows import SnapshotKind, SnapshotRow
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.flaky.spread import Run, Spread
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.restore.compat.command_history import Recorded
+    from holdfast.runtime.store.rows import SnapshotKind, SnapshotRow
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.fitness import Ladder, Name
 

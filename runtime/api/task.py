@@ -7,7 +7,6 @@ a snapshot taken while it ran.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
 from holdfast.errors import InvalidArgument, ProtocolError
@@ -15,7 +14,10 @@ from holdfast.runtime.guest_rpc import call_arguments, typing_input, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import MAX_ANSWER_BYTES
 from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel

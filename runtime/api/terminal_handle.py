@@ -5,13 +5,13 @@ It holds no state that matters, like `session.Session`; the results of commands 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from holdfast.runtime.guest import layout
+from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc import call_arguments, typing_input
-from holdfast.runtime.terminal.key_names import keys
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.guest_rpc.results import Screen
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class SessionTerminal:
     """The terminal of one shell."""
 
-    def __init__(self, line: SessionChannel, shell: str = layout.MAIN) -> None:
+    def __init__(self, line: SessionChannel, shell: str = defaults.MAIN) -> None:
         self._line = line
         self.shell = shell
 
@@ -94,6 +94,8 @@ class SessionTerminal:
         Raises:
             InvalidArgument: no key has that name.
         """
+        from holdfast.runtime.terminal.key_names import keys
+
         self.send(keys(names))
 
     def recording(self, start: str | None = None, end: str | None = None) -> Recording:

@@ -6,13 +6,17 @@ everything was last erased, which modes are on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Mapping
 
+from holdfast.base.value_classes import dataclass
 from holdfast.errors import ProtocolError
+from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Positive, listed
 from holdfast.runtime.terminal.emulator import MODES, SHIFT, Emulator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # A screen of 40 x 120 that a program repainted a dozen times; pyte takes 1 s for each MiB.
 TAIL = 64 << 10
@@ -26,22 +30,42 @@ _LINE = 4 << 10
 MAX_SIDE = 1000
 
 
-class ScreenReport(GuestValue):
+@dataclass(frozen=True, slots=True)
+class ScreenReport:
     """The kept output of a shell, `start` to `offset`, and what its end does not show of the terminal.
 
     `entered` and `left` are where the second screen was entered and left last, `erased` where everything was
     erased; `modes` are those that are on.
     """
 
-    start: Count
-    offset: Count
-    rows: Positive
-    cols: Positive
-    entered: Count | None = None
-    left: Count | None = None
-    erased: Count
-    modes: Annotated[tuple[Count, ...], listed(1000)] = ()
-    keypad: bool = False
+    start: int
+    offset: int
+    rows: int
+    cols: int
+    entered: int | None
+    left: int | None
+    erased: int
+    modes: tuple[int, ...]
+    keypad: bool
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> ScreenReport:
+        """Read the report from an answer.
+
+        Raises:
+            ProtocolError: it is not valid.
+        """
+        return cls(
+            start=wire_fields.integer(raw, "start"),
+            offset=wire_fields.integer(raw, "offset"),
+            rows=wire_fields.integer(raw, "rows", 1),
+            cols=wire_fields.integer(raw, "cols", 1),
+            entered=wire_fields.optional_integer(raw, "entered"),
+            left=wire_fields.optional_integer(raw, "left"),
+            erased=wire_fields.integer(raw, "erased"),
+            modes=tuple(wire_fields.integers(raw, "modes")),
+            keypad=wire_fields.flag(raw, "keypad"),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,8 +97,11 @@ def application(verb: str | None = None) -> typer.Typer:
 
 
 def _needed(given: Sequence[str]) -> str | None:
-    """Return the verb of a command line, if it needs no other: for completion and help all are needed."""
-    if COMPLETION in os.environ or not given:
+    """Return the verb of a command line, if it needs no other; help and completion of verbs need all."""
+    if COMPLETION in os.environ:
+        words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
+        return words[1] if len(words) > 2 and words[1] in VERBS else None
+    if not given:
         return None
     at = deprecated.verb_index(given)
     return given[at] if given[at] in VERBS and "--help" not in given[:at] else None
@@ -109,8 +112,7 @@ def call(given: list[str]) -> int:
     given, notes = deprecated.translated(given)
     for note in notes:
         printing.note(note)
-    own = given[: given.index("--")] if "--" in given else given
-    as_json = "--json" in own
+    as_json = reporting.wants_json(given)
     try:
         return reporting.reported(lambda: _run(given), as_json=as_json)
     except typer.Abort:

@@ -5,13 +5,12 @@ Loads neither Typer nor the verbs: frequent verbs in their plainest form need ne
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from holdfast.base import actors
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
 
@@ -44,4 +43,6 @@ def command_text(words: Sequence[str], *, separated: bool) -> str:
         return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     if not separated and len(words) == 1:
         return words[0]
+    import shlex
+
     return shlex.join(words)

@@ -1,7 +1,7 @@
-"""Frequent verbs in their plainest form, which needs no parser.
+"""Frequent verbs, read without Typer.
 
-Typer takes longer to load than a command takes in a session. A form does what Typer would make of it: words
-that begin with a dash are left to Typer, except `ls --json`.
+Typer takes longer to load than a command takes in a session. What a form does is what Typer would make of the
+same words; those that `plain_parser` does not take are left to it.
 """
 
 from __future__ import annotations
@@ -9,35 +9,46 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from holdfast.runtime.cli import plain_parser
+from holdfast.runtime.cli.plain_parameters import ARGUMENTS, OPTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 COMPLETION = "_HOLDFAST_COMPLETE"
 """The variable by which a shell asks for completions."""
 
 
 def matched(given: Sequence[str]) -> Callable[[], int] | None:
     """Return what runs a command line of such a form, and returns the exit code; None for all others."""
-    if COMPLETION in os.environ:
+    if not given or given[0] not in ARGUMENTS or COMPLETION in os.environ:
         return None
-    match list(given):
-        case ["ls"] | ["ls", "--json"]:
-            return lambda: _ls(as_json=len(given) == 2)
-        case ["exec", session, *words] if words and not any(each.startswith("-") for each in given):
-            return lambda: _exec(session, words)
-    return None
+    verb, words = given[0], given[1:]
+    values = plain_parser.parsed(ARGUMENTS[verb], OPTIONS[verb], words)
+    if values is None:
+        return None
+    if verb == "exec":
+        values["separated"] = "--" in words
+    return lambda: run(verb, **values)
 
 
-def _ls(*, as_json: bool) -> int:
-    from holdfast.runtime.cli import session_table
+def run(verb: str, **values: Any) -> int:
+    """Run a verb with its parameters, and return the exit code."""
+    if verb == "ls":
+        from holdfast.runtime.cli import session_table
 
-    session_table.show(as_json=as_json)
-    return 0
+        return session_table.show(**values)
+    if verb == "cell":
+        from holdfast.runtime.cli import kernel_actions
 
+        return kernel_actions.cell(**values)
+    from holdfast.runtime.cli import shell_actions
 
-def _exec(session: str, words: Sequence[str]) -> int:
-    from holdfast.runtime.cli import shell_outcome
-    from holdfast.runtime.cli.caller import command_text, controller
-    from holdfast.runtime.guest.layout import MAIN
-
-    found = controller().session(session)
-    how = dict.fromkeys(("timeout", "lease_wait", "patience", "busy_wait", "key", "reason"))
-    text = command_text(words, separated=False)
-    return shell_outcome.run(found, text, {**how, "wait": False, "shell": MAIN}, as_json=False, raw=False)
+    actions: dict[str, Callable[..., int]] = {
+        "exec": shell_actions.execute,
+        "wait": shell_actions.wait,
+        "send": shell_actions.send,
+        "screen": shell_actions.screen,
+    }
+    return actions[verb](**values)

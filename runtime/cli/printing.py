@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shutil
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.base import printable_json
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, LiveUnsupported, SecretsFound
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any, TextIO
+
     from rich.console import Console
 
     from holdfast.runtime.api.session import Session
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 
 GAP = 2
 """Blanks between two columns of a table."""
-_PLAIN = re.compile(rb"[\t\n\r -~]*")
+_PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
+"""Bytes of output that no terminal needs to be protected from."""
 
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -83,7 +83,7 @@ def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[C
 
     def show(data: bytes) -> None:
         nonlocal safe
-        if safe is None and not _PLAIN.fullmatch(data):
+        if safe is None and data.translate(None, _PLAIN):
             # Most output needs no filter, nor the milliseconds that loading it takes.
             from holdfast.runtime.terminal.safe_output import SafeOutput
 
@@ -193,9 +193,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     lines = [list(columns), *([plain(cell, 300) for cell in row] for row in rows)]
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     terminal = sys.stdout.isatty()
-    if terminal and sum(widths) + GAP * (len(widths) - 1) > shutil.get_terminal_size().columns:
-        _narrow_table(columns, lines[1:])
-        return
+    if terminal:
+        import shutil
+
+        if sum(widths) + GAP * (len(widths) - 1) > shutil.get_terminal_size().columns:
+            _narrow_table(columns, lines[1:])
+            return
     for number, line in enumerate(lines):
         cells = (cell + " " * (width - _width(cell) + GAP) for cell, width in zip(line, widths, strict=True))
         text = "".join(cells).rstrip()
@@ -206,6 +209,8 @@ def _width(text: str) -> int:
     """Return the columns that a text takes in a terminal: wide characters two, combining marks none."""
     if text.isascii():
         return len(text)
+    import unicodedata
+
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
         for each in text

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast.errors import HoldfastError, Interrupted
 from holdfast.runtime.cli import printing
 
 INTERRUPTED = 130
+
+
+def wants_json(given: Sequence[str]) -> bool:
+    """Return whether a command line wants errors as JSON: what follows `--` belongs to a command."""
+    own = given[: given.index("--")] if "--" in given else given
+    return "--json" in own
 
 
 def interrupted(error: KeyboardInterrupt) -> Interrupted:

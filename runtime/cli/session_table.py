@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.caller import controller
+from holdfast.runtime.cli.caller import controller, wants_json
 
 
-def show(*, as_json: bool) -> None:
-    """Print all sessions."""
+def show(*, json: bool = False) -> int:
+    """Print all sessions, and return the exit code."""
     found = controller().sessions()
-    if as_json:
+    if wants_json(json):
         printing.emit([printing.session(session) for session in found])
-        return
+        return 0
+    from datetime import UTC, datetime
+
     now = datetime.now(UTC)
     printing.table(
         ("NAME", "ID", "STATE", "CREATED", "IMAGE"),
         ((s.name, s.id, s.state, printing.ago(s.created_at, now), printing.image(s.image)) for s in found),
     )
+    return 0

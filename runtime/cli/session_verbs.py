@@ -83,7 +83,7 @@ def new(
 
 def ls(json: Json = False) -> None:
     """List sessions."""
-    session_table.show(as_json=wants_json(json))
+    session_table.show(json=json)
 
 
 def rm(sessions: SessionRefs, json: Json = False) -> None:

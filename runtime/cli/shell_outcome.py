@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.cli import printing
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.guest_rpc.results import ExecResult
 

@@ -148,8 +148,6 @@ def resume(
 def rmi(snapshots: SnapshotRefs, json: Json = False) -> None:
     """Delete snapshots."""
     with controller() as holdfast:
-        found = list({item.id: item for item in map(holdfast.snapshot, snapshots)}.values())
-        for item in found:
-            item.remove()
+        found = holdfast.remove_snapshots(*snapshots)
     if wants_json(json):
         printing.emit([{"id": item.id, "name": item.name} for item in found])

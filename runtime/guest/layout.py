@@ -9,6 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.runtime.guest.defaults import DEFAULT_COLUMNS as DEFAULT_COLUMNS
+from holdfast.runtime.guest.defaults import DEFAULT_ROWS as DEFAULT_ROWS
+from holdfast.runtime.guest.defaults import MAIN as MAIN
+from holdfast.runtime.guest.defaults import SOCKET_NAME as SOCKET_NAME
+
 RUN_DIR = Path("/run/holdfast")
 """The one folder shared with the host."""
 STATE_DIR = Path("/var/lib/holdfast")
@@ -18,7 +23,6 @@ GUEST_TREE = Path("/opt/holdfast/guest")
 INIT = Path("/opt/holdfast/bin/init")
 WORKSPACE = Path("/workspace")
 
-SOCKET_NAME = "guest.sock"
 SESSION_NAME = "session.json"
 WAKE_NAME = "wake.json"
 JOURNAL_NAME = "journal"
@@ -27,11 +31,7 @@ SYSTEM_HOOKS = Path("/etc/holdfast/hooks.d")
 """Folder of programs that run, like those in the user's HOME_HOOKS, when the session resumes."""
 HOME_HOOKS = Path(".config/holdfast/hooks.d")
 
-MAIN = "main"
-"""Name of the shell and of the kernel that every session has."""
 DEFAULT_SPEC = "python3"
-DEFAULT_ROWS = 40
-DEFAULT_COLUMNS = 120
 
 
 def paused_name(token: str) -> str:

@@ -5,13 +5,22 @@ A wrong type is reported by its name where it was passed, not by whatever fails 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
+from holdfast.base import ids
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest.wire import protocol
 
 FOREVER = 1e9
+
+
+def id_for(key: str | None) -> str:
+    """Return the id of a new command or cell: random digits, or what stands for its key."""
+    if key is None:
+        return ids.new_id()
+    from holdfast.runtime.guest.identity.actor import id_of
+
+    return id_of(key)
 
 
 def text(value: object, what: str) -> str:
@@ -22,6 +31,8 @@ def text(value: object, what: str) -> str:
     """
     if isinstance(value, str):
         return value
+    import shlex
+
     words = value if isinstance(value, Sequence) and all(isinstance(word, str) for word in value) else ()
     hint = (
         f"give the text of a command, as `shlex.join` makes it: {shlex.join(words)[:200]!r}" if words else ""

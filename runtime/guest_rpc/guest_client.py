@@ -8,13 +8,8 @@ checked where they are read, errors come from a closed table.
 from __future__ import annotations
 
 import contextlib
-import re
-import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 from holdfast.base import run_dir
 from holdfast.base.text import plain
@@ -36,10 +31,17 @@ from holdfast.errors import (
     ShellNotFound,
     TaskNotFound,
 )
-from holdfast.runtime.guest import layout
+from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Any
 
 # The supervisor answers in milliseconds; only a snapshot delays it.
 ANSWER_SECONDS = 30.0
@@ -50,6 +52,7 @@ FRAME_SECONDS = 30.0
 MAX_ANSWER_FRAMES = 200_000
 MAX_ANSWER_BYTES = 80 << 20
 WHOLE_SECONDS = 120.0
+_BOTH_WAYS = 2  # SHUT_RDWR of shutdown(2)
 ENDLESS = "cannot understand the session: its answer does not end"
 # Errors the guest may name. Any other code is a GuestError with its text.
 ERRORS: dict[str, type[HoldfastError]] = {
@@ -211,7 +214,7 @@ class Connection:
     def hang_up(self) -> None:
         """End the connection from another thread than the one that reads it, which then finds it lost."""
         with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
+            self.socket.shutdown(_BOTH_WAYS)
 
     def close(self) -> None:
         """Hang up."""
@@ -229,7 +232,7 @@ class Connection:
 class GuestClient:
     """A client of the supervisor behind the socket in a session's folder, for one actor."""
 
-    def __init__(self, folder: Path, actor: str | None = None, reason: str | None = None) -> None:
+    def __init__(self, folder: Path | str, actor: str | None = None, reason: str | None = None) -> None:
         self._folder = folder
         self.who = {key: value for key, value in (("actor", actor), ("reason", reason)) if value is not None}
 
@@ -239,7 +242,7 @@ class GuestClient:
         Raises:
             GuestDisconnected: nothing listens.
         """
-        return Connection(run_dir.connect(self._folder, layout.SOCKET_NAME, ANSWER_SECONDS))
+        return Connection(run_dir.connect(self._folder, defaults.SOCKET_NAME, ANSWER_SECONDS))
 
     def open(self, op: str, payload: bytes = b"", **args: Any) -> Connection:
         """Connect and send one request; the caller reads the events, which may take any time."""
@@ -286,6 +289,8 @@ def _other_version(message: str) -> ProtocolError:
 
     The number is in its sentence and in no field: that is how those in old snapshots say it.
     """
+    import re
+
     found = re.search(r"speaks protocol (\d{1,9})\b", message)
     older = found is not None and int(found[1]) < protocol.VERSION
     number = f"protocol {int(found[1])}; " if found else ""

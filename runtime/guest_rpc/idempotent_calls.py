@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args
 
 from holdfast.runtime.guest.identity.actor import id_of
 from holdfast.runtime.guest_rpc import idempotency, wire_fields
-from holdfast.runtime.guest_rpc.results import CellEvent, CellResult, CellStatus, ExecResult
+from holdfast.runtime.guest_rpc.results import ENDS, CellEvent, CellResult, ExecResult
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
@@ -73,7 +74,7 @@ def _cell(ended: Mapping[str, Any]) -> CellResult:
         elif kind in ("execute_result", "display_data") and isinstance(data, dict):
             outputs.append(CellEvent(kind, number, data=data))
     return CellResult(
-        status=wire_fields.choice(ended, "status", get_args(CellStatus)),
+        status=wire_fields.choice(ended, "status", (*ENDS, "waiting")),
         execution_count=wire_fields.optional_integer(ended, "execution_count"),
         stdout=texts["stdout"],
         stderr=texts["stderr"],

@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, cast, get_args
 
-from holdfast.base import ids
 from holdfast.errors import GuestDisconnected, InvalidArgument, KernelDied
-from holdfast.runtime.guest.identity.actor import id_of
-from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
-from holdfast.runtime.guest_rpc.results import CellError, CellEvent, CellResult, CellStatus
-from holdfast.runtime.guest_rpc.wait_state import asked
+from holdfast.runtime.guest_rpc.results import ENDS, CellError, CellEvent, CellResult
 from holdfast.runtime.terminal.uncook import Tail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.runtime.guest.pulse.state import State
+    from holdfast.runtime.guest_rpc.results import CellStatus
 
 OnEvent = Callable[[CellEvent], None]
 OnInput = Callable[[str, bool], str]
@@ -29,7 +31,6 @@ KEEP_TEXT = 16 << 20
 KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
 DISPLAYS = ("display_data", "execute_result", "update_display_data", "clear_output")
-ENDS: tuple[CellStatus, ...] = tuple(one for one in get_args(CellStatus) if one != "waiting")
 
 
 class KernelCall:
@@ -55,7 +56,7 @@ class KernelCall:
         self._persistence = persistence
         self._payload = _payload(code)
         self._kernel = kernel
-        id_ = ids.new_id() if key is None else id_of(key)
+        id_ = call_arguments.id_for(key)
         timeout = call_arguments.seconds(timeout, "timeout")
         self._args: dict[str, Any] = {"id": id_, "kernel": kernel, "timeout": timeout}
         self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
@@ -188,6 +189,8 @@ class KernelCall:
 
     def _waits(self, event: CellEvent) -> CellResult:
         """Return a result that says what the cell asks; the cell continues when it is answered."""
+        from holdfast.runtime.guest_rpc.wait_state import asked
+
         return self._result(
             "waiting", waiting=asked(event.text, password=event.password, kernel=self._kernel)
         )
@@ -212,7 +215,7 @@ class KernelCall:
         )
 
 
-def _event(kind: str, seq: int, frame: Frame) -> CellEvent | None:
+def _event(kind: Any, seq: int, frame: Frame) -> CellEvent | None:
     if kind == "stream":
         name = wire_fields.text(frame, "name", "stdout")
         return CellEvent("stream", seq, text=frame.payload.decode("utf-8", "replace"), name=name)
@@ -230,7 +233,7 @@ def _event(kind: str, seq: int, frame: Frame) -> CellEvent | None:
     if kind in DISPLAYS:
         body = wire_fields.body(frame) if frame.payload else {}
         return CellEvent(
-            cast("Any", kind),
+            kind,
             seq,
             data=wire_fields.table(body.get("data") or {}, "data"),
             metadata=wire_fields.table(body.get("metadata") or {}, "metadata"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
 from holdfast.runtime.guest_rpc import wire_fields
-from holdfast.runtime.guest_rpc.wire_fields import FrameLike
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.wire_fields import FrameLike
 
 LONGEST = 4096
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 from holdfast.errors import GuestDisconnected, SessionRewound
 
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 
 # Silence for this long while the container runs: the supervisor hangs. A capture ends within 10 s.
 SILENCE_SECONDS = 30.0

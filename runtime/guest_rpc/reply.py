@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest_rpc import call_arguments, typing_input, wire_fields
 from holdfast.runtime.guest_rpc.kernel_calls import KernelCall, OnEvent, OnInput
 from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
 from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 

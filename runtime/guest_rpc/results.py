@@ -6,23 +6,30 @@ On the path of `exec`: those who make them read fields with `wire_fields`; pydan
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
 
-from holdfast.runtime.guest import layout
-from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest_rpc.event import Event
+from holdfast.base.value_classes import dataclass, field
+from holdfast.runtime.guest import defaults
 
-CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting"]
-CellEventKind = Literal[
-    "stream",
-    "display_data",
-    "execute_result",
-    "update_display_data",
-    "clear_output",
-    "error",
-    "input_request",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from holdfast.runtime.guest.pulse.state import State
+    from holdfast.runtime.guest_rpc.event import Event
+
+    CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting"]
+    CellEventKind = Literal[
+        "stream",
+        "display_data",
+        "execute_result",
+        "update_display_data",
+        "clear_output",
+        "error",
+        "input_request",
+    ]
+
+ENDS: tuple[CellStatus, ...] = ("ok", "error", "interrupted", "died", "timeout", "restarted")
+"""How a cell ends; `waiting` is how a call ends before its cell does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,8 @@ class ExecResult:
     news: tuple[Event, ...] = ()
     message: str = ""
     cwd: str | None = None
-    rows: int = layout.DEFAULT_ROWS
-    cols: int = layout.DEFAULT_COLUMNS
+    rows: int = defaults.DEFAULT_ROWS
+    cols: int = defaults.DEFAULT_COLUMNS
 
     @property
     def text(self) -> str:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store import past_lives
-from holdfast.runtime.store.policy import Policy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.guest.wire.protocol import Frame
     from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.policy import Policy
     from holdfast.runtime.store.rows import SessionRow
 
 
@@ -30,7 +32,7 @@ class SessionChannel:
     def __init__(self, context: Context, row: Callable[[], SessionRow]) -> None:
         self._context = context
         self._row = row
-        self._policy = Policy.of(row().details)
+        self._policy: Policy | None = None
         self._looked = time.monotonic()
 
     @property
@@ -53,12 +55,23 @@ class SessionChannel:
         health.check(self._context, self.known.id)
         return self.row
 
+    def captures(self) -> bool:
+        """Check whether the session is captured automatically, as of the last seconds."""
+        fresh = self._policy is None and time.monotonic() - self._looked <= POLICY_SECONDS
+        if fresh and self.known.details.policy is None:
+            return False  # for most sessions, and without loading what reads a policy
+        return self.policy().captures
+
     def policy(self) -> Policy:
         """Return when the session is captured automatically, as of the last seconds."""
+        from holdfast.runtime.store.policy import Policy
+
         now = time.monotonic()
         if now - self._looked > POLICY_SECONDS:
             self._looked = now
             self._policy = Policy.of(self.row.details)
+        elif self._policy is None:
+            self._policy = Policy.of(self.known.details)
         return self._policy
 
     def follow(self, policy: Policy) -> None:
@@ -70,7 +83,7 @@ class SessionChannel:
         row = self._row()
         health.check_usable(self._context, row)
         actor, reason = self._context.actor, self._context.reason
-        return GuestClient(self._context.home.run_dir(row.id), actor, reason)
+        return GuestClient(self._context.home.shared_folder(row.id), actor, reason)
 
     def persistence(self) -> Persistence:
         """Return the reconnection of a call that can be repeated until it ends or the session does."""

@@ -5,27 +5,28 @@ from __future__ import annotations
 import codecs
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
 
-from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import GuestDisconnected, GuestError, SessionBusy
-from holdfast.runtime.guest import layout
-from holdfast.runtime.guest.identity.actor import id_of
-from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
-from holdfast.runtime.guest_rpc.event import parse
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.guest_rpc.results import ExecResult
-from holdfast.runtime.guest_rpc.wait_state import state
 from holdfast.runtime.terminal.uncook import Tail, Uncook
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.runtime.guest.pulse.state import State
+    from holdfast.runtime.guest_rpc.event import Event
+
+    OnWaiting = Callable[[State], None]
 
 OnOutput = Callable[[str], object]
 OnBytes = Callable[[bytes], object]
-OnWaiting = Callable[[State], None]
 _Decoder = codecs.getincrementaldecoder("utf-8")
 
 # Output that a result keeps, from its end: as much as a program will read if its caller asked for
@@ -69,7 +70,7 @@ class Following:
         self._start = 0
         self._next: int | None = None
         self._lost = 0
-        self._size = (layout.DEFAULT_ROWS, layout.DEFAULT_COLUMNS)
+        self._size = (defaults.DEFAULT_ROWS, defaults.DEFAULT_COLUMNS)
         self._deadline: float | None = None
         self._overdue: float | None = None
         self.on_waiting: OnWaiting | None = None
@@ -124,7 +125,7 @@ class Following:
             self._lost += wire_fields.integer(frame, "size")
             self._next = wire_fields.integer(frame, "offset") + wire_fields.integer(frame, "size")
         elif kind == "waiting" and self.on_waiting is not None:
-            self.on_waiting(state(frame.head.get("state")))
+            self.on_waiting(_state(frame.head.get("state")))
         elif kind == "waiting" and not self._wait:
             return self._waits(frame)
         elif kind == "finished":
@@ -175,7 +176,9 @@ class Following:
 
     def _waits(self, frame: Frame) -> ExecResult:
         """Return a result that says what the command waits for; the command continues."""
-        found = state(frame.head.get("state"))
+        from dataclasses import replace
+
+        found = _state(frame.head.get("state"))
         self._start = wire_fields.integer(frame, "start_offset")
         return replace(self._goes_on(), waiting=found, duration=wire_fields.number(frame, "duration"))
 
@@ -210,7 +213,7 @@ class Following:
             lost=self._lost,
             command_id=str(self._args["id"]),
             recorded=wire_fields.flag(frame, "recorded"),
-            news=tuple(parse(row) for row in wire_fields.rows(frame, "news")),
+            news=_news(frame),
             message=plain(wire_fields.text(frame, "message", ""), 500),
             cwd=_path(frame),
             rows=self._size[0],
@@ -238,7 +241,7 @@ class ShellCall(Following):
         key: str | None = None,
         reason: str | None = None,
     ) -> None:
-        id_ = ids.new_id() if key is None else id_of(key)
+        id_ = call_arguments.id_for(key)
         super().__init__(
             client, persistence, id_, shell=shell, on_output=on_output, on_bytes=on_bytes, wait=wait
         )
@@ -283,12 +286,30 @@ class ShellCall(Following):
         self._client.request("signal", shell=self._args["shell"], signal="INT")
 
 
+# What few commands have to read is loaded when it is there.
+
+
+def _state(value: Any) -> State:
+    from holdfast.runtime.guest_rpc.wait_state import state
+
+    return state(value)
+
+
+def _news(frame: Frame) -> tuple[Event, ...]:
+    rows = wire_fields.rows(frame, "news")
+    if not rows:
+        return ()
+    from holdfast.runtime.guest_rpc.event import parse
+
+    return tuple(map(parse, rows))
+
+
 def _path(frame: Frame) -> str | None:
     found = wire_fields.optional_text(frame, "cwd")
     return None if found is None else plain(found, MAX_PATH)
 
 
 def _size(frame: Frame) -> tuple[int, int]:
-    rows = wire_fields.optional_integer(frame, "rows", 1) or layout.DEFAULT_ROWS
-    cols = wire_fields.optional_integer(frame, "cols", 1) or layout.DEFAULT_COLUMNS
+    rows = wire_fields.optional_integer(frame, "rows", 1) or defaults.DEFAULT_ROWS
+    cols = wire_fields.optional_integer(frame, "cols", 1) or defaults.DEFAULT_COLUMNS
     return min(rows, MAX_SIDE), min(cols, MAX_SIDE)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from holdfast.errors import InvalidArgument
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.guest.wire.protocol import Frame
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
 
 from holdfast.base.text import plain
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest.wire.protocol import Frame
 
-T = TypeVar("T")
-FrameLike = Frame | Mapping[str, Any]
-"""A frame, or an object in one."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+    FrameLike = Frame | Mapping[str, Any]
+    """A frame, or an object in one."""
+
 
 # Offsets count bytes; more than this (8 EiB) does not fit the integers of other tools.
 GREATEST = 2**63 - 1
@@ -90,6 +94,14 @@ def rows(frame: FrameLike, key: str) -> list[Mapping[str, Any]]:
     if not isinstance(value, list) or len(value) > 1000:
         raise _wrong(frame, key)
     return [table(item, key) for item in value]
+
+
+def integers(frame: FrameLike, key: str) -> list[int]:
+    """Return a list of at most a thousand whole numbers; empty if it is left out."""
+    value = head(frame).get(key, [])
+    if not isinstance(value, list) or len(value) > 1000:
+        raise _wrong(frame, key)
+    return [integer({"event": head(frame).get("event"), key: item}, key) for item in value]
 
 
 def body(frame: Frame) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.base import polling
 from holdfast.errors import SessionNotFound
@@ -12,8 +13,11 @@ from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import is_orphan
 from holdfast.runtime.sessions import after_capture, shared_folder
 from holdfast.runtime.storage import snapshot_storage
-from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow
+from holdfast.runtime.store.rows import OperationRow, SessionRow
 from holdfast.snapshots.raw_cache import IMAGES
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.rows import OperationState
 
 _WRITTEN_SECONDS = 5.0
 

@@ -160,7 +160,7 @@ class _Moving:
     def move(self) -> _Outcome:
         earlier = self._session.details.moving
         with self._failing(), ReceiverChannel(self._address) as receiver:
-            self._prepare(receiver, earlier and earlier.attempt)
+            self._prepare(receiver, earlier.attempt if earlier else None)
             there = self._find(receiver, earlier.attempt) if earlier and earlier.attempt else None
             paused = 0.0
             if there is None:

@@ -228,7 +228,7 @@ def _has_arrived(row: SessionRow) -> bool:
 
 
 def _attempt_of(row: SessionRow) -> str | None:
-    return row.details.arrival and row.details.arrival.attempt
+    return row.details.arrival.attempt if row.details.arrival else None
 
 
 def _described(row: SessionRow) -> dict[str, Any]:

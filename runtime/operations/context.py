@@ -6,17 +6,17 @@ Passed down instead of the controller. Knows no sessions, snapshots or handles.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from holdfast.base.background import Background
 from holdfast.base.home import Home
+from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.store import peek
-from holdfast.runtime.store.rows import SessionRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
 
 Progress = Callable[[str], None]
@@ -85,11 +85,11 @@ class Context:
         Raises:
             SessionNotFound, InvalidArgument: none or several match.
         """
-        return peek.session(self.home.database, ref) or self.store.session(ref)
+        return peek.session(self.home.below("holdfast.db"), ref) or self.store.session(ref)
 
     def session_rows(self) -> list[SessionRow]:
         """Return the rows of all sessions, oldest first."""
-        found = peek.sessions(self.home.database)
+        found = peek.sessions(self.home.below("holdfast.db"))
         return self.store.sessions() if found is None else found
 
     def running_containers(self) -> set[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.base import ballast
-from holdfast.base.locks import exclusive
-from holdfast.errors import EngineUnavailable, SessionBusy, StoreError
-from holdfast.runtime.operations.context import Context
-from holdfast.runtime.operations.operation import is_orphan, undo
 from holdfast.runtime.store import peek
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
 
 
 def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
@@ -22,8 +21,17 @@ def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
         fill_undo_table: imports the modules that carry out operations. Called only if there is something to
             undo, because most commands need none of them.
     """
-    if peek.abandoned(context.home.database) is False:
-        return
+    if peek.abandoned(context.home.below("holdfast.db")) is not False:
+        _recover(context, fill_undo_table)
+
+
+def _recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
+    # Imported here, because every command line gets as far as this.
+    from holdfast.base import ballast
+    from holdfast.base.locks import exclusive
+    from holdfast.errors import EngineUnavailable, SessionBusy, StoreError
+    from holdfast.runtime.operations.operation import is_orphan, undo
+
     orphans = [row for row in context.store.operations.open() if is_orphan(row)]
     if not orphans:
         return

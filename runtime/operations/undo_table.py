@@ -6,13 +6,16 @@ Knows nothing of what the operations do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from holdfast.runtime.operations.context import Context
-from holdfast.runtime.store.rows import OperationKind, OperationRow, OperationState
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import OperationKind, OperationRow, OperationState
 
-Undo = Callable[[Context, OperationRow], OperationState | None]
-"""A function that removes what an operation had made, or finishes it. Every step may be repeated, since an
-undo may itself be cut short. Returns how the operation ended; None if that must wait for the next process."""
+    Undo = Callable[[Context, OperationRow], OperationState | None]
+    """A function that removes what an operation had made, or finishes it. Every step may be repeated, since
+    an undo may itself be cut short. Returns how the operation ended; None if that must wait for the next
+    process."""
 
 _TABLE: dict[OperationKind, Undo] = {}
 

@@ -8,6 +8,7 @@ repeated.
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -143,7 +144,7 @@ def _folders(context: Context) -> Iterator[Garbage]:
     known = {row.id for row in store.sessions()}
     known |= {f"snapshot-{row.id}" for row in store.snapshots(pending=True)}
     for name in locked:
-        if ids.ID.fullmatch(name.removeprefix("snapshot-")) and name not in known:
+        if re.fullmatch(ids.ID, name.removeprefix("snapshot-")) and name not in known:
             yield Garbage("lock", name, "its subject is gone", 0, _unlocked(home.locks, name))
 
 

@@ -84,6 +84,7 @@ def let_go(context: Context, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
     """Remove snapshots, except those in use."""
     gone = [row for row in rows if let_go_untidily(context, row)]
     if gone:
+        snapshot_storage.sweep_images(context)
         snapshot_storage.tidy(context)
     return gone
 

@@ -5,10 +5,9 @@ A container may end or be removed behind our back; the session is found dead at 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow

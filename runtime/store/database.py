@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
 
 from holdfast.errors import StoreError
 from holdfast.runtime.store import faults, schema
@@ -42,7 +42,7 @@ class Database:
                 refused.
         """
         engine = create_engine(
-            f"sqlite:///{path}",
+            URL.create("sqlite", database=str(path)),  # as text, some characters of the path would mean more
             poolclass=NullPool,
             connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
         )

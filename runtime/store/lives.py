@@ -79,6 +79,6 @@ class Lives:
         details = SnapshotDetails(
             db.execute(select(table.c.details).where(table.c.id == snapshot.id)).scalar_one()
         )
-        seq, at, _ = details.moment
+        seq, at = details.moment.journal_seq, details.moment.at
         parent = details.life or snapshot.session_id
         return None if seq is None else Branch(parent, seq, now if at is None else at)

@@ -15,10 +15,11 @@ from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 from holdfast.base import ids
 from holdfast.runtime.store import owner, schema
 from holdfast.runtime.store.row_details import OperationDetails
-from holdfast.runtime.store.rows import OperationKind, OperationRow, OperationState, columns
+from holdfast.runtime.store.rows import OperationKind, OperationRow, columns
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.database import Database
+    from holdfast.runtime.store.rows import OperationState
 
 
 class Operations:

@@ -5,8 +5,8 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 

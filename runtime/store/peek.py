@@ -8,17 +8,23 @@ the store": it makes the file, checks its version and explains errors.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 
 from holdfast.base.resolve import resolve
-from holdfast.runtime.store import owner
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Any
+
+    Place = str | PathLike[str]
+
+_LITERAL = frozenset(b"/-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 VERSION = 4  # kept equal to schema.VERSION, which costs the import
 BUSY_SECONDS = {"ro": 10.0, "rw": 60.0}
 """Seconds to wait for a process that writes: a question of a frequent command, and a change."""
@@ -27,7 +33,7 @@ _COLUMNS = (
 )
 
 
-def abandoned(database: Path) -> bool | None:
+def abandoned(database: Place) -> bool | None:
     """Check whether a process that is gone left an operation unfinished."""
     try:
         with closing(opened(database)) as db:
@@ -36,10 +42,14 @@ def abandoned(database: Path) -> bool | None:
             ).fetchall()
     except sqlite3.Error:
         return None
+    if not found:
+        return False
+    from holdfast.runtime.store import owner
+
     return any(not owner.alive(pid, start) for pid, start in found)
 
 
-def session(database: Path, ref: str) -> SessionRow | None:
+def session(database: Place, ref: str) -> SessionRow | None:
     """Return the session that `ref` refers to.
 
     Raises:
@@ -55,7 +65,7 @@ def session(database: Path, ref: str) -> SessionRow | None:
     return None if row is None else _row(row)
 
 
-def sessions(database: Path) -> list[SessionRow] | None:
+def sessions(database: Place) -> list[SessionRow] | None:
     """Return all sessions but removed ones, oldest first."""
     query = f"SELECT {_COLUMNS} FROM sessions WHERE state != 'removed' ORDER BY created_at, id"  # noqa: S608
     try:
@@ -86,7 +96,7 @@ def _row(row: tuple[Any, ...]) -> SessionRow | None:
         return None
 
 
-def last_moment(database: Path, row: SessionRow) -> int | None:
+def last_moment(database: Place, row: SessionRow) -> int | None:
     """Return the number of a session's last journal entry before it was last captured or restored; None if
     never.
 
@@ -105,7 +115,7 @@ def last_moment(database: Path, row: SessionRow) -> int | None:
         return 0
 
 
-def names(database: Path, table: str) -> list[str]:
+def names(database: Place, table: str) -> list[str]:
     """Return names for completion, of the table `sessions` or `snapshots`; empty if they cannot be read."""
     queries = {
         "sessions": "SELECT name FROM sessions WHERE state != 'removed'",
@@ -118,13 +128,15 @@ def names(database: Path, table: str) -> list[str]:
         return []
 
 
-def opened(database: Path, mode: str = "ro") -> sqlite3.Connection:
+def opened(database: Place, mode: str = "ro") -> sqlite3.Connection:
     """Open a database of this version, to read it (`ro`) or also to write it (`rw`).
 
     Raises:
         sqlite3.Error: it cannot be opened, or is of another version.
     """
-    db = sqlite3.connect(f"{database.as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS[mode])
+    # Every byte that has a meaning in an address is written as a number (https://sqlite.org/uri.html).
+    path = "".join(chr(byte) if byte in _LITERAL else f"%{byte:02X}" for byte in os.fsencode(database))
+    db = sqlite3.connect(f"file:{path}?mode={mode}", uri=True, timeout=BUSY_SECONDS[mode])
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version != VERSION:

@@ -6,27 +6,100 @@ Each is a JSON object in its row. Rows of older versions lack later keys.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
-Table = Mapping[str, Any]
+from holdfast.base.value_classes import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self, TypedDict, Unpack
+
+    Table = Mapping[str, Any]
+
+    class SnapshotKeys(TypedDict, total=False):
+        """The keys of a snapshot's details. None removes one.
+
+        `auto` names the trigger of an automatic snapshot; `base` is the snapshot its container was made from,
+        empty for the plain image; `files_by` what kept the files of a live one, `copy` or `engine`; `life`
+        the earlier life of its session it belongs to; `note` how its session was still.
+        """
+
+        generation: int
+        actor: str | None
+        auto: Table | None
+        failure: Table | None
+        moment: Table | None
+        base: str
+        frozen_seconds: float
+        capture_seconds: float
+        memory_bytes: int
+        dropped: list[str]
+        files_by: str
+        note: Table
+        same_as: str
+        storage: Table
+        damage: str | None
+        origin: Table
+        life: str
+        template: bool | None
+
+    class SessionKeys(TypedDict, total=False):
+        """The keys of a session's details. None removes one.
+
+        `ancestor` is the snapshot before it, if the one its container was made from is gone; `capture_failed`
+        the code of the error of its last automatic capture; `refused` destinations it was refused; `moving`
+        where it is being moved; `arrival` the move that brought it here; `of_older` the container of it that
+        an older version left running, which this one does not reach.
+        """
+
+        policy: Table | None
+        verification: Table
+        hooks: list[str]
+        unhealthy: Table | None
+        capture_failed: str | None
+        refused: Table
+        ancestor: str | None
+        lives: list[Table]
+        rewound: Table
+        moving: Table | None
+        arrival: Table
+        of_older: str
+
+    class OperationKeys(TypedDict, total=False):
+        """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
+
+        session: str
+        session_ids: list[str]
+        snapshot_ids: list[str]
+        names: list[str]
+        of: str
+        snapshot: str
+        old: str | None
+        aside: str
+        addresses: list[str]
+        proven: str
+        columns: Table
+        suspends: bool
 
 
-class RecordsEnd(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RecordsEnd:
     """Where a session's records ended in a snapshot: its journal, and the output of each shell."""
 
     journal_seq: int | None = None
     at: float | None = None
-    offsets: Mapping[str, Any] = {}
+    offsets: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Moving(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Moving:
     """A move that has suspended a session: to where, and the attempt in which it may run there."""
 
     to: str
     attempt: str | None = None
 
 
-class Arrival(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Arrival:
     """A move that brings a session here: the attempt of its source, and what became of it.
 
     `state` is empty until it runs here, then `arrived`; `given_up` if its source was promised that it never
@@ -37,7 +110,7 @@ class Arrival(NamedTuple):
     state: str = ""
 
 
-class _Details(dict[str, Any]):
+class _Details(dict[str, "Any"]):
     def _table(self, key: str) -> dict[str, Any] | None:
         found = self.get(key)
         return found if isinstance(found, dict) else None
@@ -48,34 +121,6 @@ class _Details(dict[str, Any]):
 
     def _with(self, changes: Mapping[str, Any]) -> Self:
         return type(self)({key: value for key, value in {**self, **changes}.items() if value is not None})
-
-
-class SnapshotKeys(TypedDict, total=False):
-    """The keys of a snapshot's details. None removes one.
-
-    `auto` names the trigger of an automatic snapshot; `base` is the snapshot its container was made from,
-    empty for the plain image; `files_by` what kept the files of a live one, `copy` or `engine`; `life` the
-    earlier life of its session it belongs to; `note` how its session was still.
-    """
-
-    generation: int
-    actor: str | None
-    auto: Table | None
-    failure: Table | None
-    moment: Table | None
-    base: str
-    frozen_seconds: float
-    capture_seconds: float
-    memory_bytes: int
-    dropped: list[str]
-    files_by: str
-    note: Table
-    same_as: str
-    storage: Table
-    damage: str | None
-    origin: Table
-    life: str
-    template: bool | None
 
 
 class SnapshotDetails(_Details):
@@ -189,29 +234,6 @@ class SnapshotDetails(_Details):
         return {key: self[key] for key in names if key in self}
 
 
-class SessionKeys(TypedDict, total=False):
-    """The keys of a session's details. None removes one.
-
-    `ancestor` is the snapshot before it, if the one its container was made from is gone; `capture_failed` the
-    code of the error of its last automatic capture; `refused` destinations it was refused; `moving` where it
-    is being moved; `arrival` the move that brought it here; `of_older` the container of it that an older
-    version left running, which this one does not reach.
-    """
-
-    policy: Table | None
-    verification: Table
-    hooks: list[str]
-    unhealthy: Table | None
-    capture_failed: str | None
-    refused: Table
-    ancestor: str | None
-    lives: list[Table]
-    rewound: Table
-    moving: Table | None
-    arrival: Table
-    of_older: str
-
-
 class SessionDetails(_Details):
     """The details of a session."""
 
@@ -284,23 +306,6 @@ class SessionDetails(_Details):
         """Return why a container cannot be reached; empty if it can, or if that was an earlier one."""
         mark = self._table("unhealthy")
         return str(mark["why"]) if mark and mark["container"] == container else ""
-
-
-class OperationKeys(TypedDict, total=False):
-    """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
-
-    session: str
-    session_ids: list[str]
-    snapshot_ids: list[str]
-    names: list[str]
-    of: str
-    snapshot: str
-    old: str | None
-    aside: str
-    addresses: list[str]
-    proven: str
-    columns: Table
-    suspends: bool
 
 
 class OperationDetails(_Details):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.store.row_details import OperationDetails, SessionDetails, SnapshotDetails
 
-SessionState = Literal["creating", "running", "suspended", "dead", "removed"]
-SnapshotKind = Literal["live", "filesystem"]
-SnapshotState = Literal["pending", "ready", "damaged"]
-OperationState = Literal["intent", "done", "failed"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any, Literal
+
+    SessionState = Literal["creating", "running", "suspended", "dead", "removed"]
+    SnapshotKind = Literal["live", "filesystem"]
+    SnapshotState = Literal["pending", "ready", "damaged"]
+    OperationState = Literal["intent", "done", "failed"]
 
 
 class OperationKind(StrEnum):

@@ -127,7 +127,6 @@ Index(
     sessions.c.name,
     unique=True,
     sqlite_where=sessions.c.state != "removed",
-    postgresql_where=sessions.c.state != "removed",
 )
 Index("snapshot_session", snapshots.c.session_id)
 Index("snapshot_label", snapshots.c.label, unique=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlalchemy import (
     Row,
@@ -26,14 +26,12 @@ from holdfast.runtime.store import parents, schema
 from holdfast.runtime.store.database import Database, Leaving
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
-from holdfast.runtime.store.row_details import SessionDetails, SessionKeys, SnapshotDetails
-from holdfast.runtime.store.rows import (
-    SessionRow,
-    SessionState,
-    SnapshotKind,
-    SnapshotRow,
-    columns,
-)
+from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
+from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.row_details import SessionKeys
+    from holdfast.runtime.store.rows import SessionState, SnapshotKind
 
 _VALID = schema.snapshots.c.state != "pending"
 

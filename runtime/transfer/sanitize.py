@@ -10,6 +10,7 @@ import ipaddress
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -108,7 +109,7 @@ def details(given: Mapping[str, Any]) -> SnapshotDetails:
     """Return the details for the store: the position in the journal, and the failure."""
     moment, found = given.get("moment"), failure.of_row(given)
     if isinstance(moment, dict) and _number(moment.get("journal_seq")) and _number(moment.get("at")):
-        moment = RecordsEnd(int(moment["journal_seq"]), float(moment["at"]))._asdict()
+        moment = asdict(RecordsEnd(int(moment["journal_seq"]), float(moment["at"])))
     else:
         moment = None
     return SnapshotDetails.of(moment=moment, failure=found.as_details() if found else None)

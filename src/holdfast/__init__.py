@@ -13,11 +13,13 @@ with Holdfast() as hf:
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from holdfast.base.version import VERSION
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.base.home import Home
     from holdfast.errors import (
         BundleNewer,

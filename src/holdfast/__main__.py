@@ -1,6 +1,6 @@
 """`python -m holdfast` is the command `holdfast`."""
 
-from holdfast.runtime.cli.main import run
+from holdfast.runtime.cli.main import main
 
 if __name__ == "__main__":
-    run()
+    main()

@@ -53,7 +53,10 @@ A command that exits with 1 is a result, not an error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class HoldfastError(Exception):

@@ -120,3 +120,17 @@ def test_names_that_cannot_be_written_are_refused(tmp_path: Path, name: str) -> 
         Home.at(tmp_path / name)
     assert str(told.value).isprintable()
     assert Home.at(tmp_path / "ordinär 日本 $x").root.name == "ordinär 日本 $x"
+
+
+@pytest.mark.parametrize(
+    "given", ["/a/b", "/a//b", "/a/./b", "/a/b/", "//a", "a/../b", "~/x", ".", "/a/../b", "/a/.b"]
+)
+def test_a_home_is_where_pathlib_says(given: str) -> None:
+    """Most paths are plain and taken as they are; the others are made absolute, links and `..` kept."""
+    home = Home.at(given)
+    assert home.root == Path(given).expanduser().absolute()
+    assert home.place == str(home.root)
+    assert home.below("run", "x") == f"{home.place}/run/x"
+    assert home == Home(home.root)
+    assert len({home, Home(home.place)}) == 1
+    assert home.shared_folder("ab") == str(home.run_dir("ab"))

@@ -125,7 +125,6 @@ SAMPLES: dict[type[GuestValue], Any] = {
     Shells: {"shells": [SHELL]},
     SyntaxCheck: {"message": "unexpected `)'", "line": 2, "incomplete": False},
     HookOutcomes: {"outcomes": [HOOK]},
-    ScreenReport: LOOK,
     SupervisorCounters: COUNTERS,
     Records: COUNTERS,
     observe_session.Facts: {"facts": [None, ["f", 1, 2, 3, -1]]},
@@ -261,9 +260,10 @@ def ended(head: Any) -> object:
         (wait_state.state, {**STATE, "exit_code": None, "signal": None}),
         (event.parse, {"seq": 1, "at": 2.0, "kind": "oom"}),
         (ended, ENDED),
+        (ScreenReport.of, LOOK),
         (entry, {"seq": 1, "at": 2.0}),
     ],
-    ids=["state", "event", "end of a command", "entry"],
+    ids=["state", "event", "end of a command", "screen", "entry"],
 )
 def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, sample: Any) -> None:
     """On the path of `exec`, and in journal entries, fields are read one by one, with the same result."""

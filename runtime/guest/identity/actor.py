@@ -10,7 +10,8 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-KINDS = ("agent", "person", "system")
+from holdfast.runtime.guest.defaults import ACTOR_KINDS as KINDS
+
 _NAME = re.compile(r"[^\x00-\x20\x7f-\x9f]{1,64}")
 
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VERSION = 1
 MAX_HEAD = 1 << 20
@@ -26,12 +28,22 @@ class FrameError(ValueError):
     """The peer sent something that violates the protocol."""
 
 
-@dataclass(frozen=True, slots=True)
 class Frame:
-    """One message: a JSON object and bytes."""
+    """One message: a JSON object and bytes. No dataclass: every command would wait for those to load."""
 
-    head: dict[str, Any]
-    payload: bytes = b""
+    __slots__ = ("head", "payload")
+
+    def __init__(self, head: dict[str, Any], payload: bytes = b"") -> None:
+        self.head = head
+        self.payload = payload
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return (self.head, self.payload) == (other.head, other.payload)
+
+    def __repr__(self) -> str:
+        return f"Frame({self.head!r}, {self.payload!r})"
 
     @property
     def event(self) -> str:

@@ -25,12 +25,13 @@ from holdfast.runtime.sessions import moving_mark
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.past_lives import journal_of
-from holdfast.runtime.store.row_details import OperationDetails, OperationKeys
+from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import ContainerState
     from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.row_details import OperationKeys
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
 ACTIVITY = ("command_started", "cell_started", "task_started", "input")

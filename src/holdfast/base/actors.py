@@ -5,12 +5,10 @@ The form of an actor is defined by the guest's `actor.py`.
 
 from __future__ import annotations
 
-import getpass
 import os
 
-from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.guest.identity.actor import Actor
+from holdfast.runtime.guest.defaults import ACTOR_KINDS
 
 VARIABLE = "HOLDFAST_ACTOR"
 
@@ -22,6 +20,11 @@ def checked(actor: str | None) -> str:
         InvalidArgument: it is not a valid actor.
     """
     text = actor or os.environ.get(VARIABLE) or "agent"
+    if text in ACTOR_KINDS:
+        return text
+    from holdfast.base.text import plain
+    from holdfast.runtime.guest.identity.actor import Actor
+
     try:
         return str(Actor.parse(text))
     except ValueError as error:
@@ -32,6 +35,8 @@ def of_command_line(interactive: bool) -> str | None:
     """Return the person at the terminal; None if there is none and the environment decides."""
     if not interactive or os.environ.get(VARIABLE):
         return None
+    import getpass
+
     try:
         return f"person:{getpass.getuser()}"
     except (OSError, KeyError):

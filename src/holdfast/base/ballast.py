@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAME = "ballast"
 SIZE = 4 << 20
@@ -21,9 +24,9 @@ ENOUGH = SIZE // 4
 """Free bytes required to write the database."""
 
 
-def keep(root: Path) -> None:
+def keep(root: Path | str) -> None:
     """Make the file if it is missing and there is plenty of room. Costs one system call if it exists."""
-    if not os.access(root / NAME, os.F_OK) and _free(root) >= PLENTY:
+    if not os.access(f"{root}/{NAME}", os.F_OK) and _free(root) >= PLENTY:
         _make(root, SIZE)
 
 
@@ -46,19 +49,20 @@ def given_up(root: Path) -> Iterator[bool]:
             _make(root, room)
 
 
-def _make(root: Path, size: int) -> None:
-    path = root / NAME
+def _make(root: Path | str, size: int) -> None:
+    path = f"{root}/{NAME}"
     with suppress(OSError):  # another process made it just now, or the disk is full after all
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, size)
         except OSError:
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # noqa: PTH108 - pathlib takes longer to load
         finally:
             os.close(descriptor)
 
 
-def _free(root: Path) -> int:
+def _free(root: Path | str) -> int:
     """Return the bytes this user may still take of the home's file system; plenty if that is unknown."""
     try:
         found = os.statvfs(root)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-Part = TypeVar("Part")
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Concatenate, ParamSpec, TypeVar
+
+    Part = TypeVar("Part")
+    Parameters = ParamSpec("Parameters")
+    Result = TypeVar("Result")
 
 
 def delegate(
@@ -33,7 +36,8 @@ def late(
     part: str | Callable[[Any], Part], method: Callable[[], Callable[Concatenate[Part, Parameters], Result]]
 ) -> Callable[Concatenate[Any, Parameters], Result]:
     """Return `delegate(part, method())`, made when the attribute is first used."""
-    return cast("Callable[Concatenate[Any, Parameters], Result]", _Late(part, method))
+    made: Any = _Late(part, method)
+    return made  # type: ignore[no-any-return]
 
 
 class _Late:

@@ -6,27 +6,27 @@ belong to their owners: the store, the snapshots, the guest client.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import pwd
-import shlex
 import stat
-from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 
 from holdfast.base import ballast
 from holdfast.errors import StoreError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
 FOLDERS = ("snapshots", "staging", "intents", "locks", "run", "chunks", "checkpointer", "scratch", "init")
 """Folders made together with the home, so that no module makes their parents later with another mode."""
-
-
 _HINT = "set HOLDFAST_HOME to a folder of your own"
 
 
-@dataclass(frozen=True)
 class Home:
-    """One state directory.
+    """One state directory; two of the same place are equal.
+
+    Paths are also available as text (`place`, `below`): frequent commands need few of them, and pathlib takes
+    longer to load than those take.
 
     holdfast.db          sessions, snapshots, operations
     run/<session id>/    contains the one folder of this host that a session sees, at /run/holdfast
@@ -42,14 +42,37 @@ class Home:
     locks/               lock files
     """
 
-    root: Path
+    def __init__(self, root: Path | str) -> None:
+        """Name the home at an absolute path; `at` takes any path."""
+        self.place = os.fspath(root)
+        """The path of the directory."""
+
+    def __eq__(self, other: object) -> bool:
+        return self.place == other.place if isinstance(other, Home) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.place)
+
+    def __repr__(self) -> str:
+        return f"Home({self.place!r})"
+
+    @cached_property
+    def root(self) -> Path:
+        """The directory."""
+        from pathlib import Path
+
+        return Path(self.place)
 
     @classmethod
     def at(cls, where: Home | Path | str | None) -> Home:
         """Return the home at a path; the default home without one."""
         if where is None:
             return cls.default()
-        return where if isinstance(where, Home) else cls(_place(Path(where)))
+        return where if isinstance(where, Home) else cls(_place(os.fspath(where)))
+
+    def below(self, *names: str) -> str:
+        """Return the path of something in it."""
+        return "/".join((self.place, *names))
 
     @classmethod
     def default(cls) -> Home:
@@ -59,11 +82,11 @@ class Home:
             StoreError: there is no such place: no folder of this user is known, or the current one is gone.
         """
         if chosen := os.environ.get("HOLDFAST_HOME"):
-            return cls(_place(Path(chosen)))
+            return cls(_place(chosen))
         state = os.environ.get("XDG_STATE_HOME") or ""
         if not state.startswith("/"):  # the XDG specification has relative paths ignored
             state = f"{_folder_of_user()}/.local/state"
-        return cls(_place(Path(state)) / "holdfast")
+        return cls(f"{_place(state)}/holdfast")
 
     @property
     def database(self) -> Path:
@@ -114,10 +137,16 @@ class Home:
         """Return the folder shared with a session, which the guest can write: open nothing there by path."""
         return self.run / session_id / "room" / "shared"
 
+    def shared_folder(self, session_id: str) -> str:
+        """Return the path of that folder."""
+        return self.below("run", session_id, "room", "shared")
+
     @property
     def digest(self) -> str:
         """12 hex digits that distinguish this home's containers from another's on the same engine."""
-        return hashlib.sha256(os.fsencode(os.path.realpath(self.root))).hexdigest()[:12]
+        import hashlib
+
+        return hashlib.sha256(os.fsencode(os.path.realpath(self.place))).hexdigest()[:12]
 
     def create(self) -> Home:
         """Make missing folders, readable by this user only.
@@ -126,25 +155,27 @@ class Home:
             StoreError: a folder cannot be made, or other users could write to the home.
         """
         try:
-            if not self.root.exists():  # Path.mkdir would give its mode to the last folder only
+            if not os.access(self.place, os.F_OK):
+                # Path.mkdir would give its mode to the last folder only
                 for folder in reversed((self.root, *self.root.parents)):
                     folder.mkdir(mode=0o700, exist_ok=True)
             self._check_owner()
-            for folder in map(self.root.joinpath, FOLDERS):
-                folder.mkdir(mode=0o700, exist_ok=True)
+            for name in FOLDERS:
+                if not os.path.isdir(self.below(name)):  # noqa: PTH112
+                    (self.root / name).mkdir(mode=0o700, exist_ok=True)
         except StoreError:
             raise
         except OSError as error:
             raise StoreError(
-                f"cannot use state directory {self.root}: {error.strerror or error}",
+                f"cannot use state directory {self.place}: {error.strerror or error}",
                 hint="make it writable, or set HOLDFAST_HOME to a folder that is",
             ) from error
-        ballast.keep(self.root)
+        ballast.keep(self.place)
         return self
 
     def _check_owner(self) -> None:
         """Refuse a home that other users can write to; close it if they can read it."""
-        status = self.root.stat()
+        status = os.stat(self.place)  # noqa: PTH116
         mode = stat.S_IMODE(status.st_mode)
         if status.st_uid != os.geteuid():
             raise StoreError(
@@ -152,6 +183,8 @@ class Home:
                 hint="set HOLDFAST_HOME to a folder of your own",
             )
         if mode & 0o022:
+            import shlex
+
             raise StoreError(
                 f"cannot use state directory {self.root}: others may write to it (mode {mode:04o})",
                 hint=f"see what is in it, then `chmod 700 {shlex.quote(str(self.root))}`",
@@ -174,6 +207,8 @@ def _folder_of_user() -> str:
     """
     if (home := os.environ.get("HOME") or "").startswith("/"):
         return home
+    import pwd
+
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -182,24 +217,36 @@ def _folder_of_user() -> str:
         ) from None
 
 
-def _place(path: Path) -> Path:
+def _place(given: str) -> str:
     """Return an absolute path that database, engine and messages can name.
 
     Raises:
         StoreError: the path cannot be resolved, or is not plain text.
     """
+    text = given if _is_absolute(given) else _made_absolute(given)
+    if not text.isprintable() or _is_broken(text):
+        raise StoreError(f"cannot use state directory {text!r}: its name is not plain text", hint=_HINT)
+    return text
+
+
+def _is_absolute(path: str) -> bool:
+    """Check whether pathlib would leave a path as it is: most are given like that."""
+    parts = path.split("/")
+    return len(parts) > 1 and not parts[0] and all(part not in ("", ".") for part in parts[1:])
+
+
+def _made_absolute(given: str) -> str:
+    from pathlib import Path
+
+    path = Path(given)
     try:
-        found = path.expanduser().absolute()
+        return str(path.expanduser().absolute())
     except RuntimeError as error:
         raise StoreError(f"cannot use state directory {path}: no such user", hint=_HINT) from error
     except OSError as error:
         raise StoreError(
             f"cannot use state directory {path}: the current directory was removed", hint=_HINT
         ) from error
-    text = str(found)
-    if not text.isprintable() or _is_broken(text):
-        raise StoreError(f"cannot use state directory {text!r}: its name is not plain text", hint=_HINT)
-    return found
 
 
 def _is_broken(text: str) -> bool:

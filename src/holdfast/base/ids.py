@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import re
-import secrets
+import os
 
 from holdfast.errors import InvalidArgument
 
-NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}")
-ID = re.compile(r"[0-9a-f]{12}")
+NAME = r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}"
+ID = r"[0-9a-f]{12}"
 
-_ADJECTIVES = re.findall(
-    r"\w+",
-    """
+_ADJECTIVES = """
     amber bold brisk calm clear cool crisp deft eager fair fast fine firm fond free fresh glad gold grand
     keen kind light lively lucid mild neat noble proud quick quiet rapid ready sharp smart solid sound
     steady still strong sure swift tidy true vivid warm wise
-    """,
-)
-_NOUNS = re.findall(
-    r"\w+",
-    """
+"""
+_NOUNS = """
     anchor arch badger basin beacon birch bison brook cedar cliff cove crane delta dune falcon fern finch
     fjord fox grove gull harbor hare heron ibis juniper lake lark lynx maple marsh meadow otter owl pine
     plover quay raven reef ridge river robin sparrow spruce stone swan tern thistle willow wren
-    """,
-)
+"""
 
 
 def new_id() -> str:
     """Return 12 random lowercase hex digits."""
-    return secrets.token_hex(6)
+    return os.urandom(6).hex()
 
 
 def new_name() -> str:
     """Return a pronounceable name such as `calm-otter`; it may be taken."""
-    return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_NOUNS)}"
+    import secrets
+
+    return f"{secrets.choice(_ADJECTIVES.split())}-{secrets.choice(_NOUNS.split())}"
 
 
 def check_name(name: str, what: str = "session") -> str:
@@ -46,13 +41,15 @@ def check_name(name: str, what: str = "session") -> str:
     Raises:
         InvalidArgument: the name is not valid.
     """
+    import re  # as most commands name nothing, they need not compile this
+
     shown = name.encode("unicode_escape").decode("ascii")[:80]
-    if not NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         raise InvalidArgument(
             f"cannot name {what} '{shown}': not a valid name",
             hint="use 1 to 63 letters, digits, '_', '.', '-', beginning with a letter or digit",
         )
-    if ID.fullmatch(name):
+    if re.fullmatch(ID, name):
         raise InvalidArgument(
             f"cannot name {what} '{shown}': it looks like an id", hint="choose another name"
         )

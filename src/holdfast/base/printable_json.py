@@ -7,9 +7,10 @@ are the same values (RFC 8259, section 7).
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from typing import Any
 
 # Compiled on first use: that takes longer than dumping most values.
 # Categories Cc, Cf, Cs, Zl and Zp of Unicode 15 (a test compares), and letters that render as nothing.
@@ -22,12 +23,18 @@ _UNSEEN = (
 
 def dumps(value: Any, **options: Any) -> str:
     """Return a value as JSON; `options` are those of `json.dumps`."""
+    import json
+
     return escaped(json.dumps(value, ensure_ascii=False, **options))
 
 
 def escaped(text: str) -> str:
     """Escape the invisible characters of JSON; they occur only in strings."""
-    return text if text.isascii() and "\x7f" not in text else re.sub(_UNSEEN, _escape, text)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    import re
+
+    return re.sub(_UNSEEN, _escape, text)
 
 
 def _escape(found: re.Match[str]) -> str:

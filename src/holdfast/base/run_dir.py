@@ -6,22 +6,23 @@ the folder without following links, and written as a new file that is renamed in
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
-import socket
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 from holdfast.errors import GuestDisconnected, StoreError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from pathlib import Path
+    from typing import Any
+
 
 @contextmanager
-def opened(path: Path) -> Iterator[int]:
+def opened(path: Path | str) -> Iterator[int]:
     """Open the folder and yield its descriptor."""
     descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -36,7 +37,9 @@ def write_json(path: Path, name: str, content: Mapping[str, Any]) -> None:
     Raises:
         StoreError: the file cannot be written.
     """
-    new = f".{name}.{secrets.token_hex(6)}"
+    import json
+
+    new = f".{name}.{os.urandom(6).hex()}"
     try:
         with opened(path) as folder:
             made = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
@@ -52,7 +55,7 @@ def write_json(path: Path, name: str, content: Mapping[str, Any]) -> None:
         raise StoreError(f"cannot write {path / name}: {error.strerror or error}") from error
 
 
-def connect(path: Path, name: str, timeout: float | None) -> socket.socket:
+def connect(path: Path | str, name: str, timeout: float | None) -> socket.socket:
     """Connect to the unix socket of this name in the folder.
 
     The file is opened first and the connection made through its descriptor: it cannot be swapped for a link
@@ -61,6 +64,8 @@ def connect(path: Path, name: str, timeout: float | None) -> socket.socket:
     Raises:
         GuestDisconnected: nothing listens there.
     """
+    import socket
+
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)

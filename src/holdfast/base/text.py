@@ -5,16 +5,13 @@ Names, messages and prompts come from people and from guests; a terminal would o
 
 from __future__ import annotations
 
-import re
-import unicodedata
-
 # Cc: controls; Cf: invisible format characters (among them the ones that reverse the direction of writing);
 # Cs: lone surrogates, which no terminal can print; Co, Cn: no agreed look.
 _UNFIT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 # Escape sequences as terminals know them (ECMA-48): with a string, with parameters, or short.
-_SEQUENCE = re.compile(r"\x1b(?:[]PX^_].*?(?:\x07|\x1b\\|$)|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)", re.DOTALL)
-_COLOR = re.compile(r"\x1b\[[0-9;:]*m")
+_SEQUENCE = r"(?s)\x1b(?:[]PX^_].*?(?:\x07|\x1b\\|$)|\[[0-?]*[ -/]*[@-~]?|[ -/]*[0-~]?)"
+_COLOR = r"\x1b\[[0-9;:]*m"
 
 
 def plain(text: str, limit: int = 500) -> str:
@@ -26,7 +23,11 @@ def plain(text: str, limit: int = 500) -> str:
 
 def fit(char: str) -> bool:
     """Check whether a terminal shows the character and does nothing else with it."""
-    return (char.isascii() and char.isprintable()) or unicodedata.category(char) not in _UNFIT
+    if char.isascii():
+        return char.isprintable()  # the others of ASCII are controls
+    import unicodedata  # which most text does not need
+
+    return unicodedata.category(char) not in _UNFIT
 
 
 def lines(text: str) -> str:
@@ -36,11 +37,13 @@ def lines(text: str) -> str:
 
 def colored(text: str, *, keep: bool) -> str:
     """Return text without escape sequences, except for colours where these are kept."""
+    import re
+
     pieces: list[str] = []
     end = 0
-    for found in _SEQUENCE.finditer(text):
+    for found in re.finditer(_SEQUENCE, text):
         pieces.append(_moved(text[end : found.start()]))
-        if keep and _COLOR.fullmatch(found[0]):
+        if keep and re.fullmatch(_COLOR, found[0]):
             pieces.append(found[0])
         end = found.end()
     pieces.append(_moved(text[end:]))

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 from holdfast.base.text import plain
 from holdfast.engine import usual_place
+from holdfast.engine.usual_place import SOCKET as SOCKET
 from holdfast.errors import EngineUnavailable
 
-SOCKET = "/var/run/docker.sock"
 LOCAL = f"unix://{SOCKET}"
 DEFAULT = "default"
 """The context that stands for this machine's socket."""

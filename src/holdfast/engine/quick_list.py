@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import socket
 
-from holdfast.engine import engine_place
+from holdfast.engine import usual_place
 from holdfast.engine.label_filters import label_filters
-from holdfast.errors import EngineUnavailable
 
 PATIENCE = 30.0
 """Seconds for each part of an answer."""
@@ -22,10 +21,7 @@ _LENGTH = b"content-length"
 
 def running(**labels: str) -> set[str] | None:
     """Return the ids of running containers that have these labels; None without a plain answer."""
-    try:
-        path = engine_place.find().path
-    except EngineUnavailable:
-        return None
+    path = usual_place.socket_path() or _path()
     if not path:
         return None
     filters = json.dumps({"label": label_filters(labels), "status": ["running"]})
@@ -34,6 +30,17 @@ def running(**labels: str) -> set[str] | None:
         found = json.loads(_get(path, f"/containers/json?filters={quoted}"))
         return {str(each["Id"]) for each in found} if isinstance(found, list) else None
     except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def _path() -> str | None:
+    """Return the path of the engine's socket by all of Docker's rules; None if it has none."""
+    from holdfast.engine import engine_place
+    from holdfast.errors import EngineUnavailable
+
+    try:
+        return engine_place.find().path or None
+    except EngineUnavailable:
         return None
 
 

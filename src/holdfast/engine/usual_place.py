@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+SOCKET = "/var/run/docker.sock"
 CHOICE = "HOLDFAST_REMOTE"
 """`yes` or `no`: whether the engine is on another machine, if its address does not show it."""
 
@@ -18,17 +19,21 @@ def choice() -> bool | None:
 
 def is_used() -> bool:
     """Check whether a socket of this machine is the engine's; False if more has to be read to know it."""
-    if (elsewhere := choice()) is not None:
-        return not elsewhere
+    elsewhere = choice()
+    return socket_path() is not None if elsewhere is None else not elsewhere
+
+
+def socket_path() -> str | None:
+    """Return the path of the engine's socket on this machine; None if more has to be read to know it."""
     if host := os.environ.get("DOCKER_HOST"):
-        return host.startswith("unix://")
+        return host.removeprefix("unix://") if host.startswith("unix://") else None
     if os.environ.get("DOCKER_CONTEXT"):
-        return False
+        return None
     try:
         with open(f"{folder()}/config.json", "rb") as file:  # noqa: PTH123 - pathlib takes longer to import
-            return b'"currentContext"' not in file.read()
+            return None if b'"currentContext"' in file.read() else SOCKET
     except OSError:
-        return True
+        return SOCKET
 
 
 def folder() -> str:

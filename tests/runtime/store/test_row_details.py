@@ -1,6 +1,7 @@
 """What is kept about sessions, snapshots and operations is read by one reader, however old or odd the row."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from holdfast.runtime.store.row_details import OperationDetails, RecordsEnd, SessionDetails, SnapshotDetails
@@ -9,7 +10,7 @@ from holdfast.runtime.store.row_details import OperationDetails, RecordsEnd, Ses
 def test_what_is_written_is_read_again() -> None:
     """It goes through JSON on its way, and what is None is not kept at all."""
     moment = RecordsEnd(7, 12.5, {"main": 100})
-    kept = SnapshotDetails.of(generation=2, auto={"trigger": "idle"}, failure=None, moment=moment._asdict())
+    kept = SnapshotDetails.of(generation=2, auto={"trigger": "idle"}, failure=None, moment=asdict(moment))
     found = SnapshotDetails(json.loads(json.dumps(kept.plus(base="", damage="why", storage={"own": 1}))))
     assert "failure" not in found
     assert (found.moment, found.generation, found.auto) == (moment, 2, {"trigger": "idle"})

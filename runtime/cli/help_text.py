@@ -1,0 +1,99 @@
+"""What `holdfast --help` prints in a terminal of at least 80 columns, so that it need not load every verb.
+
+Typer makes it of their definitions; a test compares, and prints what belongs here. Pure data.
+"""
+
+from __future__ import annotations
+
+COLUMNS = 80
+"""Typer writes lines no longer than this, in wider terminals too."""
+TEXT = """\
+Usage: holdfast [OPTIONS] COMMAND [ARGS]...
+
+  Sandbox sessions whose live execution state can be captured, restored and
+  forked.
+
+Options:
+  --json                One JSON object or list on standard output.
+  --as ACTOR            Who is acting, for the journal: agent:NAME or
+                        person:NAME.
+  --reason TEXT         Why, for the journal.
+  --version             Show the version.
+  --install-completion  Install completion for the current shell.
+  --show-completion     Show completion for the current shell, to copy it or
+                        customize the installation.
+  --help                Show this message and exit.
+
+Every day:
+  new             Start a session.
+  ls              List sessions.
+  exec            Run a command in the session's shell.
+  cell            Run code in the session's Jupyter kernel.
+  attach          Join the session's terminal.
+  pulse           Show what is running and what it is waiting for.
+  snapshot        Capture a session, running processes included.
+  restore         Start a new session from a snapshot.
+  fork            Start several copies of a session or snapshot.
+  rm              End sessions and delete them.
+
+Sessions:
+  suspend         Capture a session and free its memory.
+  resume          Continue a suspended session.
+  rewind          Take a session back to a snapshot, in place.
+  network         Show or change what a session can reach.
+  shells          List shells, open one beside the main one, or close it.
+  lease           Show, take, return or hand over the shell.
+  kernel          Interrupt or restart the Jupyter kernel.
+
+Run:
+  run             Run a program without shell and terminal.
+  cp              Copy files into a session or out of it.
+  wait            Wait for a running command to end.
+  send            Type text and keys into the terminal.
+  screen          Show what the terminal shows now.
+  tasks           List commands started by `exec --detach`.
+  task            Show the state of one of them.
+  output          Print what one of them wrote.
+  kill            Send one of them a signal.
+
+Observe:
+  events          Show deaths, waits, captures and refused connections.
+  journal         Show what was run, by whom, why, and its result.
+  drift           Show what has changed since a moment, and who did it.
+  replay          Play back what the terminal showed.
+
+Snapshots:
+  snapshots       List snapshots.
+  diff            Show what differs between two snapshots.
+  verify          Check every stored byte, and repair what can be.
+  rmi             Delete snapshots.
+  serve-captures  Take snapshots when programs in a session ask.
+
+Move:
+  move            Move a session to another machine, live.
+  receive         Take in a session: `move` starts this over there.
+  fits            Show how much of a snapshot can run on this machine.
+  thaw            Fetch, check and restore a captured failure, and attach.
+  export          Write a snapshot to a signed file.
+  import          Read a snapshot from a file.
+  push            Send a snapshot to a registry.
+  pull            Fetch a snapshot from a registry.
+  key             Manage the keys that sign snapshots.
+
+CI:
+  ci              Run a job; if it fails, capture it alive.
+  retry           Repeat a command from one snapshot: is it flaky?
+  bisect          Find the snapshot from which a command begins to fail.
+
+Keep:
+  policy          Set when to capture automatically, and what to keep.
+  autosnap        Capture sessions when they are idle.
+  pin             Keep snapshots until they are deleted by hand.
+  unpin           Let policy and quota delete snapshots again.
+  quota           Limit the room that snapshots take.
+  gc              Delete what is expired, orphaned or over quota.
+
+Machine:
+  doctor          Try out what this machine supports.
+  image           Build and list the images of sessions.
+"""

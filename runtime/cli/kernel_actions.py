@@ -1,0 +1,78 @@
+"""What cell does, given its parameters. Loads no Typer.
+
+The parameters are described where they are defined, in `kernel_verbs`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.caller import controller, wants_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.runtime.guest_rpc.results import CellEvent
+
+# The exit code for each way a cell ends.
+EXIT = {"ok": 0, "error": 1, "restarted": 1, "died": 1, "timeout": 124, "interrupted": 130, "waiting": 75}
+
+
+def cell(session: str, code: str, *, json: bool = False, **how: Any) -> int:
+    """Run code and return the exit code; `how` is for `Session.cell`."""
+    if code == "-":
+        code = sys.stdin.read()
+    found = controller().session(session)
+    if wants_json(json):
+        result = found.cell(code, **how, on_input=_read)
+        printing.emit({"id": found.id, "name": found.name, **printing.cell_result(result)})
+    else:
+        result = found.cell(code, **how, on_event=_show, on_input=_ask)
+        if result.recorded:
+            printing.note("it ran before under this key; what it showed is no longer kept")
+        if result.lost:
+            printing.note(
+                f"{printing.size(result.lost)} of the output were lost: they came faster than they were read"
+            )
+        if result.status not in ("ok", "error"):
+            printing.note(f"the cell ended early: {result.status}")
+    return EXIT[result.status]
+
+
+def _show(event: CellEvent) -> None:
+    from holdfast.base.text import colored
+
+    if event.kind == "stream":
+        stream = sys.stderr if event.name == "stderr" else sys.stdout
+        stream.write(colored(event.text, keep=stream.isatty()))
+        stream.flush()
+    elif event.kind == "error" and event.error is not None:
+        text = "\n".join(event.error.traceback) or f"{event.error.ename}: {event.error.evalue}"
+        sys.stdout.flush()
+        sys.stderr.write(colored(text, keep=sys.stderr.isatty()) + "\n")
+    elif event.kind in ("execute_result", "display_data"):
+        value = event.data.get("text/plain")
+        shown = value if isinstance(value, str) else f"<{', '.join(map(str, event.data))}>"
+        sys.stdout.write(colored(shown, keep=sys.stdout.isatty()) + "\n")
+        sys.stdout.flush()
+
+
+def _ask(prompt: str, password: bool) -> str:
+    from holdfast.base.text import colored
+
+    if password and sys.stdin.isatty():
+        import getpass
+
+        return getpass.getpass(colored(prompt, keep=False))
+    sys.stdout.write(colored(prompt, keep=sys.stdout.isatty()))
+    sys.stdout.flush()
+    return _read(prompt, password)
+
+
+def _read(_prompt: str, _password: bool) -> str:
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.removesuffix("\n")

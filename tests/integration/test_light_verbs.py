@@ -1,0 +1,85 @@
+"""What frequent verbs load in a whole run, with a session that answers; counts of modules, never times."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+HEAVY = {
+    *("docker", "sqlalchemy", "typer", "rich", "pydantic", "tenacity", "requests", "httpx", "asyncio", "ssl"),
+    *(
+        "dataclasses",
+        "inspect",
+        "pathlib",
+        "threading",
+        "shutil",
+        "subprocess",
+        "wcwidth",
+        "importlib.metadata",
+    ),
+}
+PROGRAM = """
+import sys
+from holdfast.runtime.cli.main import run
+sys.argv = ["holdfast", *sys.argv[1:]]
+code = run()
+print(code, *sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "most", "shown"),
+    [
+        (("ls",), 140, "shared"),
+        (("exec", "shared", "echo some output"), 140, "some output"),
+        (("exec", "--json", "--timeout", "60", "shared", "--", "echo", "some output"), 150, '"exit_code": 0'),
+        (("exec", "shared", "(exit 3)"), 140, ""),
+        (("cell", "shared", "6 * 7"), 145, "42"),
+        (("send", "shared", "--key", "C-u"), 140, ""),
+        (("screen", "shared"), 160, "workspace#"),
+    ],
+    ids=lambda given: " ".join(given[:3]) if isinstance(given, tuple) else "",
+)
+def test_a_frequent_verb_loads_little(shared_cli: Any, words: tuple[str, ...], most: int, shown: str) -> None:
+    """Up to its end: what it does not need for this outcome is not loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], env=shared_cli.environment, capture_output=True, text=True
+    )
+    code, *names = done.stderr.splitlines()[-1].split()
+
+    assert code == ("3" if words[-1] == "(exit 3)" else "0"), done.stderr
+    assert shown in done.stdout
+    assert HEAVY & set(names) == set()
+    assert len(names) <= most
+
+
+def test_a_command_is_awaited_lightly(shared: Any, shared_cli: Any) -> None:
+    """Tasks are asked for only if it is none."""
+    ran = shared.exec("echo awaited")
+    words = ("wait", "shared", ran.command_id)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], env=shared_cli.environment, capture_output=True, text=True
+    )
+    code, *names = done.stderr.splitlines()[-1].split()
+
+    assert (code, done.stdout) == ("0", "awaited\n")
+    assert HEAVY & set(names) == set()
+    shared.detach("echo of a task", name="named")
+    assert "of a task" in shared_cli("wait", "shared", "named").out
+    assert shared_cli("wait", "shared", "nothing").code == 1
+
+
+def test_a_screen_with_wide_characters_is_drawn_with_their_widths(shared_cli: Any) -> None:
+    """Their table is loaded then."""
+    shared_cli("exec", "shared", "printf '\\n日本|\\n'")
+    assert "日本|" in shared_cli("screen", "shared").out
+
+
+def test_the_end_of_a_process_is_as_quick_as_its_output(shared_cli: Any) -> None:
+    """All output is written, in order, although the process does not take itself apart."""
+    done = shared_cli("exec", "shared", "seq 100000")
+    assert done.out == "".join(f"{number}\n" for number in range(1, 100001))
+    assert done.code == 0
