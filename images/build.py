@@ -15,6 +15,7 @@ from pathlib import Path
 
 from holdfast import errors
 from holdfast.base import locks
+from holdfast.base.text import plain
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import base, host_authorities
@@ -107,7 +108,7 @@ def once(
     """
     if images.exists(tag):
         return tag
-    with _turn(lock_folder or _default_lock_folder(), turn, say):
+    with _turn(lock_folder, turn, say):
         if not images.exists(tag):
             _build(images, made_of, tag, base_reference(), say)
     return tag
@@ -168,19 +169,25 @@ def _proxy_arguments(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _default_lock_folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "holdfast"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "holdfast"
 
 
 @contextmanager
-def _turn(folder: Path, kind: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the build lock of `kind`; it is released by the end of the process at the latest."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"image-{kind}.lock"
+def _turn(folder: Path | None, kind: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the build lock of `kind`; it is released by the end of the process at the latest.
+
+    Without a place for it (no HOME, read-only, without locks) two builds at once only cost time.
+    """
     with ExitStack() as held:
         try:
-            held.enter_context(locks.whole_file(path, 0))
-        except BlockingIOError:
-            say(f"{kind}: another build is at work; waiting for it")
-            held.enter_context(locks.whole_file(path))
+            folder = folder or _default_lock_folder()
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"image-{kind}.lock"
+            try:
+                held.enter_context(locks.whole_file(path, 0))
+            except BlockingIOError:
+                say(f"{kind}: another build is at work; waiting for it")
+                held.enter_context(locks.whole_file(path))
+        except (OSError, RuntimeError) as error:
+            say(f"{kind}: not waiting for other builds: {plain(str(error), 200)}")
         yield

@@ -125,6 +125,8 @@ class Chunks:
             raise PacksBusy(
                 "cannot change what is stored: another process is changing it", hint="try again later"
             ) from error
+        except StoreError:
+            raise
         except OSError as error:
             raise StoreError(f"cannot use {self.folder}: {error.strerror or error}") from error
         with held:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Cli
+from tests.machines import ordinary_user
 
 from holdfast.base import ballast
 from holdfast.base.home import Home
@@ -104,9 +105,7 @@ def test_the_shared_folder_of_an_ordinary_user_is_bounded(
     tmp_path: Path, hf: Holdfast, clear: Callable[[Holdfast], None]
 ) -> None:
     """For a user that may not mount, the checkpointer does; and unmounts it again."""
-    home = tmp_path / "ours"
-    home.mkdir(mode=0o700)
-    os.chown(home, 4321, 4321)
+    home = ordinary_user.home_folder(tmp_path / "ours")
     program = (
         "import os\n"
         "from pathlib import Path\n"
@@ -121,20 +120,16 @@ def test_the_shared_folder_of_an_ordinary_user_is_bounded(
         "    shared_folder.remove(hf.engine, hf.home, 'a' * 12)\n"
         "    print(list(hf.home.run.iterdir()))\n"
     )
-    docker = Path("/var/run/docker.sock").stat().st_gid
-    # The interpreter may be in a folder of root's: reading it is added to an ordinary user's rights.
-    as_user = ["setpriv", "--reuid=4321", "--regid=4321", f"--groups={docker}"]
-    as_user += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     try:
         said = subprocess.run(
-            [*as_user, sys.executable, "-c", program],
+            [*ordinary_user.prefix(), sys.executable, "-c", program],
             env={**os.environ, "HOLDFAST_HOME": str(home), "HOME": str(home)},
             capture_output=True,
             text=True,
             timeout=240,
             check=False,
         )
-        assert said.stdout.splitlines() == [f"4321 {ENOSPC}", "[]"], said.stderr
+        assert said.stdout.splitlines() == [f"{ordinary_user.UID} {ENOSPC}", "[]"], said.stderr
     finally:
         for container in hf.engine.containers(holdfast_home=Home(home).digest):
             hf.engine.kill_remove(container)

@@ -123,13 +123,16 @@ class Home:
         """Make missing folders, readable by this user only.
 
         Raises:
-            StoreError: a folder cannot be made, or other users could write to the home.
+            StoreError: a folder cannot be made, its file system lacks something, or other users could
+                write to the home.
         """
         try:
             if not self.root.exists():  # Path.mkdir would give its mode to the last folder only
                 for folder in reversed((self.root, *self.root.parents)):
                     folder.mkdir(mode=0o700, exist_ok=True)
             self._check_owner()
+            if not self.database.exists():
+                self._try_filesystem()
             for folder in map(self.root.joinpath, FOLDERS):
                 folder.mkdir(mode=0o700, exist_ok=True)
         except StoreError:
@@ -152,6 +155,7 @@ class Home:
                 hint="set HOLDFAST_HOME to a folder of your own",
             )
         if mode & 0o022:
+            self._try_filesystem()  # without permissions, chmod would not help
             raise StoreError(
                 f"cannot use state directory {self.root}: others may write to it (mode {mode:04o})",
                 hint=f"see what is in it, then `chmod 700 {shlex.quote(str(self.root))}`",
@@ -164,6 +168,11 @@ class Home:
                     hint="set HOLDFAST_HOME to a new folder",
                 )
             self.root.chmod(0o700)
+
+    def _try_filesystem(self) -> None:
+        from holdfast.base import home_filesystem  # only a new home needs it
+
+        home_filesystem.require(self.root)
 
 
 def _folder_of_user() -> str:
