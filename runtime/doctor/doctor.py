@@ -103,16 +103,16 @@ def _kernel() -> Check:
 
 
 def _image(context: Context, kind: str) -> Check:
-    from holdfast.images import build
+    from holdfast.images import build, other_authorities
 
-    tag = build.reference(kind)
-    ready = context.engine.images.exists(tag)
-    return Check(
-        f"{kind} image",
-        ready,
-        tag if ready else f"{tag} is not built",
-        "" if ready else "`holdfast image build`",
-    )
+    made_of = build.context(kind)
+    tag = f"holdfast/{kind}:{made_of.digest}"
+    if context.engine.images.exists(tag):
+        return Check(f"{kind} image", True, tag)
+    if relative := other_authorities.find(context.engine.images, made_of):
+        advice = f"`holdfast image build`; or {relative.hint(tag)}"
+        return Check(f"{kind} image", False, f"{tag} is not built; {relative}", advice)
+    return Check(f"{kind} image", False, f"{tag} is not built", "`holdfast image build`")
 
 
 def _shared_folder(context: Context) -> Check:

@@ -152,8 +152,13 @@ class EngineImages:
         tag: str,
         arguments: Mapping[str, str],
         labels: Mapping[str, str],
+        *,
+        host_network: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Build an image of a context (a tar archive), and yield the events of the build."""
+        """Build an image of a context (a tar archive), and yield the events of the build.
+
+        With `host_network` its steps reach what listens on the host's loopback.
+        """
         with translated(f"build {tag}"):
             yield from self._api.build(
                 fileobj=io.BytesIO(context),
@@ -162,6 +167,7 @@ class EngineImages:
                 tag=tag,
                 buildargs=dict(arguments),
                 labels=dict(labels),
+                network_mode="host" if host_network else None,
                 rm=True,
                 forcerm=True,
                 decode=True,
