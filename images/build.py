@@ -16,6 +16,7 @@ from pathlib import Path
 from holdfast import errors
 from holdfast.base import locks
 from holdfast.base.text import plain
+from holdfast.engine.engine_faults import said
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import base, host_authorities, other_authorities, proxy_settings
@@ -166,7 +167,7 @@ def _build(
     except EngineError as error:
         raise ImageError(str(error), hint=log.tail()) from error
     if log.error or not images.exists(tag):
-        raise ImageError(f"cannot build {tag}: {log.error or 'the engine made no image'}", hint=log.tail())
+        raise said(ImageError, f"build {tag}", log.error or "the engine made no image", log.tail())
     say(f"{made_of.kind}: {tag} is ready")
 
 

@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.base.quantities import gib_text
@@ -38,6 +39,7 @@ def checks(context: Context) -> list[Check]:
     if not engine.ok:
         return found
     found += [
+        guarded("engine disk", lambda: _engine_disk(context)),
         guarded("session image", lambda: _image(context, "session")),
         guarded("toolbox image", lambda: _image(context, "toolbox")),
         guarded("shared folder", lambda: _shared_folder(context)),
@@ -74,6 +76,20 @@ def _disk(context: Context) -> Check:
     free = shutil.disk_usage(context.home.root).free
     hint = "" if free >= DISK_LEAST else "free some space, or set HOLDFAST_HOME to a folder on another disk"
     return Check("disk space", not hint, f"{gib_text(free)} free", hint)
+
+
+def engine_room(context: Context) -> int:
+    """Return the bytes that are free where the engine keeps its data, as far as that is seen from here."""
+    place = Path(str(context.engine.info().get("DockerRootDir") or "/"))
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def _engine_disk(context: Context) -> Check:
+    free = engine_room(context)
+    hint = "" if free >= DISK_LEAST else "make room there: `docker system df` shows what takes it"
+    return Check("engine disk", not hint, f"{gib_text(free)} free where it keeps images", hint)
 
 
 def engine_check(context: Context) -> Check:

@@ -58,6 +58,25 @@ def small(
         subprocess.run(["umount", disk], check=True)
 
 
+def test_a_snapshot_that_is_too_large_leaves_nothing(small: tuple[Holdfast, Session, Cli]) -> None:
+    """The error has the free space; the home is as it was, and so is the session."""
+    hf, a, cli = small
+    a.exec(
+        'python3 -c \'import os, time; x = os.urandom(150 << 20); open("/tmp/is", "w"); time.sleep(999)\' &'
+    )
+    a.exec("until [ -e /tmp/is ]; do sleep 0.1; done", timeout=60)
+    done = cli("snapshot", "a")
+    first, hint = done.err.splitlines()
+
+    assert done.code == 1
+    assert f"no space left in {hf.home.root}: it takes more than the " in first
+    assert first.endswith(" MiB that are free")
+    assert "make room" in hint
+    assert list(hf.home.staging.iterdir()) == []
+    assert hf.snapshots() == []
+    assert a.exec("kill %1; echo alive").text.splitlines()[0] == "alive"
+
+
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_session_cannot_fill_the_state_directory(small: tuple[Holdfast, Session, Cli], flood: str) -> None:
     """A flood of its shared folder ends with ENOSPC in the session; the home has the room it had."""

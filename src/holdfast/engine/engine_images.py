@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.engine_faults import translated
+from holdfast.engine.engine_faults import said, translated
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.label_filters import label_filters
 from holdfast.errors import EngineError
@@ -143,7 +143,7 @@ class EngineImages:
         with translated(what):
             for event in self._api.load_image(archive, quiet=True):
                 if "error" in event:
-                    raise EngineError(f"cannot {what}: {event['error']}")
+                    raise said(EngineError, what, str(event["error"]))
 
     def build(
         self,
