@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast import errors
-from holdfast.base import locks
+from holdfast.base import locks, way_to_internet
 from holdfast.base.text import plain
 from holdfast.engine.engine_faults import said
 from holdfast.engine.engine_images import EngineImages
@@ -157,7 +157,8 @@ def _build(
             tag,
             arguments,
             other_authorities.labels(made_of),
-            host_network=proxy_settings.on_this_machine(os.environ),
+            # Networks of containers have neither this machine's loopback nor, usually, IPv6.
+            host_network=proxy_settings.on_this_machine(os.environ) or way_to_internet.is_missing(),
         )
         for event in events:
             for line in log.feed(event):

@@ -14,6 +14,7 @@ from tests.machines.registry import Registry
 from holdfast.engine.engine import Engine
 from holdfast.images import build, other_authorities
 from holdfast.images.build_context import BuildContext, ContextFile
+from holdfast.runtime.api.controller import Holdfast
 
 NAME = "registry.company.test"
 VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -91,13 +92,20 @@ def test_a_bundle_without_certificates_is_refused(cli: Cli, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
-def test_no_proxy_lies_on_the_way_to_this_machine(host: str, cli: Cli, registry: Registry) -> None:
+def test_no_proxy_lies_on_the_way_to_this_machine(
+    host: str, cli: Cli, hf: Holdfast, registry: Registry
+) -> None:
     """Neither to the engine, by its socket or by TCP, nor to a registry."""
     proxies = dict.fromkeys(PROXIES, NOWHERE) | {"no_proxy": "", "NO_PROXY": ""}
     assert cli("gc", **proxies).code == 0
-    with listening(to_engine, host.strip("[]")) as port:
-        assert cli("image", "ls", DOCKER_HOST=f"tcp://{host}:{port}", **proxies).code == 0
-    with listening(registry.connect, host.strip("[]")) as port:
+    with (
+        listening(to_engine, host.strip("[]")) as engine,
+        listening(registry.connect, host.strip("[]")) as port,
+    ):
+        proxies["DOCKER_HOST"] = f"tcp://{host}:{engine}"
+        for words in (["new", "--name", "work"], ["exec", "work", "true"], ["rm", "work"]):
+            done = cli(*words, **proxies)
+            assert done.code == 0, (words, done.err)
         done = cli("pull", f"{host}:{port}/team/nothing:1", **proxies)
         assert "the registry has nothing of that name" in done.err, done.err
 
