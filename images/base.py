@@ -18,6 +18,7 @@ from typing import Any
 
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import ImageError
+from holdfast.images import proxy_settings
 from holdfast.images.apt_sources import Mirror, host_mirror
 
 SUITE = "trixie"
@@ -123,7 +124,7 @@ def _bootstrap(images: EngineImages, reference: str, mirror: Mirror | None, prog
 
 def _lines(command: list[str]) -> Iterator[str | None]:
     """Yield the lines a command prints; a final None if it failed."""
-    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    environment = {**os.environ, **proxy_settings.both_spellings(os.environ), "LC_ALL": "C.UTF-8"}
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

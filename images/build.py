@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from holdfast import errors
-from holdfast.base import locks
+from holdfast.base import locks, way_to_internet
+from holdfast.base.text import plain
+from holdfast.engine.engine_faults import said
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
-from holdfast.images import base, host_authorities
+from holdfast.images import base, host_authorities, other_authorities, proxy_settings
 from holdfast.images.build_context import BuildContext, ContextFile, tree
 from holdfast.images.buildlog import BuildLog
 
@@ -26,8 +28,6 @@ ALWAYS = ("session", "toolbox")
 """The images every session needs; the others are built when they are first needed."""
 PACKAGE = Path(errors.__file__).parent
 IMAGES = PACKAGE / "images"
-
-_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
 
 def context(kind: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
@@ -58,9 +58,11 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
         files.update(tree(PACKAGE / "procfs", "procfs", "*.py"))
     # A folder must not be empty for COPY to find it.
-    files["host-ca/README"] = ContextFile(b"Certificate authorities of the host that built this image.\n")
+    files[f"{other_authorities.AUTHORITIES}README"] = ContextFile(
+        b"Certificate authorities of the host that built this image.\n"
+    )
     for name, pem in host_authorities.host_additions(environ).items():
-        files[f"host-ca/{name}"] = ContextFile(pem)
+        files[f"{other_authorities.AUTHORITIES}{name}"] = ContextFile(pem)
     return BuildContext(kind, files)
 
 
@@ -107,8 +109,10 @@ def once(
     """
     if images.exists(tag):
         return tag
-    with _turn(lock_folder or _default_lock_folder(), turn, say):
+    with _turn(lock_folder, turn, say):
         if not images.exists(tag):
+            if relative := other_authorities.find(images, made_of):
+                say(f"{made_of.kind}: {relative}: {relative.hint(tag)}")
             _build(images, made_of, tag, base_reference(), say)
     return tag
 
@@ -144,10 +148,17 @@ def _build(
 ) -> None:
     say(f"{made_of.kind}: building {tag} on {base_reference}")
     log = BuildLog()
-    arguments = {"BASE": base_reference, **_proxy_arguments(os.environ)}
+    # The engine knows the names of proxies, and keeps them out of the image.
+    arguments = {"BASE": base_reference, **proxy_settings.both_spellings(os.environ)}
     try:
         events = images.build(
-            made_of.tar(), f"{made_of.kind}/Dockerfile", tag, arguments, {"holdfast.image": made_of.kind}
+            made_of.tar(),
+            f"{made_of.kind}/Dockerfile",
+            tag,
+            arguments,
+            other_authorities.labels(made_of),
+            # Networks of containers have neither this machine's loopback nor, usually, IPv6.
+            host_network=proxy_settings.on_this_machine(os.environ) or way_to_internet.is_missing(),
         )
         for event in events:
             for line in log.feed(event):
@@ -157,30 +168,30 @@ def _build(
     except EngineError as error:
         raise ImageError(str(error), hint=log.tail()) from error
     if log.error or not images.exists(tag):
-        raise ImageError(f"cannot build {tag}: {log.error or 'the engine made no image'}", hint=log.tail())
+        raise said(ImageError, f"build {tag}", log.error or "the engine made no image", log.tail())
     say(f"{made_of.kind}: {tag} is ready")
 
 
-def _proxy_arguments(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the host's proxy settings; the engine knows these names and keeps them out of the image."""
-    names = [*_PROXIES, *(name.upper() for name in _PROXIES)]
-    return {name: environ[name] for name in names if environ.get(name)}
-
-
 def _default_lock_folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "holdfast"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "holdfast"
 
 
 @contextmanager
-def _turn(folder: Path, kind: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the build lock of `kind`; it is released by the end of the process at the latest."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"image-{kind}.lock"
+def _turn(folder: Path | None, kind: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the build lock of `kind`; it is released by the end of the process at the latest.
+
+    Without a place for it (no HOME, read-only, without locks) two builds at once only cost time.
+    """
     with ExitStack() as held:
         try:
-            held.enter_context(locks.whole_file(path, 0))
-        except BlockingIOError:
-            say(f"{kind}: another build is at work; waiting for it")
-            held.enter_context(locks.whole_file(path))
+            folder = folder or _default_lock_folder()
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"image-{kind}.lock"
+            try:
+                held.enter_context(locks.whole_file(path, 0))
+            except BlockingIOError:
+                say(f"{kind}: another build is at work; waiting for it")
+                held.enter_context(locks.whole_file(path))
+        except (OSError, RuntimeError) as error:
+            say(f"{kind}: not waiting for other builds: {plain(str(error), 200)}")
         yield

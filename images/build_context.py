@@ -41,6 +41,11 @@ class BuildContext:
             total.update(f"{name}\0{int(file.executable)}\0{content}\0".encode())
         return total.hexdigest()[:12]
 
+    def without(self, folder: str) -> BuildContext:
+        """Return the context without the files of a folder, which ends in a slash."""
+        kept = {name: file for name, file in self.files.items() if not name.startswith(folder)}
+        return BuildContext(self.kind, kept)
+
     def tar(self) -> bytes:
         """Return the context as the engine's build API takes it; equal contexts give equal bytes."""
         buffer = io.BytesIO()

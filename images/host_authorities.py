@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from holdfast.base import trust_variables
 from holdfast.errors import ImageError
 
 # Where the bundle is on Debian, Ubuntu and Alpine; Fedora; older RHEL; openSUSE.
@@ -60,20 +61,29 @@ def additions(bundle: bytes, distribution: Iterable[bytes]) -> dict[str, bytes]:
 
 
 def host_bundle(environ: Mapping[str, str] = os.environ) -> bytes:
-    """Return the bundle that $SSL_CERT_FILE names, else the system's, else nothing.
+    """Return the bundle that $SSL_CERT_FILE names, else the system's with those of `trust_variables.ADDING`.
 
     Raises:
-        ImageError: $SSL_CERT_FILE names a file that cannot be read.
+        ImageError: a variable names something that cannot be read.
     """
-    named = environ.get("SSL_CERT_FILE")
-    if named:
-        try:
-            return Path(named).read_bytes()
-        except OSError as error:
-            raise ImageError(
-                f"cannot read the certificate bundle {named}: {error.strerror}",
-                hint="SSL_CERT_FILE names it; correct or unset that variable",
-            ) from error
+    if named := environ.get(trust_variables.REPLACING):
+        return _named(Path(named), trust_variables.REPLACING)
+    found = [_named(path, name) for path, name in trust_variables.added(environ).items()]
+    return b"\n".join([_system(), *found])
+
+
+def _named(path: Path, variable: str) -> bytes:
+    try:
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        return b"\n".join(file.read_bytes() for file in files if file == path or file.is_file())
+    except OSError as error:
+        raise ImageError(
+            f"cannot read the certificate bundle {path}: {error.strerror}",
+            hint=f"{variable} names it; correct or unset that variable",
+        ) from error
+
+
+def _system() -> bytes:
     for path in SYSTEM_BUNDLES:
         try:
             return path.read_bytes()

@@ -16,9 +16,9 @@ from typing import Any
 
 from holdfast.base import locks
 from holdfast.base.home import Home
-from holdfast.engine.container_mounts import bind
+from holdfast.engine.container_mounts import bind, seen_by_engine
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineError, EngineUnavailable, ImageError, LiveUnsupported
+from holdfast.errors import EngineError, EngineUnavailable, ImageError, LiveUnsupported, StoreError
 from holdfast.images import build
 from holdfast.snapshots.link import SOCKET, CheckpointerLink, LinkLost
 
@@ -65,6 +65,7 @@ def ask(
 
     Raises:
         LiveUnsupported: it cannot be started on this engine.
+        StoreError: the engine cannot use the home.
         ImageError: its image cannot be built.
     """
     image = _image()
@@ -148,12 +149,15 @@ def _start_alone(engine: Engine, home: Home, image: str) -> None:
     fewer = tuple(capability for capability in CAPABILITIES if capability != _OPTIONAL)
     for layers, capabilities in itertools.product(_layer_folders(engine), (CAPABILITIES, fewer)):
         try:
-            _run(engine, home, image, capabilities, layers)  # if the name is taken, another process did
+            with seen_by_engine(home.root):
+                _run(engine, home, image, capabilities, layers)  # if the name is taken, another process did
             return
         except EngineUnavailable:
             raise
-        except (EngineError, ImageError) as error:
+        except (EngineError, ImageError, StoreError) as error:
             engine.kill_remove(name)
+            if isinstance(error, StoreError):
+                raise
             failure = error
     raise LiveUnsupported(
         str(failure),

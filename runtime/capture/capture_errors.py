@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,8 +55,12 @@ def unwritable(session: SessionRow, root: Path, error: OSError) -> StoreError:
 
 
 def full(session: SessionRow, root: Path) -> StoreError:
-    """Return the error for a state directory without space."""
+    """Return the error for a state directory without space; what had been written of the snapshot is gone."""
+    try:
+        free = f"more than the {shutil.disk_usage(root).free >> 20} MiB that are free"
+    except OSError:
+        free = "all space"
     return StoreError(
-        f"cannot snapshot session {session.name}: no space left in {root}",
+        f"cannot snapshot session {session.name}: no space left in {root}: it takes {free}",
         hint="make room, or set HOLDFAST_HOME to a folder on a larger disk; the session continues",
     )

@@ -84,14 +84,10 @@ def _memory() -> Check:
 
 
 def _disk(context: Context) -> Check:
-    places = {"of the home": context.home.root}
-    if root := str(context.engine.info().get("DockerRootDir") or ""):
-        places["of the engine"] = Path(root)
-    free: dict[str, int] = {}
-    for name, path in places.items():
-        while not path.exists():
-            path = path.parent
-        free[name] = shutil.disk_usage(path).free
+    free = {
+        "of the home": shutil.disk_usage(context.home.root).free,
+        "of the engine": doctor.engine_room(context),
+    }
     summary = ", ".join(f"{gib_text(size)} free {name}" for name, size in free.items())
     short = min(free.values()) < DISK_LEAST
     hint = "remove what the job does not need from the runner, or set HOLDFAST_HOME" if short else ""

@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.base.quantities import gib_text
@@ -38,6 +39,7 @@ def checks(context: Context) -> list[Check]:
     if not engine.ok:
         return found
     found += [
+        guarded("engine disk", lambda: _engine_disk(context)),
         guarded("session image", lambda: _image(context, "session")),
         guarded("toolbox image", lambda: _image(context, "toolbox")),
         guarded("shared folder", lambda: _shared_folder(context)),
@@ -76,6 +78,20 @@ def _disk(context: Context) -> Check:
     return Check("disk space", not hint, f"{gib_text(free)} free", hint)
 
 
+def engine_room(context: Context) -> int:
+    """Return the bytes that are free where the engine keeps its data, as far as that is seen from here."""
+    place = Path(str(context.engine.info().get("DockerRootDir") or "/"))
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def _engine_disk(context: Context) -> Check:
+    free = engine_room(context)
+    hint = "" if free >= DISK_LEAST else "make room there: `docker system df` shows what takes it"
+    return Check("engine disk", not hint, f"{gib_text(free)} free where it keeps images", hint)
+
+
 def engine_check(context: Context) -> Check:
     """Check which engine it is, and whether sessions are known to work with it."""
     info = context.engine.info()
@@ -103,16 +119,16 @@ def _kernel() -> Check:
 
 
 def _image(context: Context, kind: str) -> Check:
-    from holdfast.images import build
+    from holdfast.images import build, other_authorities
 
-    tag = build.reference(kind)
-    ready = context.engine.images.exists(tag)
-    return Check(
-        f"{kind} image",
-        ready,
-        tag if ready else f"{tag} is not built",
-        "" if ready else "`holdfast image build`",
-    )
+    made_of = build.context(kind)
+    tag = f"holdfast/{kind}:{made_of.digest}"
+    if context.engine.images.exists(tag):
+        return Check(f"{kind} image", True, tag)
+    if relative := other_authorities.find(context.engine.images, made_of):
+        advice = f"`holdfast image build`; or {relative.hint(tag)}"
+        return Check(f"{kind} image", False, f"{tag} is not built; {relative}", advice)
+    return Check(f"{kind} image", False, f"{tag} is not built", "`holdfast image build`")
 
 
 def _shared_folder(context: Context) -> Check:

@@ -9,6 +9,7 @@ import json
 import socket
 from typing import TYPE_CHECKING
 
+from holdfast.base import way_to_internet
 from holdfast.base.text import plain
 from holdfast.runtime.egress import home_file, host_network
 from holdfast.runtime.guest_rpc.results import Check
@@ -51,7 +52,10 @@ def check(session: Session, home: Home) -> Check:
             f"a session reached this host at {plain(where, 200)}",
             "do not run programs you do not trust; report this with the output of `nft list ruleset`",
         )
-    return Check("network", True, f"closed to {len(places)} addresses of host and cloud{_opened(home)}")
+    detail = f"closed to {len(places)} addresses of host and cloud{_opened(home)}"
+    if way_to_internet.is_missing():
+        detail += "; this host has no IPv4 way out, and the sessions' network has no IPv6: they reach nothing"
+    return Check("network", True, detail)
 
 
 def _listening() -> socket.socket:

@@ -181,7 +181,7 @@ class Closing:
         except (LinkLost, EngineError) as error:
             raise _not_closed(what, f"the checkpointer is not running ({error})") from error
         except HoldfastError as error:
-            raise _not_closed(what, str(error)) from error
+            raise _not_closed(what, str(error), error.hint) from error
 
     def _let_go(self, state: ContainerState) -> None:
         """Release it without the checkpointer: the engine sends the signal, once the process waits for it.
@@ -222,8 +222,9 @@ def _bridge(state: ContainerState) -> reach.Bridge:
     return reach.Bridge(subnets, tuple(ip_interface(text).ip for text in state.gateways))
 
 
-def _not_closed(what: str, why: str) -> NetworkNotClosed:
+def _not_closed(what: str, why: str, hint: str = "") -> NetworkNotClosed:
     return NetworkNotClosed(
         f"cannot {what}: its network cannot be closed: {why}",
-        hint="`holdfast doctor` reports what is missing; a session with `--network none` does not need it",
+        hint=hint
+        or "`holdfast doctor` reports what is missing; a session with `--network none` does not need it",
     )

@@ -35,7 +35,7 @@ def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] 
     """Make the folder of a session, or of a container that will take a session's place, and return it.
 
     Raises:
-        StoreError: the folder cannot be made.
+        StoreError: the folder cannot be made, or the engine cannot use the home.
     """
     folder = home.run_dir(name)
     point = folder.parent
@@ -44,6 +44,8 @@ def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] 
             each.mkdir(mode=0o700, exist_ok=True)
         trouble = _mount(engine, home, point)
         folder.mkdir(mode=0o700, exist_ok=True)
+    except StoreError:
+        raise
     except OSError as error:
         raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
     if trouble:
@@ -86,6 +88,8 @@ def _mount(engine: Engine, home: Home, point: Path) -> str:
             if not rooms.mounted(point):
                 _ask(engine, home, point.parent.name, make=False)
                 return _UNSEEN
+    except StoreError:  # the engine cannot use the home at all
+        raise
     except (OSError, EngineError, LiveUnsupported) as error:
         return str(error)
     return ""

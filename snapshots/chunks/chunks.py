@@ -121,6 +121,8 @@ class Chunks:
         try:
             self.packs.mkdir(mode=0o700, parents=True, exist_ok=True)
             turn = PackTurn(self.folder)
+        except StoreError:
+            raise
         except OSError as error:
             raise self._unusable(error) from error
         with closing(turn):

@@ -30,6 +30,8 @@ def why(error: httpx.TransportError) -> str:
     """Return why there was no answer."""
     if isinstance(error, httpx.TimeoutException):
         return "it does not answer in time"
+    if isinstance(error, httpx.ProxyError):
+        return f"the proxy on the way fails ({shown(str(error))})"
     if isinstance(error, httpx.ConnectError):
         return f"there is no connection ({shown(str(error))})" if str(error) else "there is no connection"
     return "the connection was lost"

@@ -8,7 +8,6 @@ mean. May be used by several threads.
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -17,7 +16,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
-from holdfast.snapshots.registry import challenge, error_text, registry_login
+from holdfast.snapshots.registry import challenge, error_text, registry_login, way_out
 from holdfast.snapshots.registry.authorization import Authorization
 from holdfast.snapshots.registry.backoff import BUSY, Backoff, Passing, asked_for
 from holdfast.snapshots.registry.reference import Reference, is_loopback
@@ -57,13 +56,14 @@ class Wire:
         self.plain_http = plain_http
         self.patience = patience or Backoff()
         self.authorization = Authorization(reference.host, lambda: find(reference.host), self._fetch)
-        self._client = httpx.Client(
-            verify=ssl.create_default_context(),  # the system's authorities; SSL_CERT_FILE names others
-            timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
-            headers={"Accept-Encoding": "identity", "User-Agent": "holdfast"},
-            trust_env=not reference.is_loopback,  # there is no proxy on the way to this machine
-            transport=transport,
-        )
+        with way_out.explained(reference.host):
+            self._client = httpx.Client(
+                verify=way_out.authorities(reference.host),
+                timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
+                headers={"Accept-Encoding": "identity", "User-Agent": "holdfast"},
+                trust_env=not reference.is_loopback,  # there is no proxy on the way to this machine
+                transport=transport,
+            )
         self._base: httpx.URL | None = None
 
     @property
@@ -213,6 +213,10 @@ class Wire:
                     f"cannot reach {self.reference.host}: its certificate is not trusted ({distrust})",
                     hint="add its authority to the system's, or name it with SSL_CERT_FILE",
                 ) from error
+            if refusal := way_out.refusal(error):
+                raise RegistryUnavailable(
+                    f"cannot reach {self.reference.host}: {refusal}", hint=way_out.REFUSED_HINT
+                ) from error
             if error_text.speaks_plain(error):
                 raise RegistryUnavailable(
                     f"cannot reach {self.reference.host}: it does not speak TLS",
@@ -222,9 +226,10 @@ class Wire:
 
     def unavailable(self, why: Passing) -> RegistryUnavailable:
         """Return the error for when all attempts are used up."""
-        return RegistryUnavailable(
-            f"cannot reach {self.reference.host}: {why}", hint="is the name right, and does the registry run?"
-        )
+        hint = "is the name right, and does the registry run?"
+        if not self.reference.is_loopback and (chosen := way_out.variables()):
+            hint += f" {chosen} of the environment may choose a proxy"
+        return RegistryUnavailable(f"cannot reach {self.reference.host}: {why}", hint=hint)
 
     def close(self) -> None:
         """Close the connections."""

@@ -48,6 +48,21 @@ def test_each_error_becomes_one_of_ours_in_one_line(error: Any, kind: Any) -> No
     assert "\n" not in str(ours)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Error processing tar file(exit status 1): write /new/layer.tar: no space left on device",
+        b"mkdir /var/lib/docker/overlay2/x: disk quota exceeded",
+    ],
+)
+def test_a_full_disk_of_the_engine_is_named(said: Any) -> None:
+    """Not the file that it could not write."""
+    ours = translate(docker.errors.APIError("500", explanation=said), "commit container")
+
+    assert str(ours) == "cannot commit container: the engine's disk is full"
+    assert "docker system df" in ours.hint
+
+
 def test_a_refused_connection_inside_an_sdk_error_means_no_engine() -> None:
     """The SDK wraps the error it met when asking for the version; the cause counts."""
     error = docker.errors.DockerException("Error while fetching server API version")

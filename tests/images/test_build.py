@@ -69,15 +69,3 @@ def test_builds_of_one_kind_take_turns(tmp_path: Path) -> None:
 
     assert said[1:] == ["first", "second"]
     assert "waiting" in said[0]
-
-
-def test_only_proxy_settings_are_handed_to_a_build() -> None:
-    """Nothing else of the host's environment enters an image."""
-    environ = {
-        "https_proxy": "http://proxy:3128",
-        "NO_PROXY": "",
-        "AWS_SECRET_ACCESS_KEY": "x",
-        "PATH": "/bin",
-    }
-
-    assert build._proxy_arguments(environ) == {"https_proxy": "http://proxy:3128"}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Cli
+from tests.machines import ordinary_user
 
 from holdfast.base import ballast
 from holdfast.base.home import Home
@@ -55,6 +56,25 @@ def small(
         assert list(home.run.iterdir()) == []
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+def test_a_snapshot_that_is_too_large_leaves_nothing(small: tuple[Holdfast, Session, Cli]) -> None:
+    """The error has the free space; the home is as it was, and so is the session."""
+    hf, a, cli = small
+    a.exec(
+        'python3 -c \'import os, time; x = os.urandom(150 << 20); open("/tmp/is", "w"); time.sleep(999)\' &'
+    )
+    a.exec("until [ -e /tmp/is ]; do sleep 0.1; done", timeout=60)
+    done = cli("snapshot", "a")
+    first, hint = done.err.splitlines()
+
+    assert done.code == 1
+    assert f"no space left in {hf.home.root}: it takes more than the " in first
+    assert first.endswith(" MiB that are free")
+    assert "make room" in hint
+    assert list(hf.home.staging.iterdir()) == []
+    assert hf.snapshots() == []
+    assert a.exec("kill %1; echo alive").text.splitlines()[0] == "alive"
 
 
 @pytest.mark.parametrize("flood", FLOODS)
@@ -104,9 +124,7 @@ def test_the_shared_folder_of_an_ordinary_user_is_bounded(
     tmp_path: Path, hf: Holdfast, clear: Callable[[Holdfast], None]
 ) -> None:
     """For a user that may not mount, the checkpointer does; and unmounts it again."""
-    home = tmp_path / "ours"
-    home.mkdir(mode=0o700)
-    os.chown(home, 4321, 4321)
+    home = ordinary_user.home_folder(tmp_path / "ours")
     program = (
         "import os\n"
         "from pathlib import Path\n"
@@ -121,20 +139,16 @@ def test_the_shared_folder_of_an_ordinary_user_is_bounded(
         "    shared_folder.remove(hf.engine, hf.home, 'a' * 12)\n"
         "    print(list(hf.home.run.iterdir()))\n"
     )
-    docker = Path("/var/run/docker.sock").stat().st_gid
-    # The interpreter may be in a folder of root's: reading it is added to an ordinary user's rights.
-    as_user = ["setpriv", "--reuid=4321", "--regid=4321", f"--groups={docker}"]
-    as_user += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     try:
         said = subprocess.run(
-            [*as_user, sys.executable, "-c", program],
+            [*ordinary_user.prefix(), sys.executable, "-c", program],
             env={**os.environ, "HOLDFAST_HOME": str(home), "HOME": str(home)},
             capture_output=True,
             text=True,
             timeout=240,
             check=False,
         )
-        assert said.stdout.splitlines() == [f"4321 {ENOSPC}", "[]"], said.stderr
+        assert said.stdout.splitlines() == [f"{ordinary_user.UID} {ENOSPC}", "[]"], said.stderr
     finally:
         for container in hf.engine.containers(holdfast_home=Home(home).digest):
             hf.engine.kill_remove(container)

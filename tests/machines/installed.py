@@ -72,15 +72,25 @@ class Place:
         """The state directory that is used by default."""
         return self.home / ".local/state/holdfast"
 
+    @property
+    def interpreter(self) -> Path:
+        """The base interpreter at the user's path: references to it must hold for the user."""
+        return self._python / "bin" / f"python3.{sys.version_info.minor}"
+
+    def make_environment(self, name: str, *packages: str) -> Path:
+        """Make an environment with packages of the index, as root would, and return its programs."""
+        environment = self.folder / name
+        self._run(self.interpreter, "-m", "venv", environment)
+        self._run(environment / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *packages)
+        return environment / "bin"
+
     def install(self, wheel: Path, name: str) -> Path:
         """Make an environment with the package and its dependencies, as root would, and return its
         programs.
         """
         environment = self.folder / name
         python = environment / "bin/python"
-        # The base interpreter at the user's path: references to it must hold for the user.
-        base = self._python / "bin" / f"python3.{sys.version_info.minor}"
-        self._run(base, "-m", "venv", "--without-pip", environment)
+        self._run(self.interpreter, "-m", "venv", "--without-pip", environment)
         (packages,) = environment.glob("lib/python3.*/site-packages")
         (packages / "dependencies.pth").write_text(f"{self._dependencies}\n")
         pip: list[str | Path] = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
@@ -103,10 +113,10 @@ class Place:
         """Return the answer of the command line with `--json`."""
         return json.loads(self.use(programs, "holdfast", *words, "--json"))
 
-    def clear(self) -> None:
-        """Remove everything the user made in the engine."""
-        for programs in self._installed[:1]:
-            self.use(programs, "python", "-c", _CLEAR)
+    def clear(self, programs: Path | None = None) -> None:
+        """Remove everything the user made in the engine, by an environment or the first installed."""
+        for each in [programs] if programs else self._installed[:1]:
+            self.use(each, "python", "-c", _CLEAR)
 
     def _run(self, *command: str | Path, at: Path | None = None) -> str:
         shown = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _SHOW, "sh"]

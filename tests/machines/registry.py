@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Mapping
@@ -88,6 +89,10 @@ class Registry:
         """End it, as a crash would."""
         self._process.kill()
         self._process.wait()
+
+    def connect(self, _client: object = None) -> socket.socket:
+        """Return a new connection to it."""
+        return socket.create_connection(("127.0.0.1", self.port))
 
     def requests(self) -> list[str]:
         """Return the requests answered since it was started: method, path and status."""

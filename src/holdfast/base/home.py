@@ -152,7 +152,8 @@ class Home:
         """Make missing folders, readable by this user only.
 
         Raises:
-            StoreError: a folder cannot be made, or other users could write to the home.
+            StoreError: a folder cannot be made, its file system lacks something, or other users could
+                write to the home.
         """
         try:
             if not os.access(self.place, os.F_OK):
@@ -160,6 +161,8 @@ class Home:
                 for folder in reversed((self.root, *self.root.parents)):
                     folder.mkdir(mode=0o700, exist_ok=True)
             self._check_owner()
+            if not os.access(self.below("holdfast.db"), os.F_OK):
+                self._try_filesystem()
             for name in FOLDERS:
                 if not os.path.isdir(self.below(name)):  # noqa: PTH112
                     (self.root / name).mkdir(mode=0o700, exist_ok=True)
@@ -185,6 +188,7 @@ class Home:
         if mode & 0o022:
             import shlex
 
+            self._try_filesystem()  # without permissions, chmod would not help
             raise StoreError(
                 f"cannot use state directory {self.root}: others may write to it (mode {mode:04o})",
                 hint=f"see what is in it, then `chmod 700 {shlex.quote(str(self.root))}`",
@@ -197,6 +201,11 @@ class Home:
                     hint="set HOLDFAST_HOME to a new folder",
                 )
             self.root.chmod(0o700)
+
+    def _try_filesystem(self) -> None:
+        from holdfast.base import home_filesystem  # only a new home needs it
+
+        home_filesystem.require(self.root)
 
 
 def _folder_of_user() -> str:

@@ -13,6 +13,7 @@ from holdfast.errors import SessionBusy, StoreError
 
 LOCK_SECONDS = 60.0
 """How long to wait for the holder of a session's lock: longer than a capture of gigabytes takes."""
+NO_LOCKS_HINT = "keep the home on a file system that has locks: HOLDFAST_HOME chooses another folder"
 _LOOK_AGAIN = 0.01
 
 
@@ -55,21 +56,28 @@ def whole_file(path: Path, seconds: float | None = None) -> Iterator[int]:
     Raises:
         BlockingIOError: another holder kept it for `seconds`; None waits for as long as it takes.
         OSError: the file cannot be opened.
+        StoreError: its file system has no locks.
     """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if seconds is None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        else:
-            polling.while_raising(
-                BlockingIOError,
-                lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB),
-                seconds,
-                _LOOK_AGAIN,
-            )
+        try:
+            _wait(file, seconds)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise StoreError(f"cannot lock {path}: {error.strerror or error}", hint=NO_LOCKS_HINT) from error
         yield file
     finally:
         os.close(file)
+
+
+def _wait(file: int, seconds: float | None) -> None:
+    if seconds is None:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    else:
+        polling.while_raising(
+            BlockingIOError, lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB), seconds, _LOOK_AGAIN
+        )
 
 
 def discard(folder: Path, name: str) -> None:
@@ -95,7 +103,7 @@ def _lock(path: Path, what: str, kind: int) -> int:
             os.close(file)
             raise StoreError(
                 f"cannot {what}: {path} cannot be locked ({error.strerror or error})",
-                hint="keep the home on a file system that has locks: HOLDFAST_HOME chooses another folder",
+                hint=NO_LOCKS_HINT,
             ) from error
         if os.fstat(file).st_nlink:
             return file

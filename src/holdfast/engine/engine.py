@@ -94,10 +94,12 @@ class Engine:
                 if place.context
                 else {**kwargs_from_env(environment={**os.environ, "DOCKER_HOST": place.url})}
             )
-            if not settings.get("tls"):
+            direct = not place.path and not place.elsewhere
+            if not settings.get("tls") and not direct:
                 return cls(sdk.DockerClient(**settings, timeout=TIMEOUT_SECONDS))
-            version = _offered(settings)
-            return cls(_trusting(sdk.DockerClient(**settings, version=version, timeout=TIMEOUT_SECONDS)))
+            version = _offered(settings, direct=direct)
+            made = sdk.DockerClient(**settings, version=version, timeout=TIMEOUT_SECONDS)
+            return cls(_trusting(made, direct=direct))
 
     @property
     def socket(self) -> str:
@@ -387,22 +389,25 @@ def _knock(place: EnginePlace) -> None:
             ) from error
 
 
-def _offered(settings: dict[str, Any]) -> str:
+def _offered(settings: dict[str, Any], *, direct: bool) -> str:
     """Return the newest version of its API that the engine offers, which the SDK would ask for too soon."""
     import docker as sdk
     from docker.constants import DEFAULT_DOCKER_API_VERSION
 
     asking = sdk.DockerClient(**settings, version=DEFAULT_DOCKER_API_VERSION)
-    with closing(_trusting(asking)):
+    with closing(_trusting(asking, direct=direct)):
         return str(asking.api.version(api_version=False)["ApiVersion"])
 
 
-def _trusting(client: docker.DockerClient) -> docker.DockerClient:
-    """Let a client trust the authority it was given, even if REQUESTS_CA_BUNDLE names others."""
+def _trusting(client: docker.DockerClient, *, direct: bool) -> docker.DockerClient:
+    """Let a client trust the authority it was given, even if REQUESTS_CA_BUNDLE names others.
+
+    The environment's proxies lie on its way, unless that is `direct`: to this machine.
+    """
     import requests.utils
 
     client.api.trust_env = False
-    client.api.proxies = requests.utils.get_environ_proxies(client.api.base_url)
+    client.api.proxies = {} if direct else requests.utils.get_environ_proxies(client.api.base_url)
     return client
 
 

@@ -10,6 +10,7 @@ import re
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from holdfast.base.text import plain
 from holdfast.errors import EngineError, EngineUnavailable, HoldfastError, ImageError
@@ -21,6 +22,10 @@ CERTIFICATES_HINT = (
 )
 ELSEWHERE_HINT = (
     "the command `holdfast` works with it from here; run programs that use the API on its machine"
+)
+
+FULL_HINT = (
+    "make room there: `docker system df` shows what takes it; `holdfast rmi` and `gc` work without room"
 )
 
 
@@ -69,7 +74,22 @@ def translate(error: Exception, what: str) -> EngineError | ImageError:
     text = getattr(error, "explanation", None) or str(error)
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    return kind(f"cannot {what}: {plain(_brief(str(text)), 300)}")
+    return said(kind, what, str(text))
+
+
+Kind = TypeVar("Kind", bound=EngineError | ImageError)
+
+
+def said(kind: type[Kind], what: str, text: str, hint: str = "") -> Kind:
+    """Return the error for the engine's own words: "cannot <what>: …"."""
+    if _is_full(f"{text} {hint}"):
+        return kind(f"cannot {what}: the engine's disk is full", hint=FULL_HINT)
+    return kind(f"cannot {what}: {plain(_brief(text), 300)}", hint=hint)
+
+
+def _is_full(text: str) -> bool:
+    """Check whether the engine's words are about a full disk (or quota), wherever it met that."""
+    return "no space left on device" in text.lower() or "disk quota exceeded" in text.lower()
 
 
 def _distrust(error: Exception) -> str:

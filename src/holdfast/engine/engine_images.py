@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.engine_faults import translated
+from holdfast.engine.engine_faults import said, translated
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.label_filters import label_filters
 from holdfast.errors import EngineError
@@ -143,7 +143,7 @@ class EngineImages:
         with translated(what):
             for event in self._api.load_image(archive, quiet=True):
                 if "error" in event:
-                    raise EngineError(f"cannot {what}: {event['error']}")
+                    raise said(EngineError, what, str(event["error"]))
 
     def build(
         self,
@@ -152,8 +152,13 @@ class EngineImages:
         tag: str,
         arguments: Mapping[str, str],
         labels: Mapping[str, str],
+        *,
+        host_network: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Build an image of a context (a tar archive), and yield the events of the build."""
+        """Build an image of a context (a tar archive), and yield the events of the build.
+
+        With `host_network` its steps reach what listens on the host's loopback.
+        """
         with translated(f"build {tag}"):
             yield from self._api.build(
                 fileobj=io.BytesIO(context),
@@ -162,6 +167,7 @@ class EngineImages:
                 tag=tag,
                 buildargs=dict(arguments),
                 labels=dict(labels),
+                network_mode="host" if host_network else None,
                 rm=True,
                 forcerm=True,
                 decode=True,

@@ -1,0 +1,111 @@
+"""An engine whose disk is full or nearly so: verbs that need room say so, and leave nothing half-made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.machines.second import Machine
+
+from holdfast.engine.engine import Engine
+from holdfast.images import build
+
+FULL = "the engine's disk is full"
+SIZE = "3g"
+"""Of the engine's disk; the images of sessions take 1.2 GB of it."""
+LARGE = 20_000_000
+"""Bytes of a file in the session, more than is ever left free."""
+
+
+class Small:
+    """A machine whose engine's disk can be filled."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._filler = machine.daemon.data / "filler"
+
+    def leave(self, free: int) -> None:
+        """Fill the disk but for this many bytes."""
+        self._filler.unlink(missing_ok=True)
+        with self._filler.open("wb") as file:
+            while (missing := self._free() - free) > 0:
+                file.write(bytes(min(missing, 1 << 20)))
+                file.flush()
+
+    def _free(self) -> int:
+        room = os.statvfs(self._filler.parent)
+        return room.f_bavail * room.f_frsize
+
+    def clear(self) -> None:
+        """Make room again."""
+        self._filler.unlink(missing_ok=True)
+
+    def refuses(self, *words: str) -> None:
+        """Run a verb that must fail for lack of room, in one line with a hint, and change nothing."""
+        before = self._kept()
+        done = self.machine.cli(*words)
+        first = done.stderr.splitlines()[0]
+        assert (done.returncode, first.startswith("holdfast: cannot ")) == (1, True), (words, done.stderr)
+        assert FULL in first, (words, done.stderr)
+        assert self._kept() == before, words
+
+    def does(self, *words: str) -> str:
+        """Return the output of a verb, which must succeed."""
+        done = self.machine.cli(*words)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    def _kept(self) -> tuple[object, ...]:
+        engine = self.machine.engine
+        sessions, snapshots = (json.loads(self.does(verb, "--json")) for verb in ("ls", "snapshots"))
+        return (
+            [one["id"] for one in sessions],
+            [one["id"] for one in snapshots],
+            set(engine.containers(holdfast_role="session")),
+            {image.id for image in engine.images.listed()},
+        )
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Small]:
+    disk = tmp_path / "disk"
+    (disk / "data").mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=710", "none", disk / "data"], check=True)
+    engine = Engine.connect()
+    try:
+        images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
+        (tmp_path / "m").mkdir()
+        with Machine(tmp_path / "m", images, of=engine, disk=disk) as machine:
+            yield Small(machine)
+    finally:
+        engine.close()
+        subprocess.run(["umount", "--lazy", disk / "data"], check=True)
+
+
+def test_verbs_that_need_room_are_refused(small: Small) -> None:
+    """Also those that began; what exists works on, and what frees room needs none."""
+    small.leave(0)
+    small.refuses("new", "--name", "none")
+    small.clear()
+    small.does("new", "--name", "work")
+    small.does("exec", "work", f"head -c {LARGE} /dev/urandom > /root/large; kept=here")
+    small.does("snapshot", "work", "--label", "before")
+    small.does("exec", "work", f"head -c {LARGE} /dev/urandom > /root/more")
+    small.leave(0)
+    small.refuses("restore", "before", "--name", "copy")
+    small.leave(4 << 20)
+    small.refuses("snapshot", "work")
+    small.refuses("snapshot", "work", "--kind", "filesystem")
+    small.refuses("fork", "work", "--name", "other")
+    small.refuses("suspend", "work")
+    small.refuses("rewind", "work", "before")
+    assert small.does("exec", "work", "echo $kept") == "here\n"
+    found = {line["name"]: line for line in json.loads(small.machine.cli("doctor", "--json").stdout)}
+    assert (found["engine disk"]["ok"], found["engine disk"]["detail"][:3]) == (False, "0.0")
+    small.leave(0)
+    for words in (["rm", "work"], ["rmi", "before"], ["gc"]):
+        small.does(*words)
