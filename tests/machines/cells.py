@@ -93,3 +93,5 @@ CELLS = (
     Cell(EngineSpec("trixie", remapped=True)),
     *(Cell(EngineSpec("trixie", kind=kind)) for kind in (ROOTLESS, PODMAN, PODMAN_ROOTLESS)),
 )
+VIRTUAL = ("bookworm", "trixie", "sid")
+"""Suites whose own kernels have rows: virtual machines with cgroup v2, systemd and AppArmor."""

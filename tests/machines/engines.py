@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.machines import debian
 from tests.machines.cells import EngineSpec
@@ -60,9 +61,8 @@ class Engines:
         self._engine.close()
 
 
-def versions(machine: Machine) -> dict[str, str]:
-    """Return what the table says of an engine: its version, and those of what it runs on."""
-    info, version = machine.engine.info(), machine.engine.version()
+def versions(info: Mapping[str, Any], version: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the table says of an engine, by its own report: its version, and those of its parts."""
     parts = {str(part["Name"]).lower(): str(part["Version"]) for part in version.get("Components") or []}
     return {
         "engine": _short(str(info["ServerVersion"])),
@@ -73,11 +73,11 @@ def versions(machine: Machine) -> dict[str, str]:
     }
 
 
-def shown(spec: EngineSpec, machine: Machine) -> str:
+def shown(spec: EngineSpec, version: str) -> str:
     """Return an engine and its store in words, such as `Docker 28.5.2, containerd`."""
     name = "Podman" if spec.kind in (PODMAN, PODMAN_ROOTLESS) else "Docker"
     more = "without root" if spec.kind in WITHOUT_ROOT else "userns-remap" if spec.remapped else ""
-    parts = [f"{name} {versions(machine)['engine']}", *([spec.store] if spec.kind == DOCKER else []), more]
+    parts = [f"{name} {version}", *([spec.store] if spec.kind == DOCKER else []), more]
     return ", ".join(part for part in parts if part)
 
 

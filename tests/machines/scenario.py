@@ -37,6 +37,9 @@ class User(Protocol):
     def cli(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run the command `holdfast` with these arguments, and wait for its end."""
 
+    def fetch(self, file: Path) -> Path:
+        """Return the path, on this machine, of a file in `folder`."""
+
     def left(self) -> list[str]:
         """Return what the engine and this host still hold of the user's sessions and snapshots."""
 
@@ -201,8 +204,9 @@ def _rewind(trial: Trial) -> str:
 
 
 def _moved(trial: Trial) -> str:
-    bundle = trial.here.folder / "one.tar"
-    key = trial.ask("export", "one", str(bundle), "--compression", "zstd")["signed_by"]
+    exported = trial.here.folder / "one.tar"
+    key = trial.ask("export", "one", str(exported), "--compression", "zstd")["signed_by"]
+    bundle = trial.here.fetch(exported)
     trial.ask("key", "trust", key, at=trial.elsewhere)
     try:
         trial.ask("import", str(bundle), at=trial.elsewhere)
