@@ -18,6 +18,7 @@ demo: setup  ## capture a test run in its middle, kill it, restore it, fork it t
 # In the order of folders: those against the engine come first, small files fill up the end.
 test: setup  ## run all tests, those against the engine included
 	@setup/terminals
+	@setup/bootstrap
 	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: setup  ## run the tests that take many minutes: storms, kills at random moments, every program
@@ -32,11 +33,14 @@ test-compat: setup  ## run the suites of real projects plain, captured and conti
 programs: setup  ## capture, restore and fork real programs in the middle of their work; write docs/programs.md
 	@$(PYTHON_IN_VENV) -m tests.compat programs run $(or $(PROGRAM),--write docs/programs.md)
 
-test-vm: setup  ## run the tests that need another kernel, in a virtual machine: AppArmor, cgroup v2
-	@.venv/bin/pytest tests/integration/vm/test_*.py --timeout=3600
+test-vm: setup  ## run the tests that need another kernel, in virtual machines: AppArmor, cgroup v2
+	@setup/bootstrap
+	@$(if $(WRITE),HOLDFAST_WRITE=1) .venv/bin/pytest tests/integration/vm/test_*.py --timeout=7200 $(if $(CELL),-k $(CELL))
 
-test-machines: setup  ## run the tests of another engine with either image store: Docker 26, as Debian has it
-	@.venv/bin/pytest tests/integration/machines/test_*.py --timeout=3600
+# CELL=WORD runs some, such as sid, vfs or trixie-containerd-root; WRITE=1 writes the table of docs/machines.md.
+test-machines: setup  ## run the tests of other engines, image stores and users; write the table of what works
+	@setup/bootstrap
+	@$(if $(WRITE),HOLDFAST_WRITE=1) .venv/bin/pytest tests/integration/machines/test_*.py --timeout=3600 $(if $(CELL),-k $(CELL))
 
 lint:  ## check style and types
 	@setup/venv

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
-from holdfast.engine import disk_limits, engine_place, image_store
+from holdfast.engine import disk_limits, engine_place, image_store, machine_facts
 from holdfast.engine.image_store import ImageStore
 from holdfast.errors import HoldfastError
 from holdfast.runtime.guest_rpc.results import Check
@@ -97,17 +97,16 @@ def engine_check(context: Context) -> Check:
     info = context.engine.info()
     version = str(info.get("ServerVersion", "?"))
     cgroup, driver = info.get("CgroupVersion", "1"), info.get("Driver", "?")
+    if context.engine.unfit:
+        return Check("engine", False, context.engine.unfit, machine_facts.INSTEAD)
     detail = plain(f"Docker {version}, {driver}, cgroup v{cgroup}{engine_place.find().named}")
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < ENGINE_LEAST:
         return Check("engine", False, detail, "upgrade Docker to 20.10 or newer")
     store = image_store.kind(info)
     if store is ImageStore.OTHER:
-        return Check(
-            "engine",
-            False,
-            f"{detail}: its layers cannot be read, so it commits them while a session is frozen, for seconds",
-            "use overlay2, or overlayfs of the containerd image store: live snapshots are tested with these",
+        detail += (
+            ": its layers cannot be read, so a live snapshot freezes a session until it has committed them"
         )
     if store is ImageStore.CONTAINERD:
         detail += ", containerd image store"

@@ -67,7 +67,7 @@ def _live(session: Session, sessions: list[Session]) -> list[Check]:
         return [Check("live capture", False, plain(str(error), 300), error.hint)]
     detail = f"{len(PROBES)} kinds of state, frozen for {taken.row.details.frozen_seconds * 1000:.0f} ms"
     if taken.row.details.committed:
-        detail += "; most of it for the engine's commit: its folder of layers was not found"
+        detail += "; most of it for the engine's commit, as its layers cannot be read"
     found = [Check("live capture", True, detail)]
     try:
         restored = taken.restore()

@@ -17,9 +17,10 @@ from holdfast.base.interrupts import held
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits, networks
 from holdfast.engine.engine import Engine
-from holdfast.engine.machine_facts import remaps_users
+from holdfast.engine.machine_facts import INSTEAD
 from holdfast.errors import (
     EngineError,
+    EngineUnfit,
     GuestDisconnected,
     HoldfastError,
     ImageError,
@@ -76,14 +77,26 @@ class TemporaryPlace:
 HERE = TemporaryPlace()
 
 
+def require_fit(engine: Engine) -> None:
+    """Refuse an engine on which sessions cannot run.
+
+    Raises:
+        EngineUnfit: it is one.
+    """
+    if engine.unfit:
+        raise EngineUnfit(f"cannot run sessions on this engine: {engine.unfit}", hint=INSTEAD)
+
+
 def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -> str:
     """Return the image of a new session: the chosen one, else our own, built if it is missing.
 
     Raises:
+        EngineUnfit: no image would do: sessions cannot run on this engine.
         ImageError: there is no such image, it cannot be built, or it is not suitable for sessions.
     """
     from holdfast.images import build
 
+    require_fit(engine)
     if chosen is None:
         return build.ensure(engine.images, "session", progress)
     config = engine.images.config(chosen)
@@ -122,10 +135,11 @@ def create_container(
 
     Raises:
         InvalidArgument: something that the options name does not exist on the host.
-        EngineError, ImageError: the engine refuses.
+        EngineError, ImageError: the engine refuses, or is unfit for sessions.
     """
     from holdfast.images import seccomp
 
+    require_fit(engine)
     options = SessionOptions.parse(**row.options)
     for mount in options.mounts:
         if not Path(mount.source).exists():
@@ -236,11 +250,6 @@ def _check_running(engine: Engine, container_id: str) -> None:
         raise SessionError("cannot start session: its container was removed")
     if not state.running:
         why = "it needs more memory" if state.oom_killed else f"exit code {state.exit_code}"
-        if remaps_users(engine.info()):
-            raise EngineError(
-                "cannot start session: this engine remaps users, and CRIU cannot restore there",
-                hint="use an engine without it; docs/decisions/0016 explains why",
-            )
         raise SessionError(
             f"cannot start session: its supervisor ended ({why})", hint=_log(engine, container_id)
         )

@@ -4,6 +4,7 @@ HoldfastError
   InvalidArgument      also a ValueError: an argument is not valid
   EngineError          the Docker engine refused or failed
     EngineUnavailable  also a ConnectionError: no engine answers
+    EngineUnfit        sessions cannot run on it: it is Podman, has no root, or remaps users
   ImageError           an image is missing and could not be built
   RegistryError        a registry refused or failed
     RegistryUnavailable  also a ConnectionError: it does not answer
@@ -90,6 +91,12 @@ class EngineUnavailable(EngineError, ConnectionError):
     """No Docker engine answers."""
 
     code = "engine_unavailable"
+
+
+class EngineUnfit(EngineError):
+    """Sessions cannot run on this kind of engine; nothing was tried."""
+
+    code = "engine_unfit"
 
 
 class ImageError(HoldfastError):

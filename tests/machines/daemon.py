@@ -14,17 +14,23 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.machines.engine_kinds import CONTAINERD, DOCKER, OWNER, WITHOUT_ROOT, Folders, command
+
 PATIENCE = 90.0
 """Seconds after which a daemon that does not answer counts as broken; it takes one or two."""
 ROOMY = 8 << 30
 """Bytes of free memory above which the data root, one to two gigabytes, is kept in memory: faster."""
+SPACIOUS = ("vfs",)
+"""Storage drivers that copy every layer as a whole: too much for the memory."""
 CGROUPS = Path("/sys/fs/cgroup")
 _NAME = "holdfast-second-"
 
 # Run in new network and mount namespaces. A new sysfs, as the old one shows the interfaces of the namespace
 # it was mounted in; cgroups, which are mounted below it, are kept. A /run of its own, so that no daemon of
 # the host is found, what is left in it goes with the namespace; an /etc/docker of its own, where the key is
-# that identifies an engine. If the tests are killed, so is the daemon.
+# that identifies an engine. If the tests are killed, so is the daemon. This machine's system remains at
+# /run/host of another one: its commands run there, and what is mounted in `homes` is seen in both. Engines
+# without root make their network with a TUN device that everyone may use.
 _SCRIPT = """
 set -eu
 mkdir "$1/cgroup"
@@ -35,9 +41,17 @@ mount -t tmpfs -o mode=755 tmpfs /run
 [ ! -d /etc/docker ] || mount -t tmpfs tmpfs /etc/docker
 ip link set lo up
 if [ -n "$2" ]; then
+    mount --bind "$1/homes" "$1/homes"
+    mount --make-shared "$1/homes"
+    mkdir /run/host
+    mount --rbind / /run/host
     mount --bind "$2" "$2"
     mount -o remount,bind,ro "$2"
     for folder in proc dev sys tmp run; do mount --rbind "/$folder" "$2/$folder"; done
+    if [ -e /dev/net/tun ]; then
+        mknod -m 666 /run/tun c 10 200
+        mount --bind /run/tun "$2/dev/net/tun"
+    fi
     for folder in etc/docker var; do mount -t tmpfs -o mode=755 tmpfs "$2/$folder"; done
     mkdir /run/old "$2/var/lib" "$2/var/tmp"
     cd "$2" && pivot_root . run/old && umount -l run/old
@@ -53,7 +67,8 @@ class Daemon:
     Args:
         root: the folder, empty.
         system: the root of the system that the daemon is from; this machine's if None. It sees /tmp, too.
-        containerd: whether it keeps images in the image store of containerd, not in its own; needs Docker 23.
+        kind: what it is, of `engine_kinds`.
+        store: where it keeps images: a storage driver, or CONTAINERD for its image store (Docker 23).
         data: its data root, if that is to outlast it; the caller makes and removes it.
         options: more of the daemon's.
     """
@@ -63,23 +78,28 @@ class Daemon:
         root: Path,
         system: Path | None = None,
         *,
-        containerd: bool = False,
+        kind: str = DOCKER,
+        store: str = "overlay2",
         data: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
         self.root = root
         self.system = system
-        self._containerd = containerd
+        self._kind = kind
+        self._store = store
         self._options = options
+        self.homes = root / "homes"
+        self.homes.mkdir(mode=0o711)
         self.data = data or root / "data"
-        self.socket = root / "docker.sock"
+        self._folders = Folders(root, self.data)
+        self.socket = self._folders.socket
         self.log = root / "dockerd.log"
         self.cgroup = f"{_NAME}{os.getpid()}-{time.monotonic_ns():x}"
         self._process: subprocess.Popen[bytes] | None = None
         self._namespaces: dict[str, str] = {}
         self.data.mkdir(exist_ok=data is not None)
         _remove_stale()
-        self._mounted = data is None and _available_memory() >= ROOMY
+        self._mounted = data is None and store not in SPACIOUS and _available_memory() >= ROOMY
         if self._mounted:
             subprocess.run(
                 ["mount", "-t", "tmpfs", "-o", "mode=710", self.cgroup, str(self.data)], check=True
@@ -94,21 +114,19 @@ class Daemon:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         assert self.system is None or self.root.is_relative_to("/tmp"), self.root
-        features = {"features": {"containerd-snapshotter": self._containerd}} if self.system else {}
+        features = {"features": {"containerd-snapshotter": self._store == CONTAINERD}} if self.system else {}
         (self.root / "daemon.json").write_text(json.dumps(features))
-        command = [
+        if self._kind in WITHOUT_ROOT:
+            for folder in (self.root, self.data):
+                os.chown(folder, OWNER, OWNER)
+        starting = [
             *("unshare", "--mount", "--net", "--propagation", "private"),
             *("sh", "-c", _SCRIPT, "start", str(self.root), str(self.system or "")),
-            *("dockerd", "--config-file", str(self.root / "daemon.json")),
-            *("--data-root", str(self.data), "--exec-root", str(self.root / "exec")),
-            *("--pidfile", str(self.root / "dockerd.pid"), "--host", f"unix://{self.socket}"),
-            *("--cgroup-parent", f"/{self.cgroup}"),
-            *(() if self._containerd else ("--storage-driver", "overlay2")),
-            *self._options,
+            *command(self._kind, self._folders, self._store, self.cgroup, self._options),
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                starting, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + PATIENCE
         while not self._answers():

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -68,6 +69,11 @@ class Place:
         shutil.rmtree(self.folder)
 
     @property
+    def programs(self) -> Path | None:
+        """Those of the environment that was made first."""
+        return next(iter(self._installed), None)
+
+    @property
     def state(self) -> Path:
         """The state directory that is used by default."""
         return self.home / ".local/state/holdfast"
@@ -80,8 +86,9 @@ class Place:
     def make_environment(self, name: str, *packages: str) -> Path:
         """Make an environment with packages of the index, as root would, and return its programs."""
         environment = self.folder / name
-        self._run(self.interpreter, "-m", "venv", environment)
-        self._run(environment / "bin/pip", "install", "--quiet", "--disable-pip-version-check", *packages)
+        pip = [environment / "bin/pip", "install", "--quiet", "--disable-pip-version-check"]
+        self._run(self._seeing_python(self.interpreter, "-m", "venv", environment))
+        self._run(self._seeing_python(*pip, *packages))
         return environment / "bin"
 
     def install(self, wheel: Path, name: str) -> Path:
@@ -90,24 +97,39 @@ class Place:
         """
         environment = self.folder / name
         python = environment / "bin/python"
-        self._run(self.interpreter, "-m", "venv", "--without-pip", environment)
+        self._run(self._seeing_python(self.interpreter, "-m", "venv", "--without-pip", environment))
         (packages,) = environment.glob("lib/python3.*/site-packages")
         (packages / "dependencies.pth").write_text(f"{self._dependencies}\n")
         pip: list[str | Path] = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         pip += ["--python", python]
-        self._run(*pip, "install", "--no-index", "--no-deps", "--no-compile", wheel)
+        self._run(self._seeing_python(*pip, "install", "--no-index", "--no-deps", "--no-compile", wheel))
         if not self._installed:  # the others' neighbors are the same
-            self._run(*pip, "check")
+            self._run(self._seeing_python(*pip, "check"))
         self._installed.append(environment / "bin")
         return environment / "bin"
 
     def use(self, programs: Path, *words: str) -> str:
         """Return the output of an environment's program, run by the user in its home; it must succeed."""
-        groups = f"--groups={SOCKET.stat().st_gid}"
-        as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", groups, "--inh-caps=-all"]
+        return self._run(self.command(programs, *words), at=self.home)
+
+    def command(self, programs: Path, *words: str, socket: Path = SOCKET) -> list[str]:
+        """Return the command that runs an environment's program as the user, in the group of this socket."""
+        as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", f"--groups={socket.stat().st_gid}"]
         # Installed files are root's: without a place for it, every run would compile them again.
-        as_user += ["env", f"HOME={self.home}", f"PYTHONPYCACHEPREFIX={self.home}/compiled"]
-        return self._run(*as_user, programs / words[0], *words[1:], at=self.home)
+        as_user += [
+            "--inh-caps=-all",
+            "env",
+            f"HOME={self.home}",
+            f"PYTHONPYCACHEPREFIX={self.home}/compiled",
+        ]
+        return self._seeing_python(*as_user, str(programs / words[0]), *words[1:])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of whatever runs here."""
+        found = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        # A shared interpreter names its old place.
+        return found | {"LD_LIBRARY_PATH": str(self._python / "lib")}
 
     def holdfast(self, programs: Path, *words: str) -> Any:
         """Return the answer of the command line with `--json`."""
@@ -118,14 +140,16 @@ class Place:
         for each in [programs] if programs else self._installed[:1]:
             self.use(each, "python", "-c", _CLEAR)
 
-    def _run(self, *command: str | Path, at: Path | None = None) -> str:
+    def _seeing_python(self, *command: str | Path) -> list[str]:
+        """Return a command that finds the base interpreter at the user's path."""
         shown = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _SHOW, "sh"]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        environment["LD_LIBRARY_PATH"] = str(self._python / "lib")  # a shared interpreter names its old place
+        return [*shown, sys.base_prefix, str(self._python), *map(str, command)]
+
+    def _run(self, command: Sequence[str], at: Path | None = None) -> str:
         done = subprocess.run(
-            [*shown, sys.base_prefix, self._python, *command],
+            command,
             cwd=at or self.folder,
-            env=environment,
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

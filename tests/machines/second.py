@@ -18,6 +18,7 @@ from typing import Any
 
 import docker
 from tests.machines.daemon import Daemon
+from tests.machines.engine_kinds import DOCKER
 from tests.machines.seed import seed, transfer
 
 from holdfast.base.home import Home
@@ -35,7 +36,8 @@ class Machine:
         *,
         of: Engine,
         system: Path | None = None,
-        containerd: bool = False,
+        kind: str = DOCKER,
+        store: str = "overlay2",
         disk: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
@@ -44,14 +46,15 @@ class Machine:
 
         Its data and its home are on `disk`, if that is given, and stay there.
         """
-        self.home = Home((disk or root) / "home").create()
         data = disk and disk / "data"
-        self.daemon = Daemon(root, system, containerd=containerd, data=data, options=options)
+        self.daemon = Daemon(root, system, kind=kind, store=store, data=data, options=options)
+        self.home = Home((disk or self.daemon.homes) / "home").create()
         try:
-            if system is None and images:
+            seeded = images and store == "overlay2" == of.info()["Driver"]
+            if seeded:
                 seed(self.daemon.data, images, of)
             self.daemon.start()
-            if system is not None:
+            if images and not seeded:
                 transfer(images, of.socket, self.host)
             self.engine = Engine(docker.DockerClient(base_url=self.host, timeout=300))
         except BaseException:
@@ -72,11 +75,13 @@ class Machine:
         return kept | {"DOCKER_HOST": self.host, "HOLDFAST_HOME": str(self.home.root)}
 
     def command(self, *command: str) -> list[str]:
-        """Return a command as it is run there, in the machine's network and mounts; `environment` goes with
-        it. This machine's commands are not in the mounts of another system.
+        """Return a command of this machine as it is run there, in its network and mounts; `environment` goes
+        with it.
         """
-        inside = ["--net"] if self.daemon.system else ["--net", "--mount"]
-        return ["nsenter", f"--target={self.daemon.pid}", *inside, "--", *command]
+        entering = ["nsenter", f"--target={self.daemon.pid}", "--net", "--mount"]
+        if self.daemon.system is not None:
+            entering.append(f"--root=/proc/{self.daemon.pid}/root/run/host")
+        return [*entering, "--", *(["env", "--chdir=/"] if self.daemon.system else []), *command]
 
     def run(self, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command there, and wait for its end."""

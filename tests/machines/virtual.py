@@ -1,4 +1,4 @@
-"""A virtual machine with another kernel: Debian 13, systemd, cgroup v2, AppArmor, its own Docker engine.
+"""A virtual machine with the kernel of a Debian release: systemd, cgroup v2, AppArmor, its own Docker engine.
 
 QEMU emulates the processor, so that no KVM is needed: 15 to 20 times slower than the machine it runs on. It
 is made from the mirror that this machine's apt uses, the locked packages, and images of the engine here; the
@@ -23,12 +23,20 @@ from types import TracebackType
 
 from tests.machines import debian, wheel
 
+from holdfast.engine.engine import Engine
+from holdfast.images import build
+
 PACKAGES = (
-    *("apparmor", "ca-certificates", "containerd", "dbus", "docker.io", "docker-cli", "initramfs-tools"),
+    *("apparmor", "ca-certificates", "containerd", "dbus", "docker.io", "initramfs-tools"),
     *("iproute2", "iptables", "kmod", "linux-image-cloud-amd64", "openssh-server", "procps", "python3"),
     *("python3-venv", "runc", "systemd", "systemd-resolved", "systemd-sysv", "udev"),
 )
-SUITE, PYTHON = "trixie", "3.13"
+RELEASES = {
+    "bookworm": ("3.11", ()),
+    debian.SUITE: ("3.13", ("docker-cli",)),
+    "sid": ("3.14", ("docker-cli",)),
+}
+"""By suite: its version of Python, and packages that only some have."""
 LOCK = wheel.ROOT / "requirements.lock"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 """The path of the project there; tags of images depend on it, so it equals the one here."""
@@ -78,15 +86,15 @@ kill $! && wait $! || true
 
 
 class VirtualMachine:
-    """The machine while it runs; files of one run are in `folder`, the kept system in `cache`."""
+    """The machine while it runs; files of one run are in `folder`, the kept systems in `cache`."""
 
-    def __init__(self, folder: Path, cache: Path, images: Iterable[str]) -> None:
+    def __init__(self, folder: Path, cache: Path, images: Iterable[str], suite: str = debian.SUITE) -> None:
         self._folder = folder
         self._key = folder / "key"
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         system = folder / "system"
-        subprocess.run(["cp", "-a", "--reflink=auto", _kept_system(cache), system], check=True)
+        subprocess.run(["cp", "-a", "--reflink=auto", _kept_system(cache, suite), system], check=True)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self._key], check=True)
         shutil.copy(self._key.with_suffix(".pub"), system / "root/.ssh/authorized_keys")
         self._install(system)
@@ -117,6 +125,11 @@ class VirtualMachine:
             timeout=seconds,
             check=False,
         )
+
+    def fetch(self, path: Path, to: Path) -> None:
+        """Copy a file of the machine to this one."""
+        with to.open("wb") as file:
+            subprocess.run([*self._ssh(), f"cat {path}"], stdin=subprocess.DEVNULL, stdout=file, check=True)
 
     def passes(self, *tests: str, seconds: float = 7200.0) -> None:
         """Run tests of the project there, which must pass."""
@@ -185,30 +198,42 @@ class VirtualMachine:
         wheel.copy_tests(Path(f"{system}{PROJECT}"))
 
 
-def _kept_system(cache: Path) -> Path:
-    """Return the system without images and package; make it if it is not in the cache; remove older ones."""
-    recipe = repr((PACKAGES, SUITE, PYTHON, _CONFIGURE)).encode()
+def _kept_system(cache: Path, suite: str) -> Path:
+    """Return the system without images and package, from the cache if it is there; remove an older one."""
+    python, more = RELEASES[suite]
+    recipe = repr((PACKAGES, more, suite, python, _CONFIGURE)).encode()
     digest = hashlib.sha256(recipe + LOCK.read_bytes() + AUTHORITIES.read_bytes()).hexdigest()[:16]
-    system = cache / digest
+    system = cache / f"{suite}-{digest}"
     if system.exists():
         return system
-    shutil.rmtree(cache, ignore_errors=True)
-    cache.mkdir(mode=0o700, parents=True)
-    making, wheels = cache / "making", cache / "wheels"
-    debian.bootstrap(making, PACKAGES, SUITE)
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for older in cache.glob(f"{suite}-*"):
+        shutil.rmtree(older)
+    making, wheels = cache / f"{suite}-making", cache / f"{suite}-wheels"
+    debian.bootstrap(making, (*PACKAGES, *more), suite)
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     kinds = ["manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64", "any"]
     download += [f"--platform={kind}" for kind in kinds]
-    download += [f"--python-version={PYTHON}", "--implementation=cp"]
-    download += [f"--abi={abi}" for abi in (f"cp{PYTHON.replace('.', '')}", "abi3", "none")]
+    download += [f"--python-version={python}", "--implementation=cp"]
+    download += [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
     subprocess.run([*download, "--dest", wheels, "--requirement", LOCK], check=True)
     subprocess.run(["sh", "-c", _CONFIGURE, "configure", making, AUTHORITIES, wheels], check=True)
     shutil.rmtree(wheels)
     return making.rename(system)
 
 
+def ours(folder: Path, suite: str = debian.SUITE) -> VirtualMachine:
+    """Return a machine that has the images of this machine's engine; files of this run are in `folder`."""
+    engine = Engine.connect()
+    try:
+        images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
+    finally:
+        engine.close()
+    return VirtualMachine(folder, default_cache(), images, suite)
+
+
 def default_cache() -> Path:
-    """Return the place where the system is kept between runs: 600 MB."""
+    """Return the place where the systems are kept between runs: 600 MB each."""
     caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(caches, "holdfast-virtual-machine")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base import polling
 from holdfast.base.interrupts import held
 from holdfast.base.text import plain
-from holdfast.engine import disk_limits, engine_place
+from holdfast.engine import disk_limits, engine_place, machine_facts
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.engine_faults import ELSEWHERE_HINT, PERMISSION_HINT, START_HINT, translated
 from holdfast.engine.engine_images import EngineImages
@@ -122,9 +122,19 @@ class Engine:
             return dict(self.client.info())
 
     @cached_property
+    def unfit(self) -> str:
+        """Why sessions cannot run on it; empty if they can."""
+        return machine_facts.unfit(self._description)
+
+    @cached_property
     def disk_fault(self) -> str:
         """Why it cannot limit what a container writes to its files; empty if it can."""
-        return disk_limits.fault(self.info(), Path("/proc/self/mountinfo").read_bytes())
+        return disk_limits.fault(self._description, Path("/proc/self/mountinfo").read_bytes())
+
+    @cached_property
+    def _description(self) -> dict[str, Any]:
+        """What it reports of itself, of which only that is used which does not change while it runs."""
+        return self.info()
 
     @cached_property
     def title(self) -> str:

@@ -101,6 +101,20 @@ def security_options(info: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(word.removeprefix("name=") for word in words)
 
 
-def remaps_users(info: Mapping[str, Any]) -> bool:
-    """Check by its description whether containers of an engine have users of their own."""
-    return bool(security_options(info) & {"userns", "rootless"})
+INSTEAD = (
+    "use Docker that root runs, as a member of its socket's group: `docker context use default`, or "
+    "DOCKER_HOST=unix:///var/run/docker.sock"
+)
+"""What to do if an engine is unfit."""
+
+
+def unfit(info: Mapping[str, Any]) -> str:
+    """Return why sessions cannot run on an engine of this description; empty if they can."""
+    options = security_options(info)
+    if "BuildahVersion" in info:  # Podman, whose API has the same paths
+        return "it is Podman, whose API does not accept a session's seccomp profile"
+    if "rootless" in options:
+        return "it runs without root, and capturing processes takes rights over them that it cannot give"
+    if "userns" in options:
+        return "it remaps users (userns-remap), and CRIU cannot restore there"
+    return ""

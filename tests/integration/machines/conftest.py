@@ -1,46 +1,38 @@
-"""Machines with Docker 26, one for each image store that it has: Docker's own and that of containerd.
+"""Machines with other engines, from releases of Debian, each with the stores of images that it has.
 
-Needs root and `mmdebstrap`. `make test-machines`: a few minutes, and one more when the system is first made.
+Needs root and `mmdebstrap`. `make test-machines`: half an hour, and some minutes more when the systems are
+first made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from tests.machines import debian
+from tests.machines.cells import EngineSpec
+from tests.machines.engine_kinds import CONTAINERD
+from tests.machines.engines import Engines
 from tests.machines.second import Machine
 
-from holdfast.engine.engine import Engine
-from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 
-STORES = ("overlay2", "containerd")
+STORES = ("overlay2", CONTAINERD)
 
 
 @pytest.fixture(scope="session")
-def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Machine]]:
-    """Both at once, with the images of this machine's engine."""
-    engine = Engine.connect()
-    with ExitStack() as started:
-        started.callback(engine.close)
-        images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
-        system = debian.engine_root(debian.default_cache())
-        yield {
-            store: started.enter_context(
-                Machine(
-                    # The path of a Unix socket has 108 bytes at most: no deep folder.
-                    Path(tmp_path_factory.mktemp(store[0])),
-                    images,
-                    of=engine,
-                    system=system,
-                    containerd=store == "containerd",
-                )
-            )
-            for store in STORES
-        }
+def engines() -> Iterator[Engines]:
+    """Started when first used."""
+    with Engines(debian.default_cache()) as made:
+        yield made
+
+
+@pytest.fixture
+def machines(engines: Engines) -> dict[str, Machine]:
+    """Docker 26 with either store."""
+    specs = {store: EngineSpec(debian.SUITE, store) for store in STORES}
+    engines.only(*specs.values())
+    return {store: engines.get(spec) for store, spec in specs.items()}
 
 
 @pytest.fixture(params=STORES)

@@ -11,7 +11,7 @@ from tests.runtime.conftest import FakeGuest
 from tests.runtime.orchestration import context_of, running
 
 from holdfast.base.home import Home
-from holdfast.errors import EngineError, ImageError, InvalidArgument, SessionError
+from holdfast.errors import EngineError, EngineUnfit, ImageError, InvalidArgument, SessionError
 from holdfast.runtime.guest import layout
 from holdfast.runtime.lifecycle import provision
 
@@ -30,6 +30,18 @@ def test_an_image_that_is_missing_or_has_volumes_is_refused(engine: FakeEngine) 
     engine.images.configs["sha256:image"] = {"Volumes": {"/data": {}}}
     with pytest.raises(ImageError, match="volume at /data"):
         provision.image(engine, "mine:1", print)
+
+
+def test_an_unfit_engine_is_refused_before_anything_is_made(home: Home, engine: FakeEngine) -> None:
+    """No image is built and no container made, by a restore neither; the hint says what to use."""
+    engine.__dict__["unfit"] = "it is Podman"
+    row = running(context_of(home, engine), engine, network="none")
+    with pytest.raises(EngineUnfit, match="cannot run sessions on this engine: it is Podman") as refused:
+        provision.image(engine, None, print)
+    assert "DOCKER_HOST" in refused.value.hint
+    with pytest.raises(EngineUnfit):
+        provision.create_container(engine, home, row, "op", Path("/init"))
+    assert not [each for each in engine.asked if each.startswith("create")]
 
 
 def test_what_the_host_lacks_is_refused_before_a_container_is_made(home: Home, engine: FakeEngine) -> None:

@@ -12,7 +12,7 @@ from holdfast.engine.machine_facts import (
     HomeFacts,
     MachineFacts,
     SocketFacts,
-    remaps_users,
+    unfit,
 )
 from holdfast.runtime.doctor.posture.posture_rules import PostureFinding, judge
 
@@ -143,9 +143,10 @@ def test_unknown_facts_do_not_count_as_good() -> None:
     assert {found[name] for name in ("access control", "storage quota", "processor")} == {"better"}
 
 
-def test_engines_that_remap_users_are_known() -> None:
-    """By their own report, with or without arguments of the option."""
-    assert remaps_users({"SecurityOptions": ["name=seccomp,profile=default", "name=userns"]})
-    assert remaps_users({"SecurityOptions": ["name=rootless"]})
-    assert not remaps_users({"SecurityOptions": ["name=seccomp,profile=/userns", "name=cgroupns"]})
-    assert not remaps_users({"SecurityOptions": None})
+def test_unfit_engines_are_known() -> None:
+    """By their own report, with or without arguments of the option; Podman first, whoever runs it."""
+    assert "remaps users" in unfit({"SecurityOptions": ["name=seccomp,profile=default", "name=userns"]})
+    assert "without root" in unfit({"SecurityOptions": ["name=rootless", "name=cgroupns"]})
+    assert "Podman" in unfit({"BuildahVersion": "1.39.3", "SecurityOptions": ["name=rootless"]})
+    assert not unfit({"SecurityOptions": ["name=seccomp,profile=/userns", "name=cgroupns"]})
+    assert not unfit({"SecurityOptions": None})

@@ -1,0 +1,97 @@
+"""The cells of the matrix: which engine, with which store of images, for which user, and what is expected.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.machines.engine_kinds import CONTAINERD, DOCKER, PODMAN, PODMAN_ROOTLESS, ROOTLESS, SUBORDINATE
+from tests.machines.scenario import VERBS, Step
+
+ROOT, GROUP = "root", "group"
+"""Users: root, and an ordinary one in the group of the engine's socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """An engine: the suite of Debian it is from, its store as in `daemon.Daemon`, its kind and options."""
+
+    suite: str
+    store: str = "overlay2"
+    kind: str = DOCKER
+    remapped: bool = False
+
+    @property
+    def name(self) -> str:
+        """A short name."""
+        parts = [self.suite, self.store if self.kind == DOCKER else self.kind]
+        return "-".join([*parts, *(["remapped"] if self.remapped else [])])
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options of the daemon."""
+        return (f"--userns-remap={SUBORDINATE}",) if self.remapped else ()
+
+    @property
+    def fit(self) -> bool:
+        """Whether sessions can run on it."""
+        return self.kind == DOCKER and not self.remapped
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One engine and one user of it."""
+
+    engine: EngineSpec
+    user: str = ROOT
+
+    @property
+    def name(self) -> str:
+        """The name by which pytest selects it."""
+        return f"{self.engine.name}-{self.user}"
+
+    @property
+    def other(self) -> EngineSpec:
+        """The engine of another version with another store that continues what is exported here."""
+        return OLDER if self.engine == NEWEST else NEWEST
+
+    def wrong(self, steps: Sequence[Step]) -> list[str]:
+        """Return what is not as expected of this cell."""
+        expected = dict.fromkeys(VERBS, "ok")
+        if not self.engine.fit:
+            expected = dict.fromkeys(VERBS, "not run") | {"doctor": "refused", "new": "refused", "rm": "ok"}
+        found = {step.verb: step for step in steps}
+        wrong = [
+            f"{verb}: {found[verb]}" for verb, result in expected.items() if found[verb].result != result
+        ]
+        slow = [verb for verb in ("doctor", "snapshot") if "commit" in found[verb].note]
+        if self.engine.fit and slow != (["doctor", "snapshot"] if self.engine.store == "vfs" else []):
+            wrong.append(f"a slow freeze is reported by {slow or 'no step'}")
+        return wrong
+
+
+NEWEST = EngineSpec("sid", CONTAINERD)
+"""The newest engine that Debian has, with the store that new engines of Docker's own packages have."""
+OLDER = EngineSpec("trixie")
+CELLS = (
+    *(
+        Cell(engine, user)
+        for engine in (
+            EngineSpec("bookworm"),
+            OLDER,
+            EngineSpec("trixie", CONTAINERD),
+            EngineSpec("sid"),
+            NEWEST,
+        )
+        for user in (ROOT, GROUP)
+    ),
+    Cell(EngineSpec("bookworm", "vfs")),
+    Cell(EngineSpec("sid", "vfs")),
+    Cell(EngineSpec("trixie", remapped=True)),
+    *(Cell(EngineSpec("trixie", kind=kind)) for kind in (ROOTLESS, PODMAN, PODMAN_ROOTLESS)),
+)
+VIRTUAL = ("bookworm", "trixie", "sid")
+"""Suites whose own kernels have rows: virtual machines with cgroup v2, systemd and AppArmor."""
