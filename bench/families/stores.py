@@ -44,7 +44,7 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
                 images,
                 of=world.holdfast.engine,
                 system=system,
-                containerd=store == "containerd",
+                store=store,
             )
             there = started.enter_context(started.enter_context(machine).holdfast())
             sessions[store] = there.new("stores")

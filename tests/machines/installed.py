@@ -86,9 +86,9 @@ class Place:
     def make_environment(self, name: str, *packages: str) -> Path:
         """Make an environment with packages of the index, as root would, and return its programs."""
         environment = self.folder / name
-        pip = [environment / "bin/pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = environment / "bin/pip"
         self._run(self._seeing_python(self.interpreter, "-m", "venv", environment))
-        self._run(self._seeing_python(*pip, *packages))
+        self._run(self._seeing_python(pip, "install", "--quiet", "--disable-pip-version-check", *packages))
         return environment / "bin"
 
     def install(self, wheel: Path, name: str) -> Path:
