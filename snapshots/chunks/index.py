@@ -59,11 +59,29 @@ class PackIndex:
                 yield f"{place >> NUMBER_BITS:010x}", place & ((1 << NUMBER_BITS) - 1)
             at = (at + 1) & mask
 
-    def add(self, name: bytes, pack: str, page: int) -> None:
-        """Remember where a page is."""
-        if self._used > self._slots * FULL:
+    def lacks(self, names: bytes) -> bool:
+        """Return whether none of these pages can be found, and no two of them are the same."""
+        keys = _keys(names)
+        mask, table, unpack = self._mask, self._table, SLOT.unpack_from
+        for key in keys:
+            at = key & mask
+            for _ in range(REACH):
+                found, place = unpack(table, START + at * 16)
+                if not place:
+                    break
+                if found == key:
+                    return False
+                at = (at + 1) & mask
+        return len(keys) == 1 or len(set(keys)) == len(keys)
+
+    def add_all(self, names: bytes, pack: str, page: int) -> None:
+        """Remember where pages are that follow each other in a pack."""
+        keys = _keys(names)
+        if self._used + len(keys) > self._slots * FULL:
             self._grow()
-        self._put(int.from_bytes(name[:8], "little"), int(pack, 16) << NUMBER_BITS | page)
+        place = int(pack, 16) << NUMBER_BITS | page
+        for number, key in enumerate(keys, place):
+            self._put(key, number)
 
     def close(self) -> None:
         """Mark the table as closed in order; nothing happens the second time."""
@@ -121,7 +139,7 @@ class PackIndex:
         for name, digests, present in self._listing():
             for page, there in enumerate(present):
                 if there:
-                    self.add(digests[page * DIGEST : page * DIGEST + 8], name, page)
+                    self.add_all(digests[page * DIGEST : (page + 1) * DIGEST], name, page)
 
     def _grow(self) -> None:
         old = self._table
@@ -131,6 +149,10 @@ class PackIndex:
             if place:
                 self._put(key, place)
         old.close()
+
+
+def _keys(names: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{'Q8x' * (len(names) // DIGEST)}", names)
 
 
 def _described(head: bytes, size: int) -> tuple[int, int] | None:
