@@ -235,7 +235,7 @@ class _Packing:
         if not self._index.lacks(names):
             return False
         starts = range(start, end, PAGE)
-        if any(data.startswith(ZEROS, number) for number in starts):
+        if True in [data.startswith(ZEROS, number) for number in starts]:
             return False
         names += b"".join([digest(view[number : number + PAGE]) for number in starts[1:]])
         if not self._index.lacks(names):
