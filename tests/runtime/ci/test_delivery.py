@@ -54,6 +54,9 @@ class Fake:
     def push(self, reference: str, **options: Any) -> Sent:
         return self._go("push", reference, options)
 
+    def pack(self) -> Fake:
+        return self
+
     def remove(self) -> None:
         self.done.append("removed")
 
