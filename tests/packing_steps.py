@@ -18,7 +18,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.storage import background_packer
 
 CALLS: tuple[tuple[Any, str], ...] = (
-    *((os, name) for name in ("fsync", "read", "close", "posix_fallocate")),
+    *((os, name) for name in ("fsync", "readv", "close", "posix_fallocate")),
     *((Path, name) for name in ("rename", "replace", "unlink", "open")),
 )
 

@@ -42,7 +42,7 @@ class Ours:
         started = time.perf_counter()
         self._snapshot = self._session.snapshot()
         seconds = time.perf_counter() - started
-        return Taken(seconds, self._snapshot.size, float(self._snapshot.row.details["frozen_seconds"]))
+        return Taken(seconds, self._snapshot.pack().size, float(self._snapshot.row.details["frozen_seconds"]))
 
     def restore(self) -> tuple[float, Callable[[str], str]]:
         """Restore the last snapshot, up to the end of `true`."""

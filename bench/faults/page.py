@@ -103,6 +103,9 @@ the error or event that says what is not. Made by `python -m bench.faults`.
 - **Memory is being loaded on demand.** A session that was just restored cannot continue without the
   process that has its memory, and must not continue with zeros in its place. It ends with that process,
   as a whole, and is found dead.
+- **The packer is killed.** Its snapshot has its plain images, or its recipe. The next command starts another
+  (`runtime/storage/packing_request.py`). `tests/integration/long/test_killed_packers.py` kills it at 24
+  points of packing real snapshots: each was verified, restored, packed and restored from packs alone.
 - **The supervisor does not answer.** After five seconds the session is marked: each command is refused
   with the reason and with the snapshot to go back to. If it answers later, the mark is removed.
 """

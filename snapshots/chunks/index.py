@@ -11,6 +11,7 @@ import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from holdfast.base import private_files
@@ -20,8 +21,8 @@ MAGIC = b"holdfast index 1"
 HEADER = struct.Struct("<16s QQQ")
 """Magic, slots, slots in use, a flag for an orderly close."""
 START = 64
-SLOT = struct.Struct("<QQ")
-"""The first 8 bytes of a digest; the name of the pack and the number of the page in it."""
+"""Where slots begin, of 16 bytes each: the first 8 bytes of a digest, then the name of the pack and the
+number of the page in it. Numbers are in the machine's byte order: little-endian, wherever Holdfast runs."""
 FEWEST = 1 << 14
 FULL = 0.6
 REACH = 256
@@ -48,28 +49,45 @@ class PackIndex:
 
     def find(self, name: bytes) -> Iterator[tuple[str, int]]:
         """Return where pages with this digest may be."""
-        key = int.from_bytes(name[:8], "little")
-        mask, table, unpack = self._mask, self._table, SLOT.unpack_from
+        (key,) = _keys(name)
+        mask, words = self._mask, self._words
         at = key & mask
         for _ in range(REACH):
-            found, place = unpack(table, START + at * 16)
+            place = words[2 * at + 1]
             if not place:
                 return
-            if found == key:
+            if words[2 * at] == key:
                 yield f"{place >> NUMBER_BITS:010x}", place & ((1 << NUMBER_BITS) - 1)
             at = (at + 1) & mask
 
-    def add(self, name: bytes, pack: str, page: int) -> None:
-        """Remember where a page is."""
-        if self._used > self._slots * FULL:
+    def lacks(self, names: bytes) -> bool:
+        """Return whether none of these pages can be found, and no two of them are the same."""
+        keys = _keys(names)
+        mask, words = self._mask, self._words
+        for key in keys:
+            at = key & mask
+            if words[2 * at + 1]:
+                for _ in range(REACH):
+                    if words[2 * at] == key:
+                        return False
+                    at = (at + 1) & mask
+                    if not words[2 * at + 1]:
+                        break
+        return len(keys) == 1 or len(set(keys)) == len(keys)
+
+    def add_all(self, names: bytes, pack: str, page: int) -> None:
+        """Remember where pages are that follow each other in a pack."""
+        keys = _keys(names)
+        if self._used + len(keys) > self._slots * FULL:
             self._grow()
-        self._put(int.from_bytes(name[:8], "little"), int(pack, 16) << NUMBER_BITS | page)
+        self._put(zip(keys, count(int(pack, 16) << NUMBER_BITS | page)))
 
     def close(self) -> None:
         """Mark the table as closed in order; nothing happens the second time."""
         if self._table.closed:
             return
         HEADER.pack_into(self._table, 0, MAGIC, self._slots, self._used, 1)
+        self._words.release()
         self._table.close()
 
     @staticmethod
@@ -79,14 +97,16 @@ class PackIndex:
             return _described(file.read(HEADER.size), os.fstat(file.fileno()).st_size) is not None
         return False
 
-    def _put(self, key: int, place: int) -> None:
-        at = key & self._mask
-        for _ in range(REACH):
-            if not SLOT.unpack_from(self._table, START + at * 16)[1]:
-                SLOT.pack_into(self._table, START + at * 16, key, place)
-                self._used += 1
-                return
-            at = (at + 1) & self._mask
+    def _put(self, entries: Iterable[tuple[int, int]]) -> None:
+        mask, words = self._mask, self._words
+        for key, place in entries:
+            at = key & mask
+            for _ in range(REACH):
+                if not words[2 * at + 1]:
+                    words[2 * at], words[2 * at + 1] = key, place
+                    self._used += 1
+                    break
+                at = (at + 1) & mask
 
     def _open(self) -> bool:
         try:
@@ -103,6 +123,7 @@ class PackIndex:
         # On a full disk this fails; a write into a hole of the mapped file would kill the process (SIGBUS).
         os.posix_fallocate(file, 0, START + slots * 16)
         self._table = mmap.mmap(file, START + slots * 16)
+        self._words = memoryview(self._table)[START:].cast("Q")
         self._slots, self._mask, self._used = slots, slots - 1, used
         # If this mark is still there later, this process did not end in order.
         HEADER.pack_into(self._table, 0, MAGIC, slots, used, 0)
@@ -121,16 +142,18 @@ class PackIndex:
         for name, digests, present in self._listing():
             for page, there in enumerate(present):
                 if there:
-                    self.add(digests[page * DIGEST : page * DIGEST + 8], name, page)
+                    self.add_all(digests[page * DIGEST : (page + 1) * DIGEST], name, page)
 
     def _grow(self) -> None:
-        old = self._table
+        table, words = self._table, self._words
         self._empty(self._used * 2)
-        for at in range(START, len(old), 16):
-            key, place = SLOT.unpack_from(old, at)
-            if place:
-                self._put(key, place)
-        old.close()
+        self._put((key, place) for key, place in zip(words[::2], words[1::2], strict=True) if place)
+        words.release()
+        table.close()
+
+
+def _keys(names: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{'Q8x' * (len(names) // DIGEST)}", names)
 
 
 def _described(head: bytes, size: int) -> tuple[int, int] | None:

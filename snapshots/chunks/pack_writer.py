@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,16 +19,18 @@ import zstandard
 from blake3 import blake3
 
 from holdfast.base import private_files
-from holdfast.snapshots.chunks.packs import FOOT, HEAD, PAGES, SUFFIX, Directory
+from holdfast.snapshots.chunks.packs import FOOT, HEAD, SUFFIX, Directory
 from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP_BYTES, PAGE, digest
 
 LEVEL = 1
+BLOCK_BYTES = BLOCK * PAGE
 AHEAD = 8
 """Blocks that may wait to be compressed: 2 MiB."""
 PART = ".part"
 SAMPLE = 16 * PAGE
 """Bytes of a block tried first: if they do not compress, the rest is stored plain, at disk speed."""
 WORTH = 0.95
+_OF_THREAD = threading.local()
 
 
 class PackWriter:
@@ -47,7 +50,7 @@ class PackWriter:
         self._present = bytearray()
         self._groups: list[bytes] = []
         self._places: list[tuple[int, int, int]] = []
-        self._block: list[bytes] = []
+        self._block = bytearray()
         self._waiting: deque[tuple[int, Future[tuple[bytes, bytes]]]] = deque()
         self._synced = False
 
@@ -56,19 +59,16 @@ class PackWriter:
         """The number of pages added."""
         return len(self._present)
 
-    @property
-    def full(self) -> bool:
-        """True if the pack has no room for another page."""
-        return self.pages >= PAGES
-
-    def add(self, page: bytes, name: bytes) -> int:
-        """Add a page and return its number."""
+    def add_all(self, pages: memoryview, names: bytes) -> int:
+        """Add pages with their digests, for which there is room; return the number of the first."""
         number = len(self._present)
-        self._digests += name
-        self._present.append(1)
-        self._block.append(page)
-        if len(self._block) == BLOCK:
+        self._digests += names
+        self._present += b"\1" * (len(pages) // PAGE)
+        room = BLOCK_BYTES - len(self._block)
+        self._block += pages[:room]
+        if len(self._block) == BLOCK_BYTES:
             self._send()
+            self._block += pages[room:]
         return number
 
     def digest(self, page: int) -> bytes:
@@ -125,8 +125,7 @@ class PackWriter:
         self._part.unlink(missing_ok=True)
 
     def _send(self) -> None:
-        block = b"".join(self._block)
-        self._block.clear()
+        block, self._block = bytes(self._block), bytearray()
         self._waiting.append((len(block), self._pool.submit(_packed, block, None)))
         self._drain(AHEAD)
 
@@ -140,13 +139,21 @@ class PackWriter:
             self._at += len(data)
 
 
+def _compressor() -> zstandard.ZstdCompressor:
+    """Return this thread's compressor: to make one takes as long as to compress a block."""
+    found: zstandard.ZstdCompressor | None = getattr(_OF_THREAD, "compressor", None)
+    if found is None:
+        found = _OF_THREAD.compressor = zstandard.ZstdCompressor(level=LEVEL)
+    return found
+
+
 def _packed(block: bytes, groups: bytes | None) -> tuple[bytes, bytes]:
     """Return a block as it is written, and the digests of its groups."""
     if groups is None:
         view = memoryview(block)
         starts: Sequence[int] = range(0, len(block), GROUP_BYTES)
         groups = b"".join(digest(view[start : start + GROUP_BYTES]) for start in starts)
-    compressor = zstandard.ZstdCompressor(level=LEVEL)
+    compressor = _compressor()
     if len(block) > SAMPLE and len(compressor.compress(block[:SAMPLE])) > SAMPLE * WORTH:
         return block, groups
     data = compressor.compress(block)

@@ -21,7 +21,7 @@ from holdfast.snapshots.chunks.course import Course
 from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.pack_turn import PackTurn
 from holdfast.snapshots.chunks.pack_writer import PackWriter
-from holdfast.snapshots.chunks.packs import PackDamaged
+from holdfast.snapshots.chunks.packs import PAGES, PackDamaged
 from holdfast.snapshots.chunks.pages import DIGEST, GROUP, GROUP_BYTES, NOWHERE, PAGE, ZEROS, Runs, digest
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
 from holdfast.snapshots.chunks.sweeping import Marks
@@ -202,7 +202,7 @@ class _Packing:
             self._claims.append(pack_turn.claim(self._chunks.path(self._writer.name)))
         self._writer = None
 
-    def _window(self, data: bytes) -> None:
+    def _window(self, data: bytes | bytearray) -> None:
         """Pack some pages: a group at a time where they are expected, else each for itself."""
         view, course = memoryview(data), self._course
         pages, at = len(data) // PAGE, 0
@@ -219,11 +219,35 @@ class _Packing:
                 if passed := self._group(data, view, at, pages):
                     at += passed
                     continue
+            if (course.pack is None or course.apart) and self._fresh(data, view, at, pages):
+                at += GROUP
+                continue
             end = min(at + count, pages)
             self._cut(data, view, range(start, end * PAGE, PAGE))
             at = end
 
-    def _group(self, data: bytes, view: memoryview, at: int, pages: int) -> int:
+    def _fresh(self, data: bytes | bytearray, view: memoryview, at: int, pages: int) -> bool:
+        """Store a whole group none of whose pages is known, without looking at each of them twice."""
+        if at + GROUP > pages:
+            return False
+        start, end = at * PAGE, (at + GROUP) * PAGE
+        names = digest(view[start : start + PAGE])
+        if not self._index.lacks(names):
+            return False
+        starts = range(start, end, PAGE)
+        if True in [data.startswith(ZEROS, number) for number in starts]:
+            return False
+        names += b"".join([digest(view[number : number + PAGE]) for number in starts[1:]])
+        if not self._index.lacks(names):
+            return False
+        writer = self._writing_to(GROUP)
+        first = writer.add_all(view[start:end], names)
+        self._index.add_all(names, writer.name, first)
+        self._runs.add(writer.name, first, GROUP)
+        self._course.advance(GROUP)
+        return True
+
+    def _group(self, data: bytes | bytearray, view: memoryview, at: int, pages: int) -> int:
         """Pack the group expected here; return its pages, zeros between them included, or 0 if it changed."""
         course = self._course
         if not course.pack or course.page % GROUP:
@@ -261,7 +285,7 @@ class _Packing:
             return False
         return kept.holds(course.page, GROUP) and kept.group(course.page // GROUP) == digest(group)
 
-    def _cut(self, data: bytes, view: memoryview, starts: range) -> None:
+    def _cut(self, data: bytes | bytearray, view: memoryview, starts: range) -> None:
         """Pack a few pages, each for itself."""
         runs, course = self._runs, self._course
         expected, at, same = self._expected(len(starts)), 0, 0
@@ -285,7 +309,7 @@ class _Packing:
                 course.follow(*found)
                 expected, at = self._expected(len(starts)), 0
             else:
-                found = found or self._add(data[start : start + PAGE], name)
+                found = found or self._add(view[start : start + PAGE], name)
                 course.advance(1)
                 at += DIGEST
             runs.add(*found)
@@ -315,14 +339,19 @@ class _Packing:
                 return pack_name, number
         return None
 
-    def _add(self, page: bytes, name: bytes) -> tuple[str, int]:
-        if self._writer is not None and self._writer.full:
+    def _add(self, page: memoryview, name: bytes) -> tuple[str, int]:
+        writer = self._writing_to(1)
+        number = writer.add_all(page, name)
+        self._index.add_all(name, writer.name, number)
+        return writer.name, number
+
+    def _writing_to(self, pages: int) -> PackWriter:
+        """Return a pack with room for this many pages."""
+        if self._writer is not None and self._writer.pages + pages > PAGES:
             self._seal()
         if self._writer is None:
             self._writer = PackWriter(self._chunks.packs, self._pool)
-        number = self._writer.add(page, name)
-        self._index.add(name, self._writer.name, number)
-        return self._writer.name, number
+        return self._writer
 
     def _writing(self, pack_name: str) -> bool:
         return self._writer is not None and pack_name == self._writer.name
@@ -337,8 +366,16 @@ class _Packing:
         return kept.holds(number) and kept.digest(number) == name
 
 
-def _windows(file: int) -> Iterator[bytes]:
-    while data := os.read(file, WINDOW):
-        while len(data) % PAGE and (more := os.read(file, WINDOW - len(data))):
-            data += more
-        yield data
+def _windows(file: int) -> Iterator[bytes | bytearray]:
+    """Yield a file in windows; the next one replaces what is in the last."""
+    window = bytearray(WINDOW)
+    with memoryview(window) as view:
+        while size := _filled(file, view):
+            yield window if size == WINDOW else bytes(view[:size])
+
+
+def _filled(file: int, view: memoryview) -> int:
+    at = 0
+    while at < len(view) and (count := os.readv(file, [view[at:]])):
+        at += count
+    return at

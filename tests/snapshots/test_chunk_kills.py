@@ -56,7 +56,7 @@ def killed_at(step):
                     result = original(*args, **kwargs)
             return result
         setattr(owner, name, call)
-    for owner, name in ((os, "fsync"), (os, "read"), (pathlib.Path, "rename"), (pathlib.Path, "unlink"),
+    for owner, name in ((os, "fsync"), (os, "readv"), (pathlib.Path, "rename"), (pathlib.Path, "unlink"),
                         (pathlib.Path, "open"), (os, "close")):
         hook(owner, name)
 
