@@ -99,12 +99,15 @@ class Place:
         return environment / "bin"
 
     def use(self, programs: Path, *words: str) -> str:
-        """Return the output of an environment's program, run by the user in its home; it must succeed."""
+        """Return the output of an environment's program, run by the user in its home; it must succeed.
+
+        The user's umask is the strictest: what it makes for containers must be open to them all the same.
+        """
         groups = f"--groups={SOCKET.stat().st_gid}"
         as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", groups, "--inh-caps=-all"]
         # Installed files are root's: without a place for it, every run would compile them again.
         as_user += ["env", f"HOME={self.home}", f"PYTHONPYCACHEPREFIX={self.home}/compiled"]
-        return self._run(*as_user, programs / words[0], *words[1:], at=self.home)
+        return self._run(*as_user, programs / words[0], *words[1:], at=self.home, umask=0o077)
 
     def holdfast(self, programs: Path, *words: str) -> Any:
         """Return the answer of the command line with `--json`."""
@@ -115,7 +118,7 @@ class Place:
         for each in [programs] if programs else self._installed[:1]:
             self.use(each, "python", "-c", _CLEAR)
 
-    def _run(self, *command: str | Path, at: Path | None = None) -> str:
+    def _run(self, *command: str | Path, at: Path | None = None, umask: int = 0o022) -> str:
         shown = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _SHOW, "sh"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         environment["LD_LIBRARY_PATH"] = str(self._python / "lib")  # a shared interpreter names its old place
@@ -127,7 +130,7 @@ class Place:
             capture_output=True,
             text=True,
             timeout=PATIENCE,
-            umask=0o022,
+            umask=umask,
             check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
