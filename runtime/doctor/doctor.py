@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,9 +84,10 @@ def _disk(context: Context) -> Check:
 def engine_room(context: Context) -> int:
     """Return the bytes that are free where the engine keeps its data, as far as that is seen from here."""
     place = Path(str(context.engine.info().get("DockerRootDir") or "/"))
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
+    for folder in (place, *place.parents):
+        with suppress(OSError):  # not seen from here, or closed to this user
+            return shutil.disk_usage(folder).free
+    return 0
 
 
 def _engine_disk(context: Context) -> Check:
