@@ -189,7 +189,8 @@ def _run(engine: Engine, home: Home, image: str, capabilities: tuple[str, ...], 
         "cgroupns": "host",
         "cap_drop": ["ALL"],
         "cap_add": list(capabilities),
-        "security_opt": ["seccomp=unconfined", "apparmor=unconfined"],
+        # It reads and writes other containers' processes: no profile or label of a container allows that.
+        "security_opt": ["seccomp=unconfined", "apparmor=unconfined", "label=disable"],
         "read_only": True,
         "tmpfs": {"/run": f"size={TMPFS}", "/tmp": f"size={TMPFS}"},  # noqa: S108 - inside the container
         "mem_limit": memory_limit(),

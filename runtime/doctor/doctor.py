@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits, engine_place, image_store, machine_facts
 from holdfast.engine.image_store import ImageStore
+from holdfast.engine.machine_facts import security_options
 from holdfast.errors import HoldfastError
 from holdfast.runtime.guest_rpc.results import Check
 
@@ -40,6 +42,7 @@ def checks(context: Context) -> list[Check]:
         return found
     found += [
         guarded("engine disk", lambda: _engine_disk(context)),
+        *selinux_check(security_options(context.engine.info())),
         guarded("session image", lambda: _image(context, "session")),
         guarded("toolbox image", lambda: _image(context, "toolbox")),
         guarded("shared folder", lambda: _shared_folder(context)),
@@ -81,9 +84,10 @@ def _disk(context: Context) -> Check:
 def engine_room(context: Context) -> int:
     """Return the bytes that are free where the engine keeps its data, as far as that is seen from here."""
     place = Path(str(context.engine.info().get("DockerRootDir") or "/"))
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
+    for folder in (place, *place.parents):
+        with suppress(OSError):  # not seen from here, or closed to this user
+            return shutil.disk_usage(folder).free
+    return 0
 
 
 def _engine_disk(context: Context) -> Check:
@@ -111,6 +115,21 @@ def engine_check(context: Context) -> Check:
     if store is ImageStore.CONTAINERD:
         detail += ", containerd image store"
     return Check("engine", True, detail)
+
+
+def selinux_check(options: frozenset[str]) -> list[Check]:
+    """Report an engine that labels containers, by its security options. Pure.
+
+    A host that enforces SELinux only for other programs needs no report.
+    """
+    if "selinux" not in options:
+        return []
+    detail = (
+        "the engine labels containers, which was never tried with Holdfast: sessions may be denied the home, "
+        "and restores are refused, as CRIU cannot give labels back; what follows tries both"
+    )
+    hint = 'set `"selinux-enabled": false` in daemon.json: SELinux stays in force for all but containers'
+    return [Check("SELinux", False, detail, hint)]
 
 
 def _kernel() -> Check:

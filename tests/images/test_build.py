@@ -41,6 +41,15 @@ def test_the_hosts_authorities_are_part_of_the_digest(tmp_path: Path) -> None:
     assert set(with_ours.files) - set(without.files) == {"host-ca/holdfast-ba7816bf8f01cfea.crt"}
 
 
+def test_a_build_needs_no_place_for_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without HOME, or where its folder of caches cannot be written, two builds at once cost only time."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    said: list[str] = []
+    with build._turn(None, "session", said.append):
+        assert said[0].startswith("session: not waiting for other builds: ")
+
+
 def test_unknown_kind_is_refused() -> None:
     """A kind that does not exist is named, with those that do."""
     with pytest.raises(InvalidArgument, match="session, toolbox, gateway"):

@@ -91,22 +91,16 @@ def test_a_bundle_without_certificates_is_refused(cli: Cli, tmp_path: Path) -> N
     assert f"REQUESTS_CA_BUNDLE names {tmp_path}/empty.pem, which holds no certificates" in done.err
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
-def test_no_proxy_lies_on_the_way_to_this_machine(
-    host: str, cli: Cli, hf: Holdfast, registry: Registry
-) -> None:
-    """Neither to the engine, by its socket or by TCP, nor to a registry."""
+def test_no_proxy_lies_on_the_way_to_this_machine(cli: Cli, hf: Holdfast, registry: Registry) -> None:
+    """Neither to the engine, by its socket or by TCP, nor to a registry; at IPv6 addresses here."""
     proxies = dict.fromkeys(PROXIES, NOWHERE) | {"no_proxy": "", "NO_PROXY": ""}
     assert cli("gc", **proxies).code == 0
-    with (
-        listening(to_engine, host.strip("[]")) as engine,
-        listening(registry.connect, host.strip("[]")) as port,
-    ):
-        proxies["DOCKER_HOST"] = f"tcp://{host}:{engine}"
+    with listening(to_engine, "::1") as engine, listening(registry.connect, "::1") as port:
+        proxies["DOCKER_HOST"] = f"tcp://[::1]:{engine}"
         for words in (["new", "--name", "work"], ["exec", "work", "true"], ["rm", "work"]):
             done = cli(*words, **proxies)
             assert done.code == 0, (words, done.err)
-        done = cli("pull", f"{host}:{port}/team/nothing:1", **proxies)
+        done = cli("pull", f"[::1]:{port}/team/nothing:1", **proxies)
         assert "the registry has nothing of that name" in done.err, done.err
 
 

@@ -97,6 +97,15 @@ def test_a_read_only_home_is_refused(tmp_path: Path) -> None:
         Home(disk / "home").create()
 
 
+def test_a_full_disk_takes_no_home(tmp_path: Path) -> None:
+    with (
+        mounted(tmp_path / "disk", "tmpfs", "size=1m,nr_inodes=1") as disk,
+        pytest.raises(StoreError, match="No space left on device") as refused,
+    ):
+        Home(disk / "home").create()
+    assert refused.value.hint.startswith("make room")
+
+
 def test_overlayfs_without_the_right_to_run_programs_is_fine(
     tmp_path: Path,
     make_cli: Callable[[Home], Cli],

@@ -52,6 +52,7 @@ def place(remains: Callable[[Home], list[str]]) -> Iterator[installed.Place]:
     assert left == []
 
 
+@pytest.mark.timeout(600)
 def test_wheel_and_source_archive_work_for_an_ordinary_user(
     place: installed.Place, images: Callable[[], set[str]], tmp_path: Path
 ) -> None:
@@ -75,6 +76,17 @@ def test_wheel_and_source_archive_work_for_an_ordinary_user(
     place.holdfast(theirs, "fork", "midway", "--name", "copy")
     place.holdfast(theirs, "rm", "work")
     place.holdfast(theirs, "restore", "midway", "--name", "again")
+
+    # The rest that a user does who is not root, with a umask of 077; `long/test_tool_installs` has bundles.
+    place.use(ours, "holdfast", "cell", "again", "x = 41")
+    place.holdfast(ours, "snapshot", "again", "--label", "later")
+    place.use(ours, "holdfast", "cell", "again", "x = 0")
+    place.holdfast(ours, "rewind", "again", "later", "--discard")
+    place.holdfast(ours, "suspend", "again")
+    place.holdfast(ours, "resume", "again")
+    assert place.use(ours, "holdfast", "cell", "again", "x + 1") == "42\n"
+    place.holdfast(ours, "snapshot", "again", "--kind", "filesystem", "--label", "files")
+    place.holdfast(ours, "gc")
 
     for programs, name in ((theirs, "copy"), (ours, "again")):
         said = place.use(programs, "holdfast", "exec", name, "echo $kept; kill -0 $(cat pid) && jobs -r")

@@ -109,8 +109,11 @@ class Place:
         return environment / "bin"
 
     def use(self, programs: Path, *words: str) -> str:
-        """Return the output of an environment's program, run by the user in its home; it must succeed."""
-        return self._run(self.command(programs, *words), at=self.home)
+        """Return the output of an environment's program, run by the user in its home; it must succeed.
+
+        The user's umask is the strictest: what it makes for containers must be open to them all the same.
+        """
+        return self._run(self.command(programs, *words), at=self.home, umask=0o077)
 
     def command(self, programs: Path, *words: str, socket: Path = SOCKET) -> list[str]:
         """Return the command that runs an environment's program as the user, in the group of this socket."""
@@ -145,7 +148,7 @@ class Place:
         shown = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", _SHOW, "sh"]
         return [*shown, sys.base_prefix, str(self._python), *map(str, command)]
 
-    def _run(self, command: Sequence[str], at: Path | None = None) -> str:
+    def _run(self, command: Sequence[str], at: Path | None = None, umask: int = 0o022) -> str:
         done = subprocess.run(
             command,
             cwd=at or self.folder,
@@ -154,7 +157,7 @@ class Place:
             capture_output=True,
             text=True,
             timeout=PATIENCE,
-            umask=0o022,
+            umask=umask,
             check=False,
         )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"

@@ -6,6 +6,7 @@ belong to their owners: the store, the snapshots, the guest client.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from functools import cached_property
@@ -171,7 +172,9 @@ class Home:
         except OSError as error:
             raise StoreError(
                 f"cannot use state directory {self.place}: {error.strerror or error}",
-                hint="make it writable, or set HOLDFAST_HOME to a folder that is",
+                hint="make room there, or set HOLDFAST_HOME to a folder on another disk"
+                if error.errno in (errno.ENOSPC, errno.EDQUOT)
+                else "make it writable, or set HOLDFAST_HOME to a folder that is",
             ) from error
         ballast.keep(self.place)
         return self

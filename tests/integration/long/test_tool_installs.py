@@ -45,7 +45,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_sessions_work_as_a_tool_installs_them(way: str, built: Path, place: installed.Place) -> None:
-    """Version, doctor, a session, a snapshot and a copy of it; from the program that the user calls."""
+    """Version, doctor, a session, a snapshot, a copy and a bundle of it; by the program the user calls."""
     tools = place.make_environment("tools", "pipx", "uv")
     handed = place.folder / built.name
     handed.write_bytes(built.read_bytes())
@@ -67,5 +67,8 @@ def test_sessions_work_as_a_tool_installs_them(way: str, built: Path, place: ins
         said = place.use(programs, "holdfast", "exec", "copy", "echo $kept; jobs -r")
         assert said.splitlines()[0] == "here"
         assert "sleep 1000" in said
+        place.holdfast(programs, "export", "midway", "bundle")
+        place.holdfast(programs, "rmi", "midway")
+        place.holdfast(programs, "import", "bundle", "--label", "back")
     finally:
         place.clear(environment)
