@@ -186,9 +186,11 @@ class SessionShell:
             lease_wait: seconds to wait while a person holds the shell.
         """
         from holdfast.runtime.api import task
-        from holdfast.runtime.capture import autosnapshot
 
-        autosnapshot.before(self._line, command)
+        if self._line.captures():
+            from holdfast.runtime.capture import autosnapshot
+
+            autosnapshot.before(self._line, command)
         return task.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
 
     def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:

@@ -40,16 +40,23 @@ def execute(
     if check:
         return _checked(found, text, shell, as_json=wants_json(json))
     if detach:
-        from holdfast.runtime.cli import task_verbs
-
         if key is not None:
             raise InvalidArgument("cannot use a key with --detach", hint="give the task a --name instead")
         if shell != MAIN:
             raise InvalidArgument("cannot use --shell with --detach", hint="a task has a terminal of its own")
-        task_verbs.detach(found, text, name, how.get("lease_wait"), json=wants_json(json))
-        return 0
+        return _detached(found, text, name, how.get("lease_wait"), as_json=wants_json(json))
     how |= {"key": key, "shell": shell}
     return shell_outcome.run(found, text, how, as_json=wants_json(json), raw=raw)
+
+
+def _detached(found: Session, text: str, name: str | None, lease_wait: float | None, *, as_json: bool) -> int:
+    """Start a task and print its id."""
+    made = found.detach(text, name=name, lease_wait=lease_wait)
+    if as_json:
+        printing.emit({**made.info().as_dict(), "session": found.name})
+    else:
+        printing.say(made.id)
+    return 0
 
 
 def _checked(found: Session, text: str, shell: str, *, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""Verbs: tasks, task, output, kill; and what `exec --detach` does."""
+"""Verbs: tasks, task, output, kill."""
 
 from __future__ import annotations
 
@@ -12,21 +12,11 @@ from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
 from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.task_info import TaskInfo
 
 TaskRef = Annotated[
     str, typer.Argument(metavar="TASK", help="Id of a task, a unique prefix of it, or its name.")
 ]
-
-
-def detach(session: Session, command: str, name: str | None, lease_wait: float | None, *, json: bool) -> None:
-    """Start a task and print its id."""
-    made = session.detach(command, name=name, lease_wait=lease_wait)
-    if json:
-        printing.emit({**made.info().as_dict(), "session": session.name})
-    else:
-        printing.say(made.id)
 
 
 def tasks(session: SessionRef, json: Json = False) -> None:

@@ -37,6 +37,7 @@ print(code, *sys.modules, file=sys.stderr)
         (("exec", "shared", "echo some output"), 140, "some output"),
         (("exec", "--json", "--timeout", "60", "shared", "--", "echo", "some output"), 150, '"exit_code": 0'),
         (("exec", "shared", "(exit 3)"), 140, ""),
+        (("exec", "shared", "--detach", "true"), 145, ""),
         (("cell", "shared", "6 * 7"), 145, "42"),
         (("send", "shared", "--key", "C-u"), 140, ""),
         (("screen", "shared"), 160, "workspace#"),
