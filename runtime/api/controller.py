@@ -20,7 +20,6 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.operations import recovery
 from holdfast.runtime.operations.context import Context, Progress, no_progress
 from holdfast.runtime.sessions import health
-from holdfast.runtime.storage import packing_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +92,10 @@ class Holdfast:
     ) -> None:
         self.context = Context(Home.at(home).create(), actors.checked(actor), reason, progress or no_progress)
         recovery.recover(self.context, _fill_undo_table)
-        packing_request.start(self.context.home)
+        if self.home.has_unpacked:
+            from holdfast.runtime.storage import packing_request
+
+            packing_request.start(self.home)
 
     @property
     def home(self) -> Home:

@@ -64,6 +64,7 @@ Observe:
 
 Snapshots:
   snapshots       List snapshots.
+  template        Keep a session as a template for new ones.
   diff            Show what differs between two snapshots.
   verify          Check every stored byte, and repair what can be.
   rmi             Delete snapshots.

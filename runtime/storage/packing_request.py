@@ -5,7 +5,7 @@
     chunks/packer   locked by the process that packs, of which there is one at a time
 
 The mark outlives that process: the next command starts another. After a failure its time is in the
-future, and the next attempt waits until then. Imports little, because every command looks for the mark.
+future, and the next attempt waits until then. `Home.has_unpacked` looks for the mark in every command.
 """
 
 from __future__ import annotations

@@ -120,6 +120,11 @@ class Home:
         return self.gateway.exists()
 
     @property
+    def has_unpacked(self) -> bool:
+        """True if there is something for the packer of snapshots to do."""
+        return os.access(self.below("chunks", "todo"), os.F_OK)
+
+    @property
     def intents(self) -> Path:
         """Parent of one file per session that has run anything under a key."""
         return self.root / "intents"

@@ -72,7 +72,7 @@ def bringing_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def __init__(self, context: Context, row: SnapshotRow, operation: Any, *_: Any, **__: Any) -> None:
             self.context, self.snapshot, self.operation = context, row, operation
 
-        def options(self, _network: Any = None, _allow: Any = ()) -> dict[str, Any]:
+        def options(self, *_: Any) -> dict[str, Any]:
             return {}
 
     def replace(bring_up: Callable[[Any, list[SessionRow]], Any]) -> None:
