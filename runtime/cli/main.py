@@ -56,17 +56,18 @@ def run() -> int:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, it hides how child processes end
-    if sys.argv[1:] == ["--version"]:  # asked for most, and answered before anything else is loaded
-        sys.stdout.write(f"{VERSION}\n")
-        code = 0
-    else:
-        code = _called(sys.argv[1:])
+    code = 0
     try:
+        if sys.argv[1:] == ["--version"]:  # asked for most, and answered before anything else is loaded
+            sys.stdout.write(f"{VERSION}\n")
+        else:
+            code = _called(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:
-        from holdfast.runtime.cli import printing
+    except OSError as error:
+        from holdfast.runtime.cli import reporting
 
-        printing.mute()
+        failed = reporting.unwritten(error)
+        return code if isinstance(error, BrokenPipeError) else code or failed
     return code
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 
 from holdfast.errors import HoldfastError, Interrupted
 from holdfast.runtime.cli import printing
 
 INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def wants_json(given: Sequence[str]) -> bool:
@@ -31,6 +33,18 @@ def reported(call: Callable[[], int], *, as_json: bool) -> int:
     except HoldfastError as error:
         printing.fail(error, as_json=as_json)
         return INTERRUPTED if isinstance(error, Interrupted) else 1
-    except BrokenPipeError:
-        printing.mute()
-        return 1
+    except OSError as error:
+        return unwritten(error)
+
+
+def unwritten(error: OSError) -> int:
+    """Return the exit code if standard output could not be written, as on a full disk, and report that.
+
+    A reader that is gone needs no word. What else the system refuses is an error of this program.
+    """
+    if not isinstance(error, BrokenPipeError):
+        if error.filename is not None or error.errno not in _FULL:
+            raise error
+        printing.fail(HoldfastError(f"cannot write the output: {error.strerror}"), as_json=False)
+    printing.mute()
+    return 1

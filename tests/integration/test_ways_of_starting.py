@@ -140,3 +140,23 @@ def test_the_account_tells_the_home_where_nothing_is_set(tmp_path: Path) -> None
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "holdfast" / "holdfast.db").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["new", "--help"], ["ls"], ["exec", "work", "echo x"]]
+)
+def test_output_that_finds_no_room_is_one_line(home: Home, words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", *words],
+            env={**os.environ, "HOLDFAST_HOME": str(home.root)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "holdfast: cannot write the output: No space left on device\n",
+    )
