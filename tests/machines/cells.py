@@ -58,9 +58,9 @@ class Cell:
         """The engine of another version with another store that continues what is exported here."""
         return OLDER if self.engine == NEWEST else NEWEST
 
-    def wrong(self, steps: Sequence[Step]) -> list[str]:
-        """Return what is not as expected of this cell."""
-        expected = dict.fromkeys(VERBS, "ok")
+    def wrong(self, steps: Sequence[Step], without: Sequence[str] = ()) -> list[str]:
+        """Return what is not as expected of this cell, of which some steps were left out."""
+        expected = dict.fromkeys(VERBS, "ok") | dict.fromkeys(without, "not run")
         if not self.engine.fit:
             expected = dict.fromkeys(VERBS, "not run") | {"doctor": "refused", "new": "refused", "rm": "ok"}
         found = {step.verb: step for step in steps}
@@ -89,7 +89,6 @@ CELLS = (
         for user in (ROOT, GROUP)
     ),
     Cell(EngineSpec("bookworm", "vfs")),
-    Cell(EngineSpec("sid", "vfs")),
     Cell(EngineSpec("trixie", remapped=True)),
     *(Cell(EngineSpec("trixie", kind=kind)) for kind in (ROOTLESS, PODMAN, PODMAN_ROOTLESS)),
 )

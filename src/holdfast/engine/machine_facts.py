@@ -102,8 +102,8 @@ def security_options(info: Mapping[str, Any]) -> frozenset[str]:
 
 
 INSTEAD = (
-    "use Docker that root runs, as a member of its socket's group: `docker context use default`, or "
-    "DOCKER_HOST=unix:///var/run/docker.sock"
+    "use Docker that root runs without userns-remap, as a member of its socket's group: "
+    "`docker context use default`, or DOCKER_HOST=unix:///var/run/docker.sock"
 )
 """What to do if an engine is unfit."""
 
