@@ -41,6 +41,7 @@ def test_a_changed_heap_costs_its_changes_and_comes_back(
     assert stored(second)["raw"] > 96 << 20
     assert stored(second)["own"] < 0.05 * stored(second)["raw"]
 
+    assert packing.settled(hf.home)  # it keeps the images that it reads
     raw_cache.evict(hf.home.snapshots, 0)
     assert not list(hf.home.snapshots.glob("*/images"))
     monkeypatch.setenv(raw_cache.VARIABLE, "0")
