@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +48,35 @@ def details(stored: Stored, grown: int) -> Mapping[str, Any]:
 def leave_to_worker(context: Context) -> None:
     """Let a new snapshot be packed in the background, and report why earlier ones could not be.
 
-    The snapshot is complete: errors are left to the next command.
+    Where the disk becomes too small for what is not packed, the oldest are packed at once. The new snapshot
+    is complete in any case: errors are left to the next command.
     """
     report_trouble(context)
+    with suppress(OSError, StoreError):
+        found = os.statvfs(context.home.snapshots)
+        for row in too_many(context.store.snapshots(), found.f_bavail * found.f_frsize):
+            settle(context, row)
     with suppress(OSError):
         packing_request.mark(context.home)
         packing_request.start(context.home)
+
+
+def too_many(rows: Sequence[SnapshotRow], free: int) -> list[SnapshotRow]:
+    """Return which snapshots to pack at once, so that plain ones take no more than is free. Pure.
+
+    Args:
+        rows: all snapshots, oldest first.
+        free: the bytes that are free on their disk.
+    """
+    sizes = [(row, int((row.details.storage or {})["raw"])) for row in rows if unpacked(row)]
+    over = sum(size for _, size in sizes) - free
+    going: list[SnapshotRow] = []
+    for row, size in sizes:
+        if over <= 0:
+            break
+        going.append(row)
+        over -= size
+    return going
 
 
 def report_trouble(context: Context) -> None:

@@ -133,7 +133,7 @@ def test_a_disk_too_full_to_pack_keeps_the_snapshot(
     """It stays as it is, later commands say why, and `gc` packs it when there is room."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "none", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "none", disk], check=True)
     try:
         with Holdfast(disk / "home") as hf, closing(Room(disk)) as room:
             session, cli = hf.new("a"), make_cli(hf.home)
