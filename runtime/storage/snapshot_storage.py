@@ -88,12 +88,25 @@ def report_trouble(context: Context) -> None:
 def settle(context: Context, row: SnapshotRow) -> SnapshotRow:
     """Pack a snapshot now if that has not happened yet, for callers that need its final size.
 
+    Those it comes after are packed first: what it shares with them is theirs.
+
     Raises:
         StoreError: it cannot be packed; it stays as it is.
     """
+    line: list[SnapshotRow] = []
+    at: SnapshotRow | None = row
+    while at is not None and unpacked(at):
+        line.append(at)
+        at = context.store.find_snapshot(at.parent_snapshot_id)
+    for each in reversed(line):
+        row = _packed(context, each)
+    return row
+
+
+def _packed(context: Context, row: SnapshotRow) -> SnapshotRow:
     home, folder = context.home, context.home.snapshots / row.id
-    if not unpacked(row):
-        return row
+    if storage.packed(folder):  # by another process, just now
+        return context.store.find_snapshot(row.id) or row
     try:
         with raw_cache.held(folder):
             done = storage.pack(home, folder, row.id, manifest.read(folder).files, row.parent_snapshot_id)

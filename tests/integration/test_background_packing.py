@@ -171,6 +171,17 @@ class Room:
         self._file.unlink(missing_ok=True)
 
 
+def test_what_is_packed_early_leaves_the_shared_pages_to_its_parent(hf: Holdfast) -> None:
+    """`Snapshot.pack` packs those before it first, so that it counts what it changed."""
+    session = hf.new("parent")
+    session.cell(HEAP.format(16), timeout=60)
+    with locks.whole_file(packing_request.lock_of(hf.home), 60.0):
+        session.snapshot("first")
+        session.cell("heap[9] ^= 1")
+        assert session.snapshot("second").pack().size < 8 << 20
+        assert stored(hf.snapshot("first"))["own"] > 16 << 20
+
+
 def test_a_quota_counts_what_is_packed(hf: Holdfast) -> None:
     """Three snapshots of a heap of 32 MiB, of which a page changed, fit where two plain ones would not."""
     session = hf.new("parent", policy={"quota": "120m"})
