@@ -97,7 +97,8 @@ def capture(
             snapshot = taking.live() if kind == "live" else taking.filesystem()
         else:
             thawed()
-    snapshot_storage.leave_to_worker(context)
+    if snapshot_storage.unpacked(snapshot):
+        snapshot_storage.leave_to_worker(context)
     host_events.taken(context, session, snapshot)
     prune.make_room(context, session, snapshot)
     return snapshot

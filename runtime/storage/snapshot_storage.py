@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +48,35 @@ def details(stored: Stored, grown: int) -> Mapping[str, Any]:
 def leave_to_worker(context: Context) -> None:
     """Let a new snapshot be packed in the background, and report why earlier ones could not be.
 
-    The snapshot is complete: errors are left to the next command.
+    Where the disk becomes too small for what is not packed, the oldest are packed at once. The new snapshot
+    is complete in any case: errors are left to the next command.
     """
     report_trouble(context)
+    with suppress(OSError, StoreError):
+        found = os.statvfs(context.home.snapshots)
+        for row in too_many(context.store.snapshots(), found.f_bavail * found.f_frsize):
+            settle(context, row)
     with suppress(OSError):
         packing_request.mark(context.home)
         packing_request.start(context.home)
+
+
+def too_many(rows: Sequence[SnapshotRow], free: int) -> list[SnapshotRow]:
+    """Return which snapshots to pack at once, so that plain ones take no more than is free. Pure.
+
+    Args:
+        rows: all snapshots, oldest first.
+        free: the bytes that are free on their disk.
+    """
+    sizes = [(row, int((row.details.storage or {})["raw"])) for row in rows if unpacked(row)]
+    over = sum(size for _, size in sizes) - free
+    going: list[SnapshotRow] = []
+    for row, size in sizes:
+        if over <= 0:
+            break
+        going.append(row)
+        over -= size
+    return going
 
 
 def report_trouble(context: Context) -> None:
@@ -64,12 +88,25 @@ def report_trouble(context: Context) -> None:
 def settle(context: Context, row: SnapshotRow) -> SnapshotRow:
     """Pack a snapshot now if that has not happened yet, for callers that need its final size.
 
+    Those it comes after are packed first: what it shares with them is theirs.
+
     Raises:
         StoreError: it cannot be packed; it stays as it is.
     """
+    line: list[SnapshotRow] = []
+    at: SnapshotRow | None = row
+    while at is not None and unpacked(at):
+        line.append(at)
+        at = context.store.find_snapshot(at.parent_snapshot_id)
+    for each in reversed(line):
+        row = _packed(context, each)
+    return row
+
+
+def _packed(context: Context, row: SnapshotRow) -> SnapshotRow:
     home, folder = context.home, context.home.snapshots / row.id
-    if not unpacked(row):
-        return row
+    if storage.packed(folder):  # by another process, just now
+        return context.store.find_snapshot(row.id) or row
     try:
         with raw_cache.held(folder):
             done = storage.pack(home, folder, row.id, manifest.read(folder).files, row.parent_snapshot_id)

@@ -133,7 +133,7 @@ def test_a_disk_too_full_to_pack_keeps_the_snapshot(
     """It stays as it is, later commands say why, and `gc` packs it when there is room."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "none", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "none", disk], check=True)
     try:
         with Holdfast(disk / "home") as hf, closing(Room(disk)) as room:
             session, cli = hf.new("a"), make_cli(hf.home)
@@ -169,6 +169,17 @@ class Room:
 
     def close(self) -> None:
         self._file.unlink(missing_ok=True)
+
+
+def test_what_is_packed_early_leaves_the_shared_pages_to_its_parent(hf: Holdfast) -> None:
+    """`Snapshot.pack` packs those before it first, so that it counts what it changed."""
+    session = hf.new("parent")
+    session.cell(HEAP.format(16), timeout=60)
+    with locks.whole_file(packing_request.lock_of(hf.home), 60.0):
+        session.snapshot("first")
+        session.cell("heap[9] ^= 1")
+        assert session.snapshot("second").pack().size < 8 << 20
+        assert stored(hf.snapshot("first"))["own"] > 16 << 20
 
 
 def test_a_quota_counts_what_is_packed(hf: Holdfast) -> None:

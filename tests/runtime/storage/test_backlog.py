@@ -1,0 +1,21 @@
+"""How much may wait for the packer: as much as the disk has room for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.runtime.storage.packing_home import PackingHome
+
+from holdfast.runtime.storage import snapshot_storage
+
+
+@pytest.mark.parametrize(("free", "packed"), [(1 << 40, 0), (29000, 0), (28000, 1), (18000, 2), (0, 3)])
+def test_the_oldest_are_packed_when_room_runs_out(tmp_path: Path, free: int, packed: int) -> None:
+    """As few as it takes for the rest to be no more than what is free; packed ones do not count."""
+    made = PackingHome(tmp_path / "home")
+    added = [made.add(os.urandom(9000)) for _ in range(3)]
+    rows = made.store.snapshots()
+    assert [row.id for row in snapshot_storage.too_many(rows, free)] == added[:packed]
+    assert snapshot_storage.too_many([row for row in rows if not snapshot_storage.unpacked(row)], 0) == []
