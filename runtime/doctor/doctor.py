@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.base import home_filesystem
 from holdfast.base.quantities import gib_text
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits, engine_place, image_store, machine_facts
@@ -72,6 +73,7 @@ def _home(context: Context) -> Check:
         return Check(
             "state directory", False, f"{root} is read-only", "set HOLDFAST_HOME to a folder that is writable"
         )
+    home_filesystem.require(root)  # tried when it was made, but it may have been moved since
     return Check("state directory", True, str(root))
 
 

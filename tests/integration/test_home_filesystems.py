@@ -16,6 +16,7 @@ from tests.machines import fuse_disk, ordinary_user
 from holdfast.base.home import Home
 from holdfast.errors import StoreError
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.doctor import doctor
 
 LACKING = {
     "NFS without its lock daemon": (("locks",), "no locks"),
@@ -53,7 +54,7 @@ def test_what_a_file_system_lacks_is_named_at_once(kind: str, tmp_path: Path) ->
 
 
 def test_a_home_that_lost_its_locks_is_refused(tmp_path: Path, make_cli: Callable[[Home], Cli]) -> None:
-    """One that was made elsewhere and moved to such a file system."""
+    """One that was made elsewhere and moved to such a file system; doctor names what is missing."""
     below, point = tmp_path / "below", tmp_path / "point"
     point.mkdir()
     with Holdfast(Home(below / "home").create()):
@@ -64,6 +65,9 @@ def test_a_home_that_lost_its_locks_is_refused(tmp_path: Path, make_cli: Callabl
         refused, hint = done.err.splitlines()
         assert f": cannot lock {point}/home/locks/checkpointer: " in refused
         assert "HOLDFAST_HOME chooses another folder" in hint
+        with Holdfast(Home(point / "home")) as controller:
+            found = doctor.guarded("state directory", lambda: doctor._home(controller.context))
+        assert (found.ok, found.detail.endswith("its file system (fuse) has no locks")) == (False, True)
 
 
 def test_a_home_that_root_may_not_read_is_refused(tmp_path: Path) -> None:
