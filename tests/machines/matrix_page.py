@@ -79,7 +79,10 @@ def _versions(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _notes(row: Row) -> Iterator[str]:
+    refused = [step for step in row.steps if step.result == "refused"]
     for step in row.steps:
+        if step in refused[:-1]:  # for the same reason
+            continue
         plain = step.result == "ok" and (not step.note or "commit" not in step.note)
         if step.result != "not run" and not plain:
             yield f"- {cell(row.engine)}, {row.user}: {step.verb}: {cell(step.note)}"
