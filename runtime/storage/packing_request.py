@@ -10,7 +10,6 @@ future, and the next attempt waits until then. `Home.has_unpacked` looks for the
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from holdfast.base import private_files
 from holdfast.base.home import Home
+from holdfast.snapshots.chunks import pack_turn
 
 AGAIN_SECONDS = 60.0
 """How long after a failure the next attempt is made."""
@@ -124,15 +124,7 @@ def lock_of(home: Home) -> Path:
 
 def at_work(home: Home) -> bool:
     """Check whether a process packs."""
-    with suppress(FileNotFoundError):
-        descriptor = os.open(lock_of(home), os.O_RDWR | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(descriptor)
-    return False
+    return pack_turn.claimed(lock_of(home))
 
 
 def _todo(home: Home) -> Path:
