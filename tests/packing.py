@@ -14,6 +14,8 @@ def settled(home: Home) -> bool:
     """Pack what no process packs yet, and wait for one that does; return whether nothing is left to do."""
 
     def idle() -> bool:
+        if packing_request.mark_of(home) is not None and not packing_request.due(home):
+            packing_request.mark(home)  # what failed is tried again at once, not in a minute
         background_packer.run(home)
         return packing_request.mark_of(home) is None and not packing_request.at_work(home)
 

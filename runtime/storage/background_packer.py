@@ -128,15 +128,6 @@ def _images(folder: Path) -> list[str]:
     return [name for name in names if Path(name).parts[:-1] == (raw_cache.IMAGES,)]
 
 
-def _sweep(home: Home) -> None:
-    """Remove pages that nothing needs, and count again what each snapshot takes."""
-    folders = [path for parent in (home.staging, home.snapshots) for path in parent.iterdir()]
-    with suppress(RecipeDamaged), Chunks(home.root) as chunks, chunks.changing(0.0):
-        _, marks = sweeping.sweep(chunks, folders)
-        for snapshot, account in marks.accounts.items():
-            packed_sizes.record(home.database, snapshot, own=account.own, shared=account.shared)
-
-
 def stand_back() -> None:
     """Take processor and disk only when no other process wants them."""
     os.nice(19)
