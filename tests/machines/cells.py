@@ -58,9 +58,12 @@ class Cell:
         """The engine of another version with another store that continues what is exported here."""
         return OLDER if self.engine == NEWEST else NEWEST
 
-    def wrong(self, steps: Sequence[Step], without: Sequence[str] = ()) -> list[str]:
-        """Return what is not as expected of this cell, of which some steps were left out."""
+    def wrong(
+        self, steps: Sequence[Step], without: Sequence[str] = (), refused: Sequence[str] = ()
+    ) -> list[str]:
+        """Return what is not as expected of this cell; some steps were left out, or must be refused."""
         expected = dict.fromkeys(VERBS, "ok") | dict.fromkeys(without, "not run")
+        expected |= dict.fromkeys(refused, "refused")
         if not self.engine.fit:
             expected = dict.fromkeys(VERBS, "not run") | {"doctor": "refused", "new": "refused", "rm": "ok"}
         found = {step.verb: step for step in steps}
