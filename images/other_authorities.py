@@ -50,7 +50,7 @@ def labels(made_of: BuildContext) -> dict[str, str]:
 
 
 def find(images: EngineImages, made_of: BuildContext) -> Relative | None:
-    """Return the newest image with the same content; None if there is none."""
+    """Return the newest image with the same content; None if no image has it."""
     found = images.listed(holdfast_image=made_of.kind, holdfast_content=_content(made_of))
     ours = _trusted(made_of)
     for image in sorted(found, key=lambda each: -each.created):

@@ -1,6 +1,6 @@
 """Loads pyte without wcwidth's tables, which take longer to load than all else that `screen` needs.
 
-Only for the process of a command line: for a moment, wcwidth is another module.
+Only for the process of a command line: for a moment, another module takes the place of wcwidth.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _TRIES = 5
 def joined(
     engine: Engine, socket: str, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> ExecStream:
-    """Start a doorkeeper in the container, and create the container if there is none.
+    """Start a doorkeeper in the container, and create the container if it does not exist.
 
     Args:
         engine: of the other machine.

@@ -77,7 +77,7 @@ def mark_of(home: Home) -> tuple[int, int] | None:
 
 
 def clear(home: Home, seen: tuple[int, int] | None) -> bool:
-    """Remove the mark unless it was made after the one that was `seen`; return whether there is none now."""
+    """Remove the mark unless it was made after the one that was `seen`; return whether no mark is left."""
     if mark_of(home) == seen:
         _todo(home).unlink(missing_ok=True)
     return mark_of(home) is None

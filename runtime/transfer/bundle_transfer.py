@@ -107,9 +107,10 @@ def export(
     with destination:
         sent = send(context, snapshot, destination, options)
     about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
-    whole = not shared and not isinstance(path, int)
-    size = Path(sent.where).stat().st_size if whole else sent.sent if thin else sent.bytes
-    return Exported(Path(sent.where), sent.digest, size, size if whole else sent.sent, *about)
+    size, written = sent.bytes, sent.sent
+    if not shared and not isinstance(path, int):
+        size = written = path.stat().st_size
+    return Exported(Path(sent.where), sent.digest, size, written, *about)
 
 
 def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptions) -> Pushed:

@@ -138,11 +138,7 @@ class FileDestination:
         member.size, member.mode = size, 0o644
         try:
             self._file.write(member.tobuf(tarfile.USTAR_FORMAT if size < 8 << 30 else tarfile.GNU_FORMAT))
-            left = size
-            while left and (block := data.read(min(left, _BLOCK))):
-                self._file.write(block)
-                left -= len(block)
-            assert left == 0, "a part is as large as its descriptor says"
+            copy(data, size, self._file)
             self._file.write(bytes(-size % tarfile.BLOCKSIZE))
         except OSError as error:
             raise self._unwritable(error) from error
@@ -151,6 +147,19 @@ class FileDestination:
         return StoreError(
             f"cannot write {self._path}: {error.strerror or error}", hint="choose another place with --output"
         )
+
+
+def copy(data: BinaryIO, size: int, file: BinaryIO) -> None:
+    """Copy a part of `size` bytes, piece by piece.
+
+    Raises:
+        OSError: it cannot be read or written.
+    """
+    left = size
+    while left and (block := data.read(min(left, _BLOCK))):
+        file.write(block)
+        left -= len(block)
+    assert left == 0, "a part is as large as its descriptor says"
 
 
 class FileOrigin:

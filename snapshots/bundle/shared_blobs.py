@@ -66,11 +66,7 @@ class SharedDestination:
         try:
             part.unlink(missing_ok=True)  # of a writer that was killed
             with private_files.create(part, new=True) as file:
-                left = blob.size
-                while left and (block := data.read(min(left, _BLOCK))):
-                    file.write(block)
-                    left -= len(block)
-                assert left == 0, "a part is as large as its descriptor says"
+                oci_layout.copy(data, blob.size, file)
                 os.fchmod(file.fileno(), _MODE)
                 file.flush()
                 os.fsync(file.fileno())

@@ -35,7 +35,7 @@ def machine(
 def test_everything_works_on_its_kernel(
     suite: str, machine: VirtualMachine, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    """And nothing is left. What is exported there is refused here: the emulated processor is another."""
+    """And nothing is left. What is exported there is refused here: the emulated processor differs."""
     here = VirtualUser(machine, tmp_path)
     steps = []
     with Engines(debian.default_cache()) as engines, MachineUser(engines.get(NEWEST)) as elsewhere:
