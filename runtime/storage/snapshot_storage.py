@@ -52,9 +52,13 @@ def leave_to_worker(context: Context) -> None:
     is complete in any case: errors are left to the next command.
     """
     report_trouble(context)
-    with suppress(OSError, StoreError):
+    with suppress(OSError, StoreError, sqlite3.Error):
         found = os.statvfs(context.home.snapshots)
-        for row in too_many(context.store.snapshots(), found.f_bavail * found.f_frsize):
+        waiting = [
+            context.store.find_snapshot(one.id) for one in packed_sizes.unpacked(context.home.database)
+        ]
+        rows = [row for row in waiting if row is not None]
+        for row in too_many(rows, found.f_bavail * found.f_frsize):
             settle(context, row)
     with suppress(OSError):
         packing_request.mark(context.home)
