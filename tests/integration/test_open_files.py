@@ -47,7 +47,8 @@ def test_a_log_is_still_followed(hf: Holdfast) -> None:
     session = hf.new("log")
     session.exec(f"mkdir {FOLDER}; cd {FOLDER}; seq 3 > log")
     for how in ("", "---disable-inotify"):
-        session.exec(f"tail -F {how} -s 0.1 log > told{how} 2>/dev/null &")
+        told = f"told{how}"
+        session.exec(f": > {told}; tail -F {how} -s 0.1 log > {told} 2>/dev/null &")
     followed(session, "1 2 3")
     copy = session.snapshot().restore("copy")
     for each in (copy, session):
