@@ -24,7 +24,7 @@ from types import TracebackType
 from tests.machines import debian, wheel
 
 from holdfast.engine.engine import Engine
-from holdfast.images import build
+from holdfast.images import build, host_authorities
 
 PACKAGES = (
     *("apparmor", "ca-certificates", "containerd", "dbus", "docker.io", "initramfs-tools"),
@@ -61,6 +61,8 @@ chroot . systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer e2scrub_
 ln -sf /run/systemd/resolve/stub-resolv.conf etc/resolv.conf
 mkdir -p root/.ssh var/wheels && chmod 700 root/.ssh
 cp -L "$2" etc/ssl/certs/ca-certificates.crt
+# What an administrator added is named in the tags of images; what a distribution knows differs by release.
+rm -r usr/share/ca-certificates && cp -a "$4" usr/share/ca-certificates
 cp "$3"/*.whl var/wheels
 chroot . python3 -m venv /opt/venv
 chroot . sh -c '/opt/venv/bin/pip install --quiet --no-index --no-deps /var/wheels/*.whl'
@@ -217,7 +219,17 @@ def _kept_system(cache: Path, suite: str) -> Path:
     download += [f"--python-version={python}", "--implementation=cp"]
     download += [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
     subprocess.run([*download, "--dest", wheels, "--requirement", LOCK], check=True)
-    subprocess.run(["sh", "-c", _CONFIGURE, "configure", making, AUTHORITIES, wheels], check=True)
+    command = [
+        "sh",
+        "-c",
+        _CONFIGURE,
+        "configure",
+        making,
+        AUTHORITIES,
+        wheels,
+        host_authorities.DISTRIBUTION_FOLDER,
+    ]
+    subprocess.run(command, check=True)
     shutil.rmtree(wheels)
     return making.rename(system)
 
