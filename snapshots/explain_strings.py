@@ -141,6 +141,12 @@ KNOWN: tuple[KnownPattern, ...] = (
         advice="end that process",
     ),
     KnownPattern(r"outside of the session's tree: (.*)", "outside", passing=True),
+    KnownPattern(
+        r"the copy of a process (?:ended before|could not be made)",
+        text="memory could not be copied while the session ran",
+        advice=_AGAIN,
+        passing=True,
+    ),
     KnownPattern(r"does not stop", "stuck"),
     KnownPattern(r"Can't find a session leader for|Can't figure out which sid", "adopted"),
     KnownPattern(

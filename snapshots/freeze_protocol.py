@@ -19,13 +19,17 @@ from holdfast.snapshots.link import CheckpointerLink, LinkLost
 class CaptureResult:
     """The result. `frozen_seconds` is how long the session was frozen, as measured by the checkpointer.
 
-    `image_id` is empty unless the engine committed the files in the meantime.
+    `image_id` is empty unless the engine committed the files in the meantime. `copied_later`: bytes of large
+    heaps that were written while it ran again. `short_of_memory`: bytes of those for which memory did not
+    suffice, and that were written while it was frozen.
     """
 
     image_id: str
     last_pid: int
     frozen_seconds: float
     seconds: float
+    copied_later: int = 0
+    short_of_memory: int = 0
 
 
 class _Commit:
@@ -108,6 +112,8 @@ def run(
                         int(event["last_pid"]),
                         float(event["frozen_seconds"]),
                         time.monotonic() - started,
+                        int(event["copied_later"]),
+                        int(event["short_of_memory"]),
                     )
         raise LinkLost("cannot continue: the checkpointer ended in the middle of a capture")
     except BaseException:

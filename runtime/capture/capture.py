@@ -97,6 +97,7 @@ class Taking:
             context.engine, ask, container, self._staging, snapshot_storage.image_ref(row.id), labels
         )
         self._ask = ask
+        self._twins = True
 
     def filesystem(self) -> SnapshotRow:
         """Keep the files, as of one instant at which everything in the container is paused."""
@@ -186,11 +187,13 @@ class Taking:
         self, prepared: _Prepared, settle: Callable[[CaptureResult], None] | None = None
     ) -> CaptureResult:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
+        twins, self._twins = self._twins, False  # root in the session can end them: only the first time
         try:
             link = self._ask(
                 "dump",
                 folder=self._operation,
                 leave_running=not self._ends_session,
+                twins=twins,
                 substitute=self._left_out,
                 **target.fields(),
             )
@@ -229,12 +232,18 @@ class Taking:
             frozen_seconds=round(captured.frozen_seconds, 4),
             capture_seconds=round(captured.seconds, 4),
             memory_bytes=processes.memory_bytes,
+            copied_later=captured.copied_later,
             files_by="engine" if self._files.by_engine else "copy",
         )
         if self._files.by_engine:
             self.context.progress(
                 f"session {self.session.name} was frozen for {captured.frozen_seconds:.1f} s because the "
                 "engine committed its files meanwhile; `holdfast doctor` says why"
+            )
+        if captured.short_of_memory:
+            self.context.progress(
+                f"session {self.session.name} was frozen for {captured.frozen_seconds:.1f} s because memory "
+                f"does not suffice to copy {captured.short_of_memory >> 20} MiB of heaps while it runs"
             )
         if self._force_drop:
             timing = timing.plus(dropped=list(self._force_drop))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         moment: Table | None
         base: str
         frozen_seconds: float
+        copied_later: int
         capture_seconds: float
         memory_bytes: int
         dropped: list[str]

@@ -6,8 +6,10 @@ The order is what makes memory, files and tmpfs one instant:
   the container is frozen, and all of its tasks are seized at once (standstill.py, guard_seize.c)
   all tasks have stopped ─► "frozen" to the host, which commits the files if they could not be copied
   CRIU writes memory      tmpfs is archived here, and files that changed are copied again
+  large heaps get twins   (twins.py)
   CRIU holds (post-dump) ─► "dumped" to the host, which answers "go" once the files are kept
-  CRIU releases        ─► "done"
+  CRIU releases           the session runs, and the heaps are copied from the twins
+                       ─► "done"
 
 If the host goes away or answers anything but "go", CRIU is made to fail, and resumes every task.
 """
@@ -21,6 +23,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import (
@@ -34,6 +37,7 @@ from holdfast.snapshots.checkpointer import (
     standstill,
     tmpfs,
     tree,
+    twins,
     unaccepted,
     watchers,
 )
@@ -55,7 +59,11 @@ STOP_LIMIT = 30.0
 # For a killed process to be gone: it takes milliseconds. Seconds.
 END_LIMIT = 5.0
 POLL = 0.002
-_QUEUE_LOST = "what waits in a terminal could not be kept (is the disk full?)"
+_REFUSED = {
+    "queue-lost": "what waits in a terminal could not be kept (is the disk full?)",
+    "twins-failed": "the copy of a process could not be made",
+}
+"""What the guard asks when a capture cannot continue, and why."""
 
 
 class DumpFailed(Exception):
@@ -77,7 +85,9 @@ class _Capture:
     layer: LayerCopy | None
     packets: Holding
     watchers: watchers.Watchers
+    twins: twins.Twins
     frozen_at: float = 0.0
+    released_at: float = 0.0
     stopped: bool = False
     agreed: bool = False
     tmpfs: list[str] = field(default_factory=list)
@@ -94,6 +104,7 @@ class _Capture:
         """
         self.check_alone()
         self.watchers.note()
+        self.twins.choose(tree.tree(self.root))
 
     def note_stopped(self) -> None:
         self.stopped = True
@@ -123,6 +134,12 @@ class _Capture:
                 self.watchers.forget()
         finally:
             self.freezer.thaw()
+
+    def copy_heaps(self) -> None:
+        """CRIU has ended its work, and only holds the twins."""
+        self.let_go()
+        self.released_at = time.monotonic()
+        self.twins.copy(self.images)
 
     def keep_tmpfs(self) -> None:
         self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images, self.deadline)
@@ -165,16 +182,18 @@ def run(request: Dump, channel: HostChannel) -> None:
             init_pid=target.init_pid,
             images=folder,
             work=folder,
-            also_inherit=(*handles, *watched.handles),
+            also_inherit=(*handles, *watched.handles, *heaps.handles),
             check=lambda: tree.check_container(target.init_pid, target.container),
-            environment={**environment, **watched.environment, **more},
+            environment={**environment, **watched.environment, **heaps.environment, **more},
         )
 
     running: criu.Running | None = None
+    whole = False
     packets = Holding(target.init_pid, PacketKind.CONNECTIONS)
     watched = watchers.Watchers(target.init_pid, root)
+    heaps = twins.Twins(target.init_pid, wanted=request.leave_running and request.twins)
     capture = _Capture(
-        request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets, watched
+        request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets, watched, heaps
     )
     try:
         running, capture.frozen_at = standstill.begin(
@@ -185,6 +204,7 @@ def run(request: Dump, channel: HostChannel) -> None:
         if request.leave_running:
             capture.let_go()
         ended = time.monotonic()
+        capture.released_at = capture.released_at or ended
         # Ending the tree ends the container's first process, and with it its PID namespace, including CRIU.
         # One that was killed otherwise has let all of them go.
         ended_with_tree = capture.agreed and not request.leave_running and _is_over(root)
@@ -194,7 +214,8 @@ def run(request: Dump, channel: HostChannel) -> None:
             raise DumpFailed(
                 f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "dump.log"))
             )
-    except (standstill.Outsiders, NotFrozen) as error:
+        whole = True
+    except (standstill.Outsiders, NotFrozen, twins.TwinLost) as error:
         raise DumpFailed(str(error), [str(error)]) from error
     finally:
         try:
@@ -206,15 +227,19 @@ def run(request: Dump, channel: HostChannel) -> None:
             with suppress(OSError):  # the container may be gone
                 capture.let_go()
             watched.close()
+            heaps.close()
             os.close(folder)
-        if not capture.agreed:
+        # What has ended is only in its images.
+        if not whole and not (capture.agreed and not request.leave_running):
             folders.discard_staging(request.folder, folders.PROCESS_IMAGES)
     if request.leave_running:
         capture.save_layer()
     channel.send(
         "done",
         seconds=ended - started,
-        frozen_seconds=ended - capture.frozen_at,
+        frozen_seconds=capture.released_at - capture.frozen_at,
+        copied_later=heaps.copied,
+        short_of_memory=heaps.short_of_memory,
         last_pid=capture.last_pid,
     )
 
@@ -243,9 +268,11 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
             return
         if action == "connections":
             capture.packets.hold()
-        if action == "queue-lost":
+        if action == "twins":
+            capture.copy_heaps()
+        if action in _REFUSED:
             running.answer(yes=False)
-            raise DumpFailed(_QUEUE_LOST, [_QUEUE_LOST])
+            raise DumpFailed(_REFUSED[action], [_REFUSED[action]])
         running.answer(yes=action != "post-dump" or _host_agrees(capture))
 
 
@@ -260,6 +287,7 @@ def _host_agrees(capture: _Capture) -> bool:
         capture.copy_layer()
     if not capture.request.leave_running:
         capture.save_layer()
+    capture.twins.take(capture.root, capture.images, partial(capture.deadline.check, "copying its memory"))
     capture.check_alone()
     _keep_facts(capture)
     capture.channel.send("dumped", files_changed=changed, last_pid=capture.last_pid)

@@ -23,6 +23,7 @@
  *            guard_unjudged.c
  *   epoll_wait  interruptions: see guard_waits.c
  *   ioctl    memory that is given back while it is served: see guard_returned.c
+ *   ioctl, pread  memory that is not written while the tasks are stopped: see guard_heaps.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid of the root of the
@@ -34,6 +35,7 @@
  *                                            the session is entered
  *                        HOLDFAST_WATCHES    guard_watches.c, if the layers can be seen
  *                        HOLDFAST_EMPTY      guard_unread.c
+ *                        HOLDFAST_HEAPS      guard_heaps.c
  *                        HOLDFAST_ENDS       the tasks end with their capture
  *   in a restore         HOLDFAST_TERMINALS  guard_terminals.c
  *                        HOLDFAST_ADOPTED    guard_adoption.c
@@ -113,6 +115,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_WATCHES");
 	read_watchers(getenv("HOLDFAST_EMPTY"));
 	unsetenv("HOLDFAST_EMPTY");
+	read_heaps(getenv("HOLDFAST_HEAPS"));
+	unsetenv("HOLDFAST_HEAPS");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
 	if (root_pid != 0)
@@ -151,9 +155,12 @@ pid_t fork(void)
 {
 	static pid_t (*libc_fork)(void);
 	const char *action = getenv("CRTOOLS_SCRIPT_ACTION");
-	char verdict = action == NULL ? 'n' : ask(queue_was_lost() ? "queue-lost" : action);
+	char verdict;
 	pid_t child;
 
+	if (action != NULL && strcmp(action, "post-dump") == 0 && !make_twins())
+		action = "twins-failed";
+	verdict = action == NULL ? 'n' : ask(queue_was_lost() ? "queue-lost" : action);
 	if (libc_fork == NULL)
 		*(void **)&libc_fork = dlsym(RTLD_NEXT, "fork");
 	/* CRIU would let the tasks go whatever the answer, and they would run if it ended. It is in their PID
@@ -261,6 +268,8 @@ int openat64(int directory, const char *path, int flags, ...)
 	opened = open_mapped(directory, path, flags);
 	if (opened < 0)
 		opened = (int)syscall(SYS_openat, directory, path, quiet_flags(directory, path, flags), mode);
+	if (is_capture() && strcmp(path, "pagemap") == 0)
+		pagemap_opened(directory, opened);
 	if (opened >= 0 && is_capture() && flags == O_PATH)
 		file_opened(path, opened);
 	if (opened >= 0 && is_capture() && strncmp(path, "fdinfo/", 7) == 0)

@@ -2,6 +2,9 @@
 #ifndef HOLDFAST_GUARD_H
 #define HOLDFAST_GUARD_H
 
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
 
@@ -109,6 +112,37 @@ void read_personalities(const char *spec);
 
 /* In a restored process: take the one it had. */
 void take_personality(void);
+
+/* Memory of a process that CRIU is not shown. `code`: where it has executable memory. */
+struct heap {
+	pid_t pid;
+	unsigned long code, start, end;
+};
+
+/* Note where the list of heaps is; NULL: there is none. */
+void read_heaps(const char *spec);
+
+/* The descriptor of that list; -1: there is none. */
+int heap_list(void);
+
+/* A heap by its number; NULL behind the last one. */
+const struct heap *heap_at(size_t number);
+
+/* CRIU has opened "pagemap" of the process whose folder is `directory`. */
+void pagemap_opened(int directory, int fd);
+
+/* struct pm_scan_arg of linux/fs.h since 6.7: `room`: how many `regions` there is room for. */
+struct page_scan {
+	uint64_t size, flags, start, end, walk_end, regions, room, most, inverted, mask, any, wanted;
+};
+enum { REGION_BYTES = 24 };
+#define PAGE_SCAN _IOWR('f', 16, struct page_scan)
+
+/* ioctl(2) with PAGE_SCAN, without the pages of heaps. */
+long scan_pages(int fd, struct page_scan *asked);
+
+/* Make a twin of each process that has heaps; 0: one may not be what it was. */
+int make_twins(void);
 
 /* Is this a capture? */
 int is_capture(void);

@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "guard.h"
+
 int ioctl(int fd, unsigned long request, ...)
 {
 	void *argument;
@@ -26,6 +28,8 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(args, request);
 	argument = va_arg(args, void *);
 	va_end(args);
+	if (request == PAGE_SCAN)
+		return (int)scan_pages(fd, argument);
 	result = (int)syscall(SYS_ioctl, fd, request, argument);
 	if (result < 0 && request == UFFDIO_UNREGISTER && errno == EINVAL)
 		return 0;

@@ -57,7 +57,8 @@ class Substitute:
 class Dump:
     """Capture the target's tree into staging folder `folder`; end it afterwards unless `leave_running`.
 
-    `limit`: seconds in which files and shared memory are to be copied while it is frozen.
+    `limit`: seconds in which files and shared memory are to be copied while it is frozen. `twins`: large
+    heaps may be copied when it runs again.
     """
 
     target: CaptureTarget
@@ -65,6 +66,7 @@ class Dump:
     leave_running: bool
     substitute: tuple[Substitute, ...] = ()
     limit: float = COPY_LIMIT
+    twins: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,7 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
         bool(raw.get("leave_running", True)),
         _substitutes(raw),
         _limit(raw),
+        raw.get("twins") is not False,
     ),
     "check": lambda raw: CheckRequest(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts")),
     "end": lambda raw: EndRequest(_target(raw), _pids(raw, "pids")),

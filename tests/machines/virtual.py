@@ -219,7 +219,7 @@ def _kept_system(cache: Path, suite: str) -> Path:
     download += [f"--python-version={python}", "--implementation=cp"]
     download += [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
     subprocess.run([*download, "--dest", wheels, "--requirement", LOCK], check=True)
-    command = [
+    command: list[str | Path] = [
         "sh",
         "-c",
         _CONFIGURE,
