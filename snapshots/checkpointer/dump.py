@@ -88,6 +88,7 @@ class _Capture:
     twins: twins.Twins
     frozen_at: float = 0.0
     released_at: float = 0.0
+    has_heaps: bool = False
     stopped: bool = False
     agreed: bool = False
     tmpfs: list[str] = field(default_factory=list)
@@ -137,9 +138,11 @@ class _Capture:
 
     def copy_heaps(self) -> None:
         """CRIU has ended its work, and only holds the twins."""
-        self.let_go()
-        self.released_at = time.monotonic()
-        self.twins.copy(self.images)
+        if self.agreed:
+            self.let_go()
+            self.released_at = time.monotonic()
+            self.twins.copy(self.images)
+            self.has_heaps = True
 
     def keep_tmpfs(self) -> None:
         self.tmpfs = tmpfs.save(self.request.target.init_pid, self.images, self.deadline)
@@ -208,14 +211,16 @@ def run(request: Dump, channel: HostChannel) -> None:
         # Ending the tree ends the container's first process, and with it its PID namespace, including CRIU.
         # One that was killed otherwise has let all of them go.
         ended_with_tree = capture.agreed and not request.leave_running and _is_over(root)
-        if status < 0 and not ended_with_tree:
+        # One that has only held twins, which are copied, has done its work.
+        is_done = ended_with_tree or capture.has_heaps
+        if status < 0 and not is_done:
             raise criu.Killed(-status)
-        if status != 0 and not ended_with_tree:
+        if status != 0 and not is_done:
             raise DumpFailed(
                 f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "dump.log"))
             )
         whole = True
-    except (standstill.Outsiders, NotFrozen, twins.TwinLost) as error:
+    except (standstill.Outsiders, NotFrozen, twins.TwinLost, twins.NoRoom) as error:
         raise DumpFailed(str(error), [str(error)]) from error
     finally:
         try:

@@ -9,6 +9,7 @@ continues.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import select
 from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +49,10 @@ _LOST = "the copy of a process ended before its memory was written"
 
 class TwinLost(OSError):
     """A twin ended before its memory was copied."""
+
+
+class NoRoom(OSError):
+    """The heaps do not fit on the disk."""
 
 
 @dataclass(slots=True)
@@ -106,7 +111,8 @@ class Twins:
         os.lseek(self._list, 0, os.SEEK_END)
 
     def _found(self, pids: Iterable[int]) -> Iterator[tuple[int, HeapsOf]]:
-        sizes = {pid: int((walk.read(f"{pid}/statm") or b"0 0").split()[1]) * PAGE for pid in pids}
+        statm = {pid: walk.read(f"{pid}/statm", small=walk.SMALL) or b"0 0" for pid in pids}
+        sizes = {pid: int(words.split()[1]) * PAGE for pid, words in statm.items()}
         large = [pid for pid, size in sizes.items() if size >= heaps.LEAST_OF_PROCESS]
         ours = set(walk.namespaces_of(self._init_pid, ("pid",)).values())
         for pid in sorted(large, key=lambda pid: -sizes[pid])[: heaps.PROCESSES]:
@@ -124,6 +130,7 @@ class Twins:
         `check` may end that by an exception.
 
         Raises:
+            NoRoom: the disk is full.
             OSError: a heap cannot be copied.
         """
         made = self._made()
@@ -143,6 +150,7 @@ class Twins:
 
         Raises:
             TwinLost: one ended meanwhile.
+            NoRoom: the disk is full.
             OSError: they cannot be written.
         """
         for source in self._sources.values():
@@ -237,4 +245,9 @@ def _move(old: int, new: int, part: heap_pages.Written) -> None:
 
 def _write(to: int, data: memoryview) -> None:
     while data:
-        data = data[os.write(to, data) :]
+        try:
+            data = data[os.write(to, data) :]
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise NoRoom(error.strerror) from error
+            raise

@@ -16,8 +16,8 @@ MEGABYTES = 48
 """Of each of a program's two heaps."""
 BOTH = 2 * MEGABYTES << 20
 
-# Until /srv/stop exists: writes how many descriptors each process of Python has that appears. With "end" it
-# ends that process, and CRIU.
+# Until /srv/stop exists: writes how many descriptors each twin has that appears. With "end" it ends the twin, and
+# CRIU.
 LOOKS = """
 import os, signal, sys
 known = set(os.listdir('/proc'))
@@ -25,10 +25,10 @@ open('/srv/looks', 'w')
 while not os.path.exists('/srv/stop'):
     for pid in set(os.listdir('/proc')) - known:
         try:
-            name = open(f'/proc/{pid}/comm').read().strip() if pid.isdecimal() else ''
-            if name in ('python3', 'criu') and 'end' in sys.argv:
+            words = open(f'/proc/{pid}/cmdline').read() if pid.isdecimal() else ''
+            if ('heaps.py' in words or 'criu' in words) and 'end' in sys.argv:
                 os.kill(int(pid), signal.SIGKILL)
-            if name == 'python3':
+            if 'heaps.py' in words:
                 open('/srv/seen', 'a').write(f'{len(os.listdir(f"/proc/{pid}/fd"))} ')
         except OSError:
             pass
