@@ -16,8 +16,8 @@ MEGABYTES = 48
 """Of each of a program's two heaps."""
 BOTH = 2 * MEGABYTES << 20
 
-# Until /srv/stop exists: writes how many descriptors each twin has that appears. With "end" it ends the twin, and
-# CRIU.
+# Until /srv/stop exists: writes how many descriptors each twin has that appears. With "end" it ends the twin,
+# and CRIU.
 LOOKS = """
 import os, signal, sys
 known = set(os.listdir('/proc'))
