@@ -78,3 +78,10 @@ def test_builds_of_one_kind_take_turns(tmp_path: Path) -> None:
 
     assert said[1:] == ["first", "second"]
     assert "waiting" in said[0]
+
+
+def test_files_of_an_image_are_read_once() -> None:
+    """Every session that is created or restored asks for two tags; authorities may change meanwhile."""
+    first, second = build.context("toolbox").files, build.context("toolbox").files
+
+    assert first["toolbox/Dockerfile"] is second["toolbox/Dockerfile"]
