@@ -57,7 +57,7 @@ def _own_files(kind: str) -> Mapping[str, ContextFile]:
         # The guest's packages go where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
-        files.update(tree(PACKAGE / "procfs", "guest/holdfast/procfs", "*.py"))
+        files.update(_shared("guest/holdfast"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
     elif kind == "gateway":
         files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
@@ -70,8 +70,14 @@ def _own_files(kind: str) -> Mapping[str, ContextFile]:
         )
     else:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
-        files.update(tree(PACKAGE / "procfs", "procfs", "*.py"))
+        files.update(_shared("holdfast"))
     return files
+
+
+def _shared(prefix: str) -> Iterator[tuple[str, ContextFile]]:
+    """Yield what code in a container shares with the host: parsers, and how classes of values are made."""
+    yield from tree(PACKAGE / "procfs", f"{prefix}/procfs", "*.py")
+    yield from tree(PACKAGE / "base", f"{prefix}/base", "value_classes.py")
 
 
 def reference(kind: str, environ: Mapping[str, str] = os.environ) -> str:
