@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
 
     class _Field:
-        """What is said of a field besides its type."""
+        """The default of a field, and how it takes part in texts and comparisons."""
 
         def __init__(
             self, default: Any, factory: Callable[[], Any] | None, *, shown: bool, compared: bool
@@ -62,7 +62,7 @@ else:
     def _completed(kind: type, *, frozen: bool, slots: bool, eq: bool) -> type:
         names = tuple(kind.__annotations__)
         defaults = {name: vars(kind)[name] for name in names if name in vars(kind)}
-        said = {name: one for name, one in defaults.items() if isinstance(one, _Field)}
+        described = {name: one for name, one in defaults.items() if isinstance(one, _Field)}
         left_out = {"__dict__", "__weakref__", *names}
         body = {name: value for name, value in vars(kind).items() if name not in left_out}
         if slots:
@@ -70,11 +70,11 @@ else:
             body |= {"__getstate__": _state_of, "__setstate__": _take_state} if frozen else {}
         else:
             body |= {
-                name: one.default if name in said else one
+                name: one.default if name in described else one
                 for name, one in defaults.items()
-                if name not in said or said[name].factory is None
+                if name not in described or described[name].factory is None
             }
-        shown = tuple(name for name in names if name not in said or said[name].shown)
+        shown = tuple(name for name in names if name not in described or described[name].shown)
 
         def original() -> Any:
             return _original(kind, defaults, frozen=frozen, eq=eq)
@@ -88,7 +88,7 @@ else:
             "__signature__": _OnDemand(lambda: _signature(original())),
         }
         if eq:
-            compared = tuple(name for name in names if name not in said or said[name].compared)
+            compared = tuple(name for name in names if name not in described or described[name].compared)
             body |= _comparison(compared, frozen=frozen)
         if frozen:
             body |= {"__setattr__": _refuse, "__delattr__": _refuse}
