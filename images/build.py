@@ -6,6 +6,7 @@ that exists is current, and a change anywhere gives another tag.  Sessions are n
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -38,12 +39,25 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
     """
     if kind not in KINDS:
         raise InvalidArgument(f"cannot build an image {kind!r}: the kinds are {', '.join(KINDS)}")
+    files = dict(_own_files(kind))
+    # A folder must not be empty for COPY to find it.
+    files[f"{other_authorities.AUTHORITIES}README"] = ContextFile(
+        b"Certificate authorities of the host that built this image.\n"
+    )
+    for name, pem in host_authorities.host_additions(environ).items():
+        files[f"{other_authorities.AUTHORITIES}{name}"] = ContextFile(pem)
+    return BuildContext(kind, files)
+
+
+@functools.cache
+def _own_files(kind: str) -> Mapping[str, ContextFile]:
+    """Return the files of this package that an image is made of; they never change under a process."""
     files = dict(tree(IMAGES / kind, kind))
     if kind == "session":
         # The guest's packages go where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
-        files.update(tree(PACKAGE / "procfs", "guest/holdfast/procfs", "*.py"))
+        files.update(_shared("guest/holdfast"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
     elif kind == "gateway":
         files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
@@ -56,19 +70,25 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
         )
     else:
         files.update(tree(PACKAGE / "snapshots" / "checkpointer", "snapshots/checkpointer"))
-        files.update(tree(PACKAGE / "procfs", "procfs", "*.py"))
-    # A folder must not be empty for COPY to find it.
-    files[f"{other_authorities.AUTHORITIES}README"] = ContextFile(
-        b"Certificate authorities of the host that built this image.\n"
-    )
-    for name, pem in host_authorities.host_additions(environ).items():
-        files[f"{other_authorities.AUTHORITIES}{name}"] = ContextFile(pem)
-    return BuildContext(kind, files)
+        files.update(_shared("holdfast"))
+    return files
+
+
+def _shared(prefix: str) -> Iterator[tuple[str, ContextFile]]:
+    """Yield what code in a container shares with the host: parsers, and how classes of values are made."""
+    yield from tree(PACKAGE / "procfs", f"{prefix}/procfs", "*.py")
+    yield from tree(PACKAGE / "base", f"{prefix}/base", "value_classes.py")
 
 
 def reference(kind: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return the tag under which the current image `kind` is or will be."""
     return f"holdfast/{kind}:{context(kind, environ).digest}"
+
+
+@functools.cache
+def toolbox() -> str:
+    """Return the tag of the current toolbox, which stays the same for as long as this process runs."""
+    return reference("toolbox")
 
 
 def ensure(

@@ -29,19 +29,12 @@ SYSTEM_BUNDLES = (
 # Debian and Ubuntu keep the distribution's authorities apart from those an administrator added.
 DISTRIBUTION_FOLDER = Path("/usr/share/ca-certificates")
 
-_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
 
 
-def certificates(pem: bytes) -> dict[str, bytes]:
-    """Return the certificates in a PEM text by SHA-256, as DER; without those that are not base64."""
-    found = {}
-    for body in _PEM.findall(pem):
-        try:
-            der = base64.b64decode(b"".join(body.split()), validate=True)
-        except binascii.Error:
-            continue
-        found[hashlib.sha256(der).hexdigest()] = der
-    return found
+def certificates(pem: bytes) -> set[bytes]:
+    """Return the certificates in a PEM text, each as base64 without its line ends."""
+    return {b"".join(body.split()) for body in _PEM.findall(pem)}
 
 
 def encode(der: bytes) -> bytes:
@@ -51,13 +44,18 @@ def encode(der: bytes) -> bytes:
 
 
 def additions(bundle: bytes, distribution: Iterable[bytes]) -> dict[str, bytes]:
-    """Return the certificates of `bundle` that no PEM text of `distribution` has: file name to PEM."""
-    known = {name for pem in distribution for name in certificates(pem)}
-    return {
-        f"holdfast-{name[:16]}.crt": encode(der)
-        for name, der in sorted(certificates(bundle).items())
-        if name not in known
-    }
+    """Return the certificates of `bundle` that no PEM text of `distribution` has: file name to PEM.
+
+    Those that are not base64 are left out.
+    """
+    found = {}
+    for text in certificates(bundle) - certificates(b"\n".join(distribution)):
+        try:
+            der = base64.b64decode(text, validate=True)
+        except binascii.Error:
+            continue
+        found[hashlib.sha256(der).hexdigest()] = der
+    return {f"holdfast-{name[:16]}.crt": encode(der) for name, der in sorted(found.items())}
 
 
 def host_bundle(environ: Mapping[str, str] = os.environ) -> bytes:

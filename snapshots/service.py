@@ -6,7 +6,6 @@ without a request, so nothing here stops it in normal operation.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import time
@@ -68,7 +67,7 @@ def ask(
         StoreError: the engine cannot use the home.
         ImageError: its image cannot be built.
     """
-    image = _image()
+    image = build.toolbox()
     where = socket_folder(home, image)
     try:
         return CheckpointerLink(where, op, **fields)
@@ -93,15 +92,9 @@ def start_early(engine: Engine, home: Home, progress: Callable[[str], None]) -> 
         ImageError: its image cannot be built.
         EngineError: the engine failed.
     """
-    if not (socket_folder(home, _image()) / SOCKET).exists():
+    if not (socket_folder(home, build.toolbox()) / SOCKET).exists():
         with ask(engine, home, progress, "hello") as link:
             link.until("done")
-
-
-@functools.cache
-def _image() -> str:
-    """Return the tag of the current toolbox: a digest of its files, which never change under a process."""
-    return build.reference("toolbox")
 
 
 def stop(engine: Engine, home: Home) -> None:

@@ -26,6 +26,10 @@ from holdfast.runtime.guest.tasks.reaper import Reaper
 GRACE = 5.0
 """Seconds an interrupted cell has to end before its timeout is reported anyway."""
 
+MOMENT = 0.2
+"""Seconds before the first process starts. It and its library compute for most of a second, and what a
+session is asked first is usually a command."""
+
 LATE_CELLS = 50
 """Cells whose threads may still print after the cell is over; later output belongs to no cell."""
 
@@ -104,8 +108,10 @@ class RunningKernel:
         return self._observing.state(self.state, self.pid, self._returncode)
 
     def begin(self) -> None:
-        """Start the process in the background."""
-        self._spawn(self._start_quietly())
+        """Start the process in the background, in a moment; a cell starts it at once."""
+        self._starting = True
+        loop = asyncio.get_running_loop()
+        loop.call_later(MOMENT, lambda: self._spawn(self._start_quietly()))
 
     def submit(self, id_: str, code: str, timeout: float | None, who: Who) -> CellRecord:
         """Begin a cell; if the process is dead a new one is started.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD, Frame
 
 STREAM_CHUNK = 1 << 20

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from holdfast.kernels.guest.kernel_channel import KernelChannel, Monitor, new_socket
+from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
@@ -197,7 +197,7 @@ class KernelProcess:
         import zmq.asyncio
         from jupyter_client.manager import AsyncKernelManager
 
-        shutil.rmtree(self._folder, ignore_errors=True)
+        removal.discard(self._folder)
         self._folder.mkdir(parents=True, mode=0o700)
         self._manager = manager = AsyncKernelManager(
             kernel_name=self.spec,

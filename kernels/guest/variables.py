@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from holdfast.base.value_classes import dataclass, replace
 
 KEY = "holdfast"
 LIMIT = 500

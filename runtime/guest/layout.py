@@ -6,9 +6,9 @@ Tests start a supervisor with another `Layout`; a real session always uses the d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.defaults import DEFAULT_COLUMNS as DEFAULT_COLUMNS
 from holdfast.runtime.guest.defaults import DEFAULT_ROWS as DEFAULT_ROWS
 from holdfast.runtime.guest.defaults import MAIN as MAIN

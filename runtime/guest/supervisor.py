@@ -6,16 +6,16 @@ and keeps no connection it could not afford to lose.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import ctypes
 import logging
 import os
 import signal
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
+from holdfast.base.value_classes import replace
 from holdfast.runtime.guest.captures.pause import Pause
 from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
@@ -123,13 +123,18 @@ async def _supervise(layout: Layout) -> None:
 
 
 def _layout(argv: Sequence[str] | None) -> Layout:
+    given = sys.argv[1:] if argv is None else argv
+    if not given:  # in a container
+        return Layout(RUN_DIR, STATE_DIR, MARKS_LIBRARY, WORKSPACE, SYSTEM_HOOKS)
+    import argparse
+
     parser = argparse.ArgumentParser(description="Supervises a session. The defaults are for its container.")
     parser.add_argument("--run", type=Path, default=RUN_DIR)
     parser.add_argument("--state", type=Path, default=STATE_DIR)
     parser.add_argument("--marks", type=Path, default=MARKS_LIBRARY)
     parser.add_argument("--workspace", type=Path, default=WORKSPACE)
     parser.add_argument("--hooks", type=Path, default=SYSTEM_HOOKS)
-    return Layout(**vars(parser.parse_args(argv)))
+    return Layout(**vars(parser.parse_args(given)))
 
 
 def _close_to_tracers() -> None:

@@ -6,7 +6,8 @@ A journal that cannot be written does not undo the operation: the entry is left 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import StoreError
@@ -49,6 +50,19 @@ def note(
         context.progress(f"the journal of session {session_id} lacks an entry: {error}")
 
 
+@contextmanager
+def at_once(context: Context) -> Iterator[None]:
+    """Write the entries of the block in one transaction: those of sessions that have just begun.
+
+    Another session may have written megabytes since its journal was last copied, which others would wait for.
+    """
+    try:
+        with context.store.together():
+            yield
+    except StoreError as error:
+        context.progress(f"the journals of new sessions lack entries: {error}")
+
+
 def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: str = "snapshot") -> None:
     """Record that a snapshot was taken of a session, or that it was suspended in one."""
     moment = snapshot.details.moment
@@ -77,9 +91,13 @@ def restored(
     context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow, rung: str = "live"
 ) -> None:
     """Record that sessions continue from a snapshot, or (`files`, `commands`) have its files only."""
+    only = None if rung == "live" else rung
     for session in sessions:
-        only = None if rung == "live" else rung
         note(context, session.id, "restored", snapshot=snapshot.id, label=snapshot.label, only=only)
+
+
+def forked(context: Context, sessions: Sequence[SessionRow], snapshot: SnapshotRow) -> None:
+    """Record in the captured session's journal that others continue from its snapshot."""
     names = [session.name for session in sessions]
     into = ", ".join(names)
     note(context, snapshot.session_id, "forked", snapshot=snapshot.id, label=snapshot.label, into=into)

@@ -18,6 +18,7 @@ from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.sessions import init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store import policy as policies
+from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import OperationKind, SessionRow
 
 undoes(OperationKind.NEW)(take_back_containers)
@@ -55,20 +56,25 @@ def create(
     if given:
         chosen = _with_secrets(context, chosen, given)
     image = provision.image(context.engine, chosen.image, context.progress)
-    with carry_out(context, OperationKind.NEW) as operation:
-        context.store.operations.update(operation.id, session_id=(session_id := ids.new_id()))
-        row = naming.add(context.store, name, image, chosen.model_dump(mode="json"), session_id=session_id)
-        context.store.keep_details(row.id, policy=kept.as_dict() or None)
+    session_id, fields = ids.new_id(), chosen.model_dump(mode="json")
+    details = SessionDetails().plus(policy=kept.as_dict() or None)
+
+    def plan() -> None:
+        naming.add(context.store, name, image, fields, session_id=session_id, details=details)
+
+    with carry_out(context, OperationKind.NEW, session_id=session_id, plan=plan) as operation:
+        row = context.store.session(session_id)
         folder = provision.prepare_run_dir(context, row)
         init = init_program.obtain(context.engine, context.home, context.progress)
         with network.ahead(chosen):
             container = provision.create_container(context.engine, context.home, row, operation.id, init)
-            row = context.store.update_session(row.id, container_id=container)
             provision.start(context.engine, container)
         network.close(chosen, container)
         provision.await_guest(context.engine, container, folder)
-        context.store.operations.complete(operation.id, sessions={row.id: {"state": "running"}})
-    host_events.note(context, row.id, "created", name=row.name, image=row.image)
+        made = {"state": "running", "container_id": container}
+        context.store.operations.complete(operation.id, sessions={row.id: made})
+    with host_events.at_once(context):
+        host_events.note(context, row.id, "created", name=row.name, image=row.image)
     return context.session_row(row.id)
 
 

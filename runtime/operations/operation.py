@@ -7,7 +7,7 @@ operation makes carries its id as a label or in its name, and rows that it made 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from holdfast.base.interrupts import held
@@ -27,8 +27,11 @@ def carry_out(
     session_id: str | None = None,
     snapshot_id: str | None = None,
     details: OperationDetails | None = None,
+    plan: Callable[[], object] | None = None,
 ) -> Iterator[OperationRow]:
     """Run the block as one operation; yield its row.
+
+    `plan` records in the store what is to be made, in the same transaction as the intent.
 
     Whenever an interrupt arrives, either nothing has been done yet or it is undone here. A block that ends
     with `store.operations.complete` has nothing to undo from then on.
@@ -36,9 +39,13 @@ def carry_out(
     begun: OperationRow | None = None
     try:
         with held():
-            begun = context.store.operations.begin(
-                kind, session_id=session_id, snapshot_id=snapshot_id, details=details
-            )
+            with context.store.together():
+                intent = context.store.operations.begin(
+                    kind, session_id=session_id, snapshot_id=snapshot_id, details=details
+                )
+                if plan is not None:
+                    plan()
+            begun = intent
         yield begun
     except BaseException as error:
         if begun is not None:

@@ -54,18 +54,29 @@ def restore(
         raise SnapshotDamaged(f"cannot restore {snapshot.name}: it is not complete")
     if name is not None:
         ids.check_name(name if count == 1 else f"{name}-{count}")
-    with snapshot_lock.used(context, snapshot), carry_out(context, OperationKind.RESTORE) as operation:
-        restoring = Restoring(context, snapshot, operation, rung=rung)
+    with snapshot_lock.used(context, snapshot):
+        restoring = Restoring(context, snapshot, rung=rung)
         options = restoring.options(network, allow, limits or {})
         session_ids = [ids.new_id() for _ in range(count)]
-        context.store.operations.update(operation.id, details=OperationDetails.of(session_ids=session_ids))
-        rows = [
-            _add(context, restoring, options, session_id, _name(name, number, count), details)
-            for number, session_id in enumerate(session_ids, start=1)
-        ]
-        host_events.branched(context, rows, snapshot)
-        made = restoring.bring_up(rows)
-    host_events.restored(context, made, snapshot, restoring.rung)
+        rows: list[SessionRow] = []
+
+        def plan() -> None:
+            for number, session_id in enumerate(session_ids, start=1):
+                called = _name(name, number, count)
+                rows.append(_add(context, restoring, options, session_id, called, details))
+            host_events.branched(context, rows, snapshot)
+
+        made_of = OperationDetails.of(session_ids=session_ids)
+        with carry_out(context, OperationKind.RESTORE, details=made_of, plan=plan) as operation:
+            arrived = restoring.bring_up(rows, operation)
+    made = [each.row for each in arrived]
+    with host_events.at_once(context):
+        for each in arrived:
+            each.note(context)
+        host_events.restored(context, made, snapshot, restoring.rung)
+    host_events.forked(context, made, snapshot)
+    for each in arrived:
+        each.report(context)
     return made
 
 
@@ -86,17 +97,20 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
             snapshot_lock.used(context, snapshot),
             carry_out(context, OperationKind.RESUME, session_id=session.id) as operation,
         ):
-            restoring = Restoring(context, snapshot, operation)
+            restoring = Restoring(context, snapshot)
             try:
-                resumed = restoring.bring_up([_next_generation(session, restoring)])[0]
+                (resumed,) = restoring.bring_up([_next_generation(session, restoring)], operation)
             except RestoreFailed as error:
                 error.hint = (
                     f"{error.hint}; the session stays suspended; "
                     f"`holdfast restore {snapshot.name} --as files` makes one of its files"
                 ).removeprefix("; ")
                 raise
-    host_events.note(context, session.id, "resumed")
-    return resumed
+    with host_events.at_once(context):
+        resumed.note(context)
+        host_events.note(context, session.id, "resumed")
+    resumed.report(context)
+    return resumed.row
 
 
 def _next_generation(session: SessionRow, restoring: Restoring) -> SessionRow:

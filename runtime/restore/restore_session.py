@@ -13,17 +13,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
+from holdfast.base.interrupts import held
 from holdfast.base.quantities import size_text
 from holdfast.errors import InvalidArgument, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.restore.arrived_session import ArrivedSession
 from holdfast.runtime.restore.compat import command_script, snapshot_ladder
 from holdfast.runtime.sessions import identity_messages, init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
-from holdfast.runtime.verification import kernel_check, verification_result
+from holdfast.runtime.verification import kernel_check
 from holdfast.runtime.verification.gate import Gate
 from holdfast.snapshots import explain, manifest, raw, raw_cache, service
 from holdfast.snapshots.fitness import Name
@@ -48,13 +50,11 @@ class Restoring:
         self,
         context: Context,
         snapshot: SnapshotRow,
-        operation: OperationRow,
         place: provision.TemporaryPlace = provision.HERE,
         rung: Name | None = None,
     ) -> None:
         self.context = context
         self.snapshot = snapshot
-        self._operation = operation.id
         self._place = place
         self._folder = context.home.snapshots / snapshot.id
         verify_storage.refuse(snapshot)
@@ -107,25 +107,32 @@ class Restoring:
             )
         return found.model_dump(mode="json")
 
-    def bring_up(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
-        """Bring up sessions for all of these rows, in parallel, and return their new rows.
+    def bring_up(self, rows: Sequence[SessionRow], operation: OperationRow) -> list[ArrivedSession]:
+        """Bring up sessions for all of these rows, in parallel, and return them with their new rows.
 
         Raises:
             SnapshotDamaged, RestoreFailed, EngineError, SessionError: the first failure.
         """
-        containers = self.containers(rows)
+        arrived = self.containers(rows, operation)
         store = self.context.store
         made = {"state": "running", "parent_snapshot_id": self.snapshot.id, "image": self.kept.image}
-        store.operations.complete(
-            self._operation,
-            sessions={
-                row.id: {**made, "container_id": container, "generation": row.generation}
-                for row, container in zip(rows, containers, strict=True)
-            },
-        )
-        return [store.session(row.id) for row in rows]
+        with held(), store.together():
+            for each in arrived:
+                each.keep(store)
+            store.operations.complete(
+                operation.id,
+                sessions={
+                    each.row.id: {
+                        **made,
+                        "container_id": each.container,
+                        "generation": each.row.generation,
+                    }
+                    for each in arrived
+                },
+            )
+            return [replace(each, row=store.session(each.row.id)) for each in arrived]
 
-    def containers(self, rows: Sequence[SessionRow]) -> list[str]:
+    def containers(self, rows: Sequence[SessionRow], operation: OperationRow) -> list[ArrivedSession]:
         """Bring up a container that answers for each of these rows; raises as `bring_up` does."""
         with (
             raw_cache.held(self._folder),
@@ -133,9 +140,9 @@ class Restoring:
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
             verified = pool.submit(raw.prepare, self.context.home.root, self._folder, self.kept)
-            pending = [pool.submit(self._one, row, verified) for row in rows]
+            pending = [pool.submit(self._one, row, operation.id, verified) for row in rows]
             try:
-                containers = [work.result() for work in pending]
+                arrived = [work.result() for work in pending]
                 verified.result()
             except SnapshotDamaged as error:
                 self._mark_damaged(error)
@@ -143,9 +150,9 @@ class Restoring:
             finally:
                 for work in pending:
                     work.cancel()
-        return containers
+        return arrived
 
-    def _one(self, row: SessionRow, verified: Future[None]) -> str:
+    def _one(self, row: SessionRow, operation: str, verified: Future[None]) -> ArrivedSession:
         home, engine = self.context.home, self.context.engine
         processes = self.kept.processes
         folder = provision.prepare_run_dir(self.context, row, self._place)
@@ -155,7 +162,7 @@ class Restoring:
         started = replace(row, image=self.kept.image)
         init = init_program.obtain(engine, home, self.context.progress)
         container = provision.create_container(
-            engine, home, started, self._operation, init, command, self.kept, self._place
+            engine, home, started, operation, init, command, self.kept, self._place
         )
         if processes is not None:
             became = replace(row, container_id=container)
@@ -173,14 +180,12 @@ class Restoring:
             # The restored tree already runs: its rules can be checked once more while it wakes up.
             looked = beside.submit(self._network.check, container, network if processes is not None else None)
             provision.await_guest(engine, container, folder)
+            hooks = identity_messages.report_hooks(self.context.progress, row.name, folder)
+            if found is not None:
+                since = self.snapshot.details.moment.journal_seq
+                found = kernel_check.compare(folder, self._gate.record, since, found)
             looked.result()
-        hooks = identity_messages.report_hooks(self.context.progress, row.name, folder)
-        self.context.store.keep_details(row.id, hooks=hooks)
-        if found is not None:
-            since = self.snapshot.details.moment.journal_seq
-            found = kernel_check.compare(folder, self._gate.record, since, found)
-            verification_result.keep(self.context, row, found)
-        return container
+        return ArrivedSession(row, container, hooks, found)
 
     def _restore_tree(self, container: str, processes: Processes) -> Verification:
         engine = self.context.engine

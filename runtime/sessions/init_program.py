@@ -37,7 +37,7 @@ def obtain(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
     """
     from holdfast.images import build
 
-    folder = home.init / build.reference("toolbox").rpartition(":")[2]
+    folder = home.init / build.toolbox().rpartition(":")[2]
     known = _known(folder)
     if known is not None:
         return known

@@ -5,6 +5,7 @@ Owns SQLite and its errors; knows nothing of the contents.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ class Database:
     def __init__(self, engine: Engine, path: Path) -> None:
         self._engine = engine
         self._path = path
+        self._joint = threading.local()
 
     @classmethod
     def open(cls, path: Path, leaving: Leaving | None = None) -> Database:
@@ -55,19 +57,42 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a connection for reading."""
-        with faults.translated(self._path), self._engine.connect() as db:
-            yield db
+        with faults.translated(self._path):
+            joint = self._joined()
+            if joint is not None:
+                yield joint
+                return
+            with self._engine.connect() as db:
+                yield db
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction; no other process writes meanwhile."""
-        # The lock is taken at the start: two writers that both began by reading could only fail.
-        with (
-            faults.translated(self._path),
-            self._engine.connect() as db,
-            db.execution_options(immediate=True).begin(),
-        ):
-            yield db
+        with faults.translated(self._path):
+            joint = self._joined()
+            if joint is not None:
+                yield joint
+                return
+            # The lock is taken at the start: two writers that both began by reading could only fail.
+            with self._engine.connect() as db, db.execution_options(immediate=True).begin():
+                yield db
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make what this thread reads and writes in the block one transaction: all of it lasts, or nothing.
+
+        Each transaction waits for the disk several times. Nothing else may be waited for in the block.
+        """
+        with self.writing() as db:
+            outer, self._joint.connection = self._joined(), db
+            try:
+                yield
+            finally:
+                self._joint.connection = outer
+
+    def _joined(self) -> Connection | None:
+        found: Connection | None = getattr(self._joint, "connection", None)
+        return found
 
 
 def _prepare(engine: Engine, path: Path, leaving: Leaving | None) -> None:

@@ -6,6 +6,7 @@ Methods are named after what happens to a session or a snapshot; nothing here kn
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -275,6 +276,10 @@ class Store:
         with self._db.writing() as db:
             parents.close_gap(db, snapshot_id)
             db.execute(delete(schema.snapshots).where(schema.snapshots.c.id == snapshot_id))
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make what this thread reads and writes in the block one transaction; see `Database.together`."""
+        return self._db.together()
 
     @property
     def operations(self) -> Operations:

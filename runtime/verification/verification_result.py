@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.journal import host_events
 from holdfast.snapshots.verification import Verification
@@ -11,15 +11,18 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 
-__all__ = ["Verification", "keep", "of"]
+__all__ = ["Verification", "note", "of", "report", "stored"]
 
 MOST_LINES = 5
 
 
-def keep(context: Context, session: SessionRow, found: Verification) -> None:
-    """Store and journal the result, and report deviations."""
-    fields = found.model_dump(mode="json", exclude_defaults=True)
-    context.store.keep_details(session.id, verification=fields)
+def stored(found: Verification) -> dict[str, Any]:
+    """Return the result as the details of a session have it."""
+    return found.model_dump(mode="json", exclude_defaults=True)
+
+
+def note(context: Context, session: SessionRow, found: Verification) -> None:
+    """Record the result in the session's journal."""
     host_events.note(
         context,
         session.id,
@@ -29,6 +32,10 @@ def keep(context: Context, session: SessionRow, found: Verification) -> None:
         deviations=[str(one) for one in found.deviations[:MOST_LINES]] or None,
         deviating=(len(found.deviations) + found.more) or None,
     )
+
+
+def report(context: Context, session: SessionRow, found: Verification) -> None:
+    """Report deviations."""
     for one in found.deviations[:MOST_LINES]:
         context.progress(f"{session.name} differs from what was captured: {one}")
     beyond = len(found.deviations) + found.more - MOST_LINES

@@ -21,6 +21,7 @@ class _Point:
     x: int
     y: int = 2
     tags: list[str] = value_classes.field(default_factory=list)
+    note: str = value_classes.field(default="", repr=False, compare=False)
 
     @property
     def sum(self) -> int:
@@ -33,6 +34,7 @@ class _Plain:
     x: int
     y: int = 2
     tags: list[str] = dataclasses.field(default_factory=list)
+    note: str = dataclasses.field(default="", repr=False, compare=False)
 
     @property
     def sum(self) -> int:
@@ -42,6 +44,9 @@ class _Plain:
 Open: Any = value_classes.dataclass(frozen=True)(_Point)
 Point: Any = value_classes.dataclass(frozen=True, slots=True)(_Point)
 Same: Any = dataclasses.dataclass(frozen=True, slots=True)(_Plain)
+Cell: Any = value_classes.dataclass(slots=True)(_Point)
+Loose: Any = value_classes.dataclass()(_Point)
+Seat: Any = value_classes.dataclass(slots=True, eq=False)(_Point)
 Point.__name__ = Point.__qualname__ = "Point"  # for pickle
 
 
@@ -60,13 +65,16 @@ def test_values_behave_as_those_of_dataclasses() -> None:
     assert hash(Point(1, 2, ())) == hash(Same(1, 2, ()))
 
 
-@pytest.mark.parametrize("kind", [Point, Open])
+@pytest.mark.parametrize("kind", [Point, Open, Cell, Loose])
 def test_values_are_equal_copied_and_replaced(kind: Any) -> None:
     value = kind(1, tags=["a"])
     assert value == kind(1, 2, ["a"])
     assert value != kind(1, 3, ["a"])
     assert value != Same(1, 2, ["a"])
-    assert dataclasses.replace(value, y=5) == kind(1, 5, ["a"])
+    assert value == kind(1, 2, ["a"], note="not compared")
+    assert dataclasses.replace(value, y=5) == value_classes.replace(value, y=5) == kind(1, 5, ["a"])
+    assert dataclasses.asdict(value) == value_classes.asdict(value)
+    assert "note" not in repr(value)
     assert copy.deepcopy(value) == value
     assert copy.deepcopy(value).tags is not value.tags
     assert kind(1).tags is not kind(1).tags
@@ -88,7 +96,7 @@ def test_values_do_not_change(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "given"), [((), {}), ((1, 2, [], 4), {}), ((1,), {"x": 1}), ((1,), {"z": 1})]
+    ("args", "given"), [((), {}), ((1, 2, [], "", 4), {}), ((1,), {"x": 1}), ((1,), {"z": 1})]
 )
 def test_what_fits_no_field_is_refused(args: tuple[Any, ...], given: dict[str, Any]) -> None:
     for kind in (Point, Same):
@@ -96,9 +104,22 @@ def test_what_fits_no_field_is_refused(args: tuple[Any, ...], given: dict[str, A
             kind(*args, **given)
 
 
-def test_values_that_change_are_not_made_here() -> None:
-    with pytest.raises(TypeError):
-        value_classes.dataclass(frozen=False)(_Plain)
+@pytest.mark.parametrize("kind", [Cell, Loose, Seat])
+def test_values_that_are_not_frozen_change(kind: Any) -> None:
+    value = kind(1)
+    value.x = 4
+    assert (value.x, value.sum) == (4, 6)
+    assert dataclasses.replace(value, y=1).sum == 5
+
+
+def test_only_what_does_not_change_is_hashed() -> None:
+    """Unless it is compared by identity."""
+    for kind in (Cell, Loose):
+        with pytest.raises(TypeError):
+            hash(kind(1))
+    seat = Seat(1)
+    assert hash(seat) == object.__hash__(seat)
+    assert seat != Seat(1)
 
 
 def test_dataclasses_is_not_loaded() -> None:

@@ -18,7 +18,7 @@ def test_guest_is_a_namespace_tree_without_host_code() -> None:
     assert "guest/holdfast/runtime/guest/__init__.py" in python
     assert "guest/holdfast/procfs/walk.py" in python
     rooms = {"/".join(name.split("/")[2:4]) for name in python if "/procfs/" not in name}
-    assert rooms == {"runtime/guest", "kernels/guest"}
+    assert rooms == {"runtime/guest", "kernels/guest", "base/value_classes.py"}
 
 
 def test_each_kind_has_its_recipe() -> None:
@@ -78,3 +78,10 @@ def test_builds_of_one_kind_take_turns(tmp_path: Path) -> None:
 
     assert said[1:] == ["first", "second"]
     assert "waiting" in said[0]
+
+
+def test_files_of_an_image_are_read_once() -> None:
+    """Every session that is created or restored asks for two tags; authorities may change meanwhile."""
+    first, second = build.context("toolbox").files, build.context("toolbox").files
+
+    assert first["toolbox/Dockerfile"] is second["toolbox/Dockerfile"]

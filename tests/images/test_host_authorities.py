@@ -50,6 +50,13 @@ def test_damaged_certificate_is_left_out() -> None:
     assert list(host_authorities.additions(broken + pem(OURS), []).values()) == [pem(OURS)]
 
 
+def test_unfinished_certificate_does_not_take_the_next_one_along() -> None:
+    """A block without an end, as of a file that was cut off."""
+    cut = pem(DEBIANS).partition(b"-----END")[0]
+
+    assert list(host_authorities.additions(cut + pem(OURS), []).values()) == [pem(OURS)]
+
+
 def test_ssl_cert_file_goes_before_the_system_bundle(tmp_path: Path) -> None:
     """A person who set SSL_CERT_FILE meant it."""
     named = tmp_path / "bundle.pem"

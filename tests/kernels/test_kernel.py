@@ -23,6 +23,13 @@ def kernel_of(guest: Guest) -> dict[str, Any]:
     return state
 
 
+def test_a_kernel_whose_process_has_not_begun_is_starting(guest: Guest) -> None:
+    """Its process waits a moment, so that the first command does not share the processor with it."""
+    assert kernel_of(guest)["state"] in ("starting", "idle")
+    assert guest.run_cell("1")[-1].head["status"] == "ok"
+    assert (kernel_of(guest)["state"], kernel_of(guest)["epoch"]) == ("idle", 1)
+
+
 def test_results_streams_and_state(guest: Guest) -> None:
     """Cells share one namespace; results are mime bundles; both streams are distinguished."""
     frames = guest.run_cell("import sys\nx = 41\nprint('out')\nprint('err', file=sys.stderr)\nx + 1")

@@ -18,6 +18,7 @@ from holdfast.errors import (
     SessionBusy,
     SessionDead,
     SessionError,
+    SessionExists,
     SessionNotFound,
 )
 from holdfast.runtime.api import controller as controllers
@@ -28,6 +29,7 @@ from holdfast.runtime.operations.undo_table import undo_of
 from holdfast.runtime.sessions import after_capture, health
 from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.store.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +97,26 @@ def test_an_interrupt_while_it_begins_leaves_no_operation(
     assert controller.store.operations.open() == []
 
 
+def test_a_plan_is_recorded_with_the_intent_or_neither_is(controller: Holdfast) -> None:
+    """A plan that fails leaves no intent; when the block begins, other processes see both."""
+    store = controller.store
+
+    def fail() -> None:
+        store.add_session("work", "image", {})
+        raise SessionExists("the second name is taken")
+
+    with pytest.raises(SessionExists), carry_out(controller.context, OperationKind.RESTORE, plan=fail):
+        pytest.fail("it began without its plan")
+    assert (store.sessions(), store.operations.open()) == ([], [])
+
+    with carry_out(
+        controller.context, OperationKind.RESTORE, plan=lambda: store.add_session("work", "image", {})
+    ) as operation:
+        seen = Store.open(controller.home.database)
+        assert [row.name for row in seen.sessions()] == ["work"]
+        assert seen.operations.open() == [operation]
+
+
 def test_completed_operations_are_not_undone(controller: Holdfast, engine: FakeEngine) -> None:
     """An interrupt after the last step, before the operation's end: nothing of it is undone."""
     with pytest.raises(KeyboardInterrupt), carry_out(controller.context, OperationKind.RESTORE) as operation:  # noqa: PT012
@@ -121,6 +143,7 @@ from holdfast.runtime.lifecycle import create as creating
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.store.store import Store
 hf = Holdfast({str(home.root)!r})
 with carry_out(hf.context, OperationKind.NEW) as operation:
     row = hf.store.add_session("half", "image", {{}})

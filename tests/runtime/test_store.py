@@ -112,6 +112,37 @@ def test_an_operation_ends_once(store: Store) -> None:
     assert states == ["done"]
 
 
+def test_what_is_written_together_is_seen_by_others_together(store: Store, home: Home) -> None:
+    """The thread itself sees it at once; a name that is taken does not spoil the rest."""
+    other = Store.open(home.database)
+    store.add_session("taken", "image", {})
+    with store.together():
+        operation = store.operations.begin(OperationKind.NEW)
+        with pytest.raises(SessionExists):
+            store.add_session("taken", "image", {})
+        row = store.add_session("work", "image", {})
+        store.keep_details(row.id, hooks=["slow"])
+        assert store.session("work").details.hooks == ["slow"]
+        assert [each.name for each in other.sessions()] == ["taken"]
+        assert other.operations.open() == []
+
+    assert other.session("work").details.hooks == ["slow"]
+    assert other.operations.open() == [operation]
+
+
+def test_nothing_remains_of_what_was_to_be_written_together(store: Store) -> None:
+    """A failure takes back all of it, and what is written next is a transaction of its own."""
+    with pytest.raises(SessionNotFound), store.together():  # noqa: PT012
+        store.add_session("work", "image", {})
+        with store.together():
+            store.add_session("second", "image", {})
+        store.update_session("none", state="running")
+    assert store.sessions() == []
+
+    store.add_session("work", "image", {})
+    assert [row.name for row in store.sessions()] == ["work"]
+
+
 def test_writers_wait_for_each_other(home: Home) -> None:
     """Many threads writing at once lose nothing."""
     Store.open(home.database)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
 MOST = 256

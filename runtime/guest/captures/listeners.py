@@ -13,10 +13,10 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.layout import IdentityPaths
 
 MOST = 256

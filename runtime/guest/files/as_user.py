@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.pulse.access import reading_as
 
-_SETGROUPS = {"x86_64": 116, "aarch64": 159}.get(platform.machine())
+_SETGROUPS = {"x86_64": 116, "aarch64": 159}.get(os.uname().machine)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

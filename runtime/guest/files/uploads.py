@@ -11,8 +11,8 @@ import os
 import stat
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.files.as_user import as_user
 from holdfast.runtime.guest.files.file_calls import FileCalls
 from holdfast.runtime.guest.identity.account import UserAccount

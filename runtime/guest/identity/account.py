@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from holdfast.base.value_classes import dataclass
 
 OOM_SCORE = "500"
 """Score that has the kernel kill the session's processes for memory before the supervisor."""

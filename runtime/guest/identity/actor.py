@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.defaults import ACTOR_KINDS as KINDS
 
 _NAME = re.compile(r"[^\x00-\x20\x7f-\x9f]{1,64}")

@@ -14,10 +14,10 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.base.value_classes import asdict, dataclass
 from holdfast.runtime.guest.captures.listeners import Listeners
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hook_process import HookProcess

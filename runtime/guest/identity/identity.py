@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from holdfast.base.value_classes import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

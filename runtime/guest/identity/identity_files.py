@@ -12,12 +12,11 @@ import struct
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from fcntl import ioctl
-from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.guest.identity.identity import Identity
 from holdfast.runtime.guest.layout import IdentityPaths
 
@@ -101,7 +100,7 @@ def addresses() -> list[str]:
                 found.append(socket.inet_ntoa(ioctl(probe, _SIOCGIFADDR, request)[20:24]))
     with suppress(OSError):
         lines = Path("/proc/net/if_inet6").read_text().splitlines()
-        found += [str(IPv6Address(bytes.fromhex(line.split()[0]))) for line in lines]
+        found += [socket.inet_ntop(socket.AF_INET6, bytes.fromhex(line.split()[0])) for line in lines]
     return [address for address in found if not address.startswith(("127.", "fe80:")) and address != "::1"]
 
 

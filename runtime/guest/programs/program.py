@@ -12,10 +12,10 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
 from holdfast.runtime.guest.programs.recorded_pipe import RecordedPipe
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.layout import Layout
 from holdfast.runtime.guest.programs.program import Program, ProgramOrder
 from holdfast.runtime.guest.pulse.deaths import Notice
@@ -41,7 +41,7 @@ class Programs:
         self._notice = notice
         self._programs: dict[str, Program] = {}
         self._made = 0
-        shutil.rmtree(self._folder, ignore_errors=True)
+        removal.discard(self._folder)
 
     def known(self, id_: str) -> Program | None:
         """Return the program of that id, if there is one."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from signal import SIGKILL
 from typing import Any, Protocol
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.guest.pulse.process_lineage import Origin, ScannedProcess
 
 MAX_WATCHED = 256

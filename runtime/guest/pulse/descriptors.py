@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.procfs import descriptor_info, descriptor_links
 from holdfast.runtime.guest.pulse import access, open_files
 

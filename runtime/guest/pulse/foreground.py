@@ -13,8 +13,8 @@ import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.procfs import descriptor_links, process_status, socket_tables
 from holdfast.procfs.process_stat import Stat
 from holdfast.runtime.guest.pulse import access, system_calls

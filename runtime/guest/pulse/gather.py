@@ -11,9 +11,9 @@ import os
 import pwd
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.value_classes import replace
 from holdfast.procfs import socket_tables
 from holdfast.procfs.process_stat import Stat
 from holdfast.procfs.socket_tables import SocketRow

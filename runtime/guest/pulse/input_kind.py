@@ -7,8 +7,8 @@ programs; it does not know how the waiting was detected.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.pulse.prompts import PAGER, PASSWORD, REPL, Prompt
 from holdfast.runtime.guest.pulse.state import Detail
 

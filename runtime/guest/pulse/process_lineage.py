@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from holdfast.base.value_classes import dataclass, replace
 
 TICK = 0.01
 """Seconds: the kernel reports start times in hundredths (proc_pid_stat(5); USER_HZ is 100 on Linux)."""

@@ -7,7 +7,8 @@ line, which is all a prompt needs, and starts a new one where a program moves el
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from holdfast.base.value_classes import dataclass
 
 TAIL = 16 << 10
 """Bytes of output that are examined: more than any line, and what a full-screen program draws at once."""

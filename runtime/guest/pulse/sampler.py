@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import termios
 import time
-from dataclasses import replace
 from typing import Protocol
 
+from holdfast.base.value_classes import replace
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.foreground import ForegroundGroup, Sight
 from holdfast.runtime.guest.pulse.prompts import Prompt, at_cursor

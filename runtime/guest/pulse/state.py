@@ -5,8 +5,9 @@ Pure data, shared by guest and host. `sampler.py` determines it, by the rules of
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from holdfast.base.value_classes import asdict, dataclass
 
 Name = Literal["starting", "idle", "running", "waiting", "stopped", "exited"]
 NAMES: tuple[Name, ...] = ("starting", "idle", "running", "waiting", "stopped", "exited")

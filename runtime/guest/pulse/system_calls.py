@@ -6,11 +6,11 @@ sessions run on; it reads nothing. See proc_pid_syscall(5), poll(2), select(2), 
 
 from __future__ import annotations
 
-import platform
+import os
 import struct
-from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.base.value_classes import dataclass
 from holdfast.procfs import descriptor_info
 
 MAX_WATCHED = 1024
@@ -50,7 +50,7 @@ _AARCH64 = {
     Doing.SLEEPS: (98, 101, 115, 128, 133, 137, 449),
     Doing.WAITS_FOR_CHILD: (95, 260),
 }
-_RESTART = {"x86_64": 219, "aarch64": 128}.get(platform.machine())
+_RESTART = {"x86_64": 219, "aarch64": 128}.get(os.uname().machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def table(machine: str) -> dict[int, Doing]:
     return {number: doing for doing, of in numbers.items() for number in of}
 
 
-_TABLE = table(platform.machine())
+_TABLE = table(os.uname().machine)
 
 
 def parse(line: bytes, numbers: dict[int, Doing] = _TABLE) -> SystemCall:

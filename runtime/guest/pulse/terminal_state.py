@@ -12,9 +12,9 @@ follows a prompt.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.pulse.input_kind import InputModes, kind
 from holdfast.runtime.guest.pulse.prompts import Prompt
 from holdfast.runtime.guest.pulse.state import Detail, Name

@@ -11,10 +11,10 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.shells import shell_state
 
 MAX_RECORD = 8 << 20

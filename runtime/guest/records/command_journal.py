@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.identity.actor import PERSON, Who
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short

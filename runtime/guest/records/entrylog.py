@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from holdfast.base.value_classes import dataclass, field
 
 SEGMENT_SIZE = 1 << 20
 STRIDE = 64

@@ -10,10 +10,10 @@ import hashlib
 import json
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
 

@@ -6,7 +6,8 @@ Arithmetic only; `streamlog.py` owns the files.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from holdfast.base.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

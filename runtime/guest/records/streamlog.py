@@ -6,9 +6,9 @@ Memory use stays constant however much is written and however slowly it is read:
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
+from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.records.segments import SegmentIndex, SegmentSpan
 from holdfast.runtime.guest.records.waiters import Waiters
 
@@ -24,7 +24,7 @@ class StreamLog:
         self._index = SegmentIndex(segment_size, capacity)
         self._open: tuple[int, int] | None = None
         self._waiters = Waiters()
-        shutil.rmtree(folder, ignore_errors=True)
+        removal.discard(folder)
         folder.mkdir(parents=True, mode=0o700)
 
     @property
@@ -78,7 +78,7 @@ class StreamLog:
         """Remove all that was kept, for good, and wake the readers."""
         self.rest()
         self._index.forget(self._index.end)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        removal.discard(self._folder)
         self.wake()
 
     def wake(self) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.records.timeline import Encoder, Moment, MomentKind, Start
 from holdfast.runtime.guest.shells.terminal import TerminalSize
 from holdfast.runtime.guest.shells.typed import Typed
@@ -53,7 +53,7 @@ class ShellRecording:
         self._offset = 0
         self._covered = 0
         self._timer: asyncio.TimerHandle | None = None
-        shutil.rmtree(folder, ignore_errors=True)
+        removal.discard(folder)
         folder.mkdir(parents=True, mode=0o700)
 
     def output(self, end: int) -> None:

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+
+from holdfast.base.value_classes import dataclass
 
 _HEAD = struct.Struct(">4sdQHH")
 _MAGIC = b"HFT1"

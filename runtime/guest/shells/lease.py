@@ -7,8 +7,9 @@ in as a number, changes go out as values. Connections, clocks and the journal be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from holdfast.base.value_classes import dataclass, field
 
 GRACE = 15.0
 """Seconds in which a holder cut off by a capture may come back before others may take the lease."""

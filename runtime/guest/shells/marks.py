@@ -10,8 +10,9 @@ A mark is an OSC 133 sequence with the shell's nonce and a number that only grow
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from holdfast.base.value_classes import dataclass, field
 
 MAX_MARK = 200
 """No mark is longer, so a longer tail without an end is output."""

@@ -6,10 +6,10 @@ Owns which shells there are. What runs in a shell is its own business, who may t
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.layout import MAIN, Layout
 from holdfast.runtime.guest.shells.keyboard import Keyboard
 from holdfast.runtime.guest.shells.shell import Shell
@@ -64,7 +64,7 @@ class OpenShells:
                 "limit", f"cannot open shell {name}: there are {MAX_SHELLS} already; close one"
             )
         # Left by a shell of the same name, in files that were restored without processes.
-        shutil.rmtree(self._layout.shell(name).folder, ignore_errors=True)
+        removal.discard(self._layout.shell(name).folder)
         try:
             shell = self.add(name, size)
         except OSError as error:
@@ -127,4 +127,4 @@ class OpenShells:
     def _forget(self, name: str) -> None:
         for known in (self.shells, self.desks, self.keyboards):
             known.pop(name, None)
-        shutil.rmtree(self._layout.shell(name).folder, ignore_errors=True)
+        removal.discard(self._layout.shell(name).folder)

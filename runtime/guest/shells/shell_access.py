@@ -14,9 +14,9 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.records.waiters import Waiters
 from holdfast.runtime.guest.shells.lease import Change, LeaseHeld, ShellLease
 from holdfast.runtime.guest.shells.terminal import TerminalSize

@@ -7,9 +7,9 @@ command (start, end, refusal, escalation after a timeout) is made in this file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.guest.shells.marks import Mark, MarkKind
 
 PROMPT_PATIENCE = 10.0

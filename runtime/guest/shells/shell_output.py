@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.marks import MAX_MARK, MarkFilter, OutputPiece
 

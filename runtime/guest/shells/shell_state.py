@@ -10,9 +10,9 @@ import contextlib
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.guest.pulse import access
 
 FORMAT = "1"

@@ -14,10 +14,10 @@ import shlex
 import signal
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from io import FileIO
 from typing import Any
 
+from holdfast.base.value_classes import dataclass, replace
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom
 from holdfast.runtime.guest.shells.shell_state import ShellState
 from holdfast.runtime.guest.tasks.reaper import Reaper

@@ -12,10 +12,11 @@ import os
 import signal
 import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import ptyprocess  # type: ignore[import-untyped]
+
+from holdfast.base.value_classes import dataclass
 
 READ_SIZE = 64 << 10
 READS_PER_TURN = 64

@@ -8,8 +8,9 @@ input that cannot be judged only the number of bytes is kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from holdfast.base.value_classes import dataclass
 
 _LINE_ENDS = (b"\r", b"\n")
 

@@ -12,13 +12,13 @@ import contextlib
 import logging
 import os
 import secrets
-import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.base.value_classes import dataclass
+from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
 from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
@@ -178,7 +178,7 @@ class Tasks:
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[str, DetachedCommand] = {}
         self._made = 0
-        shutil.rmtree(self._folder, ignore_errors=True)
+        removal.discard(self._folder)
 
     def known(self, id_: str) -> DetachedCommand | None:
         """Return the task of exactly that id, if there is one."""

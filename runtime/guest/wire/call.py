@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import AGENT, Actor, Who, id_of
 from holdfast.runtime.guest.layout import MAIN

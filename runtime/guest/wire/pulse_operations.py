@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from holdfast.base.value_classes import replace
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.pulse import detail, gather

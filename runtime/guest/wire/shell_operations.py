@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.keyed import KeyedRequest

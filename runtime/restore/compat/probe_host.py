@@ -25,12 +25,11 @@ def look(context: Context, *, live: bool) -> Here:
         EngineUnavailable: no engine answers.
     """
     engine = context.engine
-    version = engine.version()
     here = Here(
         machine=requirements.machine({}),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         engine=engine.title,
-        platform=f"{version.get('Os', '')}/{version.get('Arch', '')}",
+        platform=engine.platform,
         holdfast=VERSION,
     )
     if not live:

@@ -19,6 +19,7 @@ from holdfast.runtime.journal import host_events
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.restore.arrived_session import ArrivedSession
 from holdfast.runtime.restore.restore_session import Restoring
 from holdfast.runtime.restore.rewind import switch_over
 from holdfast.runtime.sessions import moving_mark
@@ -102,7 +103,7 @@ class _Rewinding:
             if self._live is not None:
                 attempt_log.glance(context, session)
             place = self._place(operation, self._addresses())
-            restoring = Restoring(context, self._snapshot, operation, place)
+            restoring = Restoring(context, self._snapshot, place)
             if self._live is not None:
                 self._hold(self._live)
             lost = self._since(kept)
@@ -169,18 +170,27 @@ class _Rewinding:
 
     def _bring_up(self, restoring: Restoring, operation: OperationRow, row: SessionRow) -> str:
         try:
-            return restoring.containers([row])[0]
+            (arrived,) = restoring.containers([row], operation)
         except EngineError as error:
             why = networks.why_another(error) if self._known.addresses else None
             if why is None:
                 raise
+            arrived = self._elsewhere(operation, row, why)
+        arrived.keep(self._context.store)
+        arrived.note(self._context)
+        arrived.report(self._context)
+        return arrived.container
+
+    def _elsewhere(self, operation: OperationRow, row: SessionRow, why: str) -> ArrivedSession:
+        """Bring the session up with another address."""
         engine = self._context.engine
         for container in engine.containers(holdfast_operation=operation.id):
             engine.kill_remove(container)
         wanted = ", ".join(self._known.addresses)
         self._deviations.append(f"its address changed: {wanted} {why}")
         elsewhere = provision.TemporaryPlace(self._known.aside)
-        return Restoring(self._context, self._snapshot, operation, elsewhere).containers([row])[0]
+        (arrived,) = Restoring(self._context, self._snapshot, elsewhere).containers([row], operation)
+        return arrived
 
     def _count(self, since: SnapshotRow) -> int:
         """Return how much was done in the session since its own snapshot; 0 for another session's."""

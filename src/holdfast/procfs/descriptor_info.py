@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from holdfast.base.value_classes import dataclass
 
 _INOTIFY = re.compile(r"inotify wd:[0-9a-f]+ ino:([0-9a-f]+) sdev:([0-9a-f]+)")
 

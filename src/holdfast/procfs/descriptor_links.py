@@ -6,7 +6,8 @@ See proc_pid_fd(5) and namespaces(7). A path is the name of a file, not its kind
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from holdfast.base.value_classes import dataclass
 
 _NUMBERED = re.compile(r"([a-z_]+):\[(\d+)\]")
 _ANONYMOUS = re.compile(r"anon_inode:\[?([^\]]*)\]?")

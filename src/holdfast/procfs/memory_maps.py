@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from holdfast.base.value_classes import dataclass
 from holdfast.procfs.descriptor_links import DELETED
 
 _LINE = re.compile(

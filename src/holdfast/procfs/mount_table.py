@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from holdfast.base.value_classes import dataclass
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 

@@ -7,7 +7,6 @@ only listeners are wanted. The parsers are pure; what a kernel does not list is 
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import struct
 from collections.abc import Iterator
@@ -135,4 +134,6 @@ def _abstract(name: bytes) -> str:
 
 @lru_cache(4096)
 def _host(family: int, data: bytes) -> str:
+    import ipaddress  # only what lists sockets needs it
+
     return str(ipaddress.ip_address(data[:4] if family == socket.AF_INET else data))

@@ -5,7 +5,6 @@ The tables are those of the process's network namespace, sockets of other proces
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -135,6 +134,8 @@ def address(text: str) -> tuple[str, int]:
     Raises:
         ValueError: it is not one.
     """
+    import ipaddress  # only what lists sockets needs it
+
     host, _, port = text.partition(":")
     data = bytes.fromhex(host)
     # All machines that sessions run on are little-endian; so are the words.
@@ -145,6 +146,8 @@ def address(text: str) -> tuple[str, int]:
 @lru_cache(4096)
 def unmapped(host: str) -> str:
     """Return an address, IPv4 in IPv6 as IPv4: the other end of that connection may be an IPv4 socket."""
+    import ipaddress
+
     mapped = ipaddress.IPv6Address(host).ipv4_mapped if ":" in host else None
     return host if mapped is None else str(mapped)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.base.value_classes import dataclass
 from holdfast.procfs import bounded, descriptor_info, descriptor_links, process_status
 from holdfast.procfs.descriptor_info import FdInfo
 from holdfast.procfs.descriptor_links import DescriptorTarget

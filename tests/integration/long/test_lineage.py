@@ -205,6 +205,7 @@ def test_a_snapshot_in_the_middle_of_a_tree_can_be_removed(hf: Holdfast) -> None
 
 def test_a_snapshot_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal meanwhile is refused, and garbage collection skips it."""
+    from holdfast.runtime.restore.arrived_session import ArrivedSession
     from holdfast.runtime.restore.restore_session import Restoring
 
     work = hf.new("work", policy={"keep": 0})
@@ -217,11 +218,11 @@ def test_a_snapshot_being_restored_is_not_removed(hf: Holdfast, monkeypatch: pyt
     real = Restoring.containers
     found: list[Any] = []
 
-    def meanwhile(self: Restoring, rows: Any) -> list[str]:
+    def meanwhile(self: Restoring, *what: Any) -> list[ArrivedSession]:
         with pytest.raises(SnapshotInUse):
             taken.remove()
         found.extend(garbage.collect(hf.context))
-        return real(self, rows)
+        return real(self, *what)
 
     monkeypatch.setattr(Restoring, "containers", meanwhile)
     copy = taken.restore("copy")

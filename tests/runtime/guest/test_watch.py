@@ -125,6 +125,7 @@ def test_the_end_of_a_shell_and_of_a_kernel(guest: Guest) -> None:
     guest.exec("exec bash -c 'kill -9 $$'")
     ended = first(guest, "shell_ended")
     assert (ended["shell"], ended["pid"], ended["signal"], ended["cause"]) == ("main", shell, 9, "signal")
+    guest.run_cell("'it has begun'")
     guest.ask("kernel_restart")
     again = first(guest, "kernel_died")
     assert again["cause"] == "restarted"

@@ -16,7 +16,7 @@ from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.rewind import rewind
 from holdfast.runtime.restore.rewind.rewind import Wish
 from holdfast.runtime.sessions import after_capture
-from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
 WISH = Wish(keep=None, discard=True, force=False, reason=None)
 
@@ -69,13 +69,13 @@ def bringing_up(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         rung = "live"
         kept: Any = type("Kept", (), {"image": "sha256:image", "generation": 0, "options": {}})
 
-        def __init__(self, context: Context, row: SnapshotRow, operation: Any, *_: Any, **__: Any) -> None:
-            self.context, self.snapshot, self.operation = context, row, operation
+        def __init__(self, context: Context, row: SnapshotRow, *_: Any, **__: Any) -> None:
+            self.context, self.snapshot = context, row
 
         def options(self, *_: Any) -> dict[str, Any]:
             return {}
 
-    def replace(bring_up: Callable[[Any, list[SessionRow]], Any]) -> None:
+    def replace(bring_up: Callable[..., Any]) -> None:
         Restoring.bring_up = Restoring.containers = bring_up  # type: ignore[attr-defined]
         monkeypatch.setattr(restore_service, "Restoring", Restoring)
         monkeypatch.setattr(rewind, "Restoring", Restoring)
@@ -88,9 +88,11 @@ def test_a_copy_that_fails_takes_the_others_with_it(
 ) -> None:
     """Containers and rows of all copies are gone; the parent is not."""
 
-    def fail(restoring: Any, rows: list[SessionRow]) -> None:
+    def fail(_restoring: Any, rows: list[SessionRow], operation: OperationRow) -> None:
         assert [row.name for row in rows] == ["copy-1", "copy-2"]
-        engine.container("c-copy-1", holdfast_operation=restoring.operation.id)
+        assert context.store.operations.open() == [operation]
+        assert operation.details.session_ids == [row.id for row in rows]
+        engine.container("c-copy-1", holdfast_operation=operation.id)
         raise RestoreFailed("the second one")
 
     bringing_up(fail)
@@ -114,7 +116,7 @@ def test_a_suspended_session_that_cannot_be_resumed_stays_suspended(
         session.id, state="suspended", container_id=None, parent_snapshot_id=taken.id
     )
 
-    def fail(_restoring: Any, _rows: list[SessionRow]) -> None:
+    def fail(_restoring: Any, *_: Any) -> None:
         raise RestoreFailed("cannot", hint="why")
 
     bringing_up(fail)
@@ -155,7 +157,7 @@ def test_a_rewind_that_fails_lets_the_old_container_continue(
     monkeypatch.setattr(after_capture, "answers", lambda *_: True)
     monkeypatch.setattr(after_capture, "_mend", lambda *_: None)  # asks the checkpointer
 
-    def fail(_restoring: Any, _rows: list[SessionRow]) -> None:
+    def fail(_restoring: Any, *_: Any) -> None:
         assert engine.states["c-work"].paused
         raise RestoreFailed("cannot")
 

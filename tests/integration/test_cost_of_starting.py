@@ -1,0 +1,63 @@
+"""What it takes to start a session, from nothing or from a snapshot; counts, never times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import event
+
+from holdfast import Holdfast, Session
+
+
+def _transactions(controller: Holdfast, do: Callable[[], object]) -> int:
+    """Count the transactions of the store, each of which waits for the disk."""
+    counted = 0
+
+    def count(_connection: object) -> None:
+        nonlocal counted
+        counted += 1
+
+    connected = controller.store.database._engine
+    event.listen(connected, "commit", count)
+    do()
+    event.remove(connected, "commit", count)
+    return counted
+
+
+def test_a_start_waits_for_the_disk_a_few_times(hf: Holdfast) -> None:
+    """Intent and plan, result, end, entries of journals; a restore also notes the fork in its parent's."""
+    assert _transactions(hf, lambda: hf.new("work", policy={"keep": 1})) <= 4
+    taken = hf.session("work").snapshot()
+
+    assert _transactions(hf, lambda: taken.restore("copy")) <= 6
+    assert _transactions(hf, lambda: taken.fork(2, name="twin")) <= 6
+    assert [row.kind for row in hf.store.entries.of([hf.session("copy").id])][-2:] == ["verified", "restored"]
+    assert hf.session("work").row.details.policy == {"keep": 1}
+
+
+_LOADS = """/usr/bin/python3 -I -c '
+import sys
+sys.path.insert(0, "/opt/holdfast/guest")
+exec(open("/opt/holdfast/guest/__main__.py").read(), {"__name__": "counted"})
+print(*sys.modules)
+'"""
+_HEAVY = {
+    "ssl",
+    "_ssl",
+    "_hashlib",
+    "argparse",
+    "dataclasses",
+    "ipaddress",
+    "platform",
+    "zmq",
+    "jupyter_client",
+}
+
+
+def test_a_supervisor_loads_little_before_it_answers(shared: Session) -> None:
+    """Every new session waits for that; what a kernel needs is loaded beside it."""
+    names = shared.exec(_LOADS).text.split()
+
+    assert "holdfast.runtime.guest.supervisor" in names
+    assert _HEAVY & set(names) == set()
+    assert len(names) <= 325
