@@ -98,8 +98,8 @@ CATALOGUE: dict[str, ResourceKind] = {
     ),
     "supervisor": ResourceKind(
         RESET,
-        "connection of the session's supervisor",
-        "closes it for a capture, and listens again",
+        "connection or file watch of the session's supervisor",
+        "closes it for a capture, and continues it afterwards",
     ),
     "headless": ResourceKind(
         BLOCKS,
