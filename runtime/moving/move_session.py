@@ -221,7 +221,8 @@ class _Moving:
     def _ahead(self, receiver: ReceiverChannel, operation: OperationRow) -> OperationDetails:
         """Send what the session holds now, while it runs; return the details of the operation since then."""
         context, session = self._context, self._session
-        first = snapshot_service.take(context, session, None, "live", f"to move it to {self._address.host}")
+        reason = f"to move it to {self._address.host}"
+        first = snapshot_service.take(context, session, None, "live", reason, settle=False)
         known = operation.details.plus(snapshot_ids=[first.id])
         context.store.operations.update(operation.id, details=known)
         self._brought.append(first)

@@ -30,7 +30,7 @@ from holdfast.runtime.moving.travelling_options import TRAVELLING
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store import policy
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.transfer import bundle_transfer
@@ -157,13 +157,13 @@ class Receiver:
             raise move_wire.WireBroken("its index is too large")
         index = self._incoming.read(size)
         with Resuming(Arrived(f"a move from {fields['source']}", index), self._folder) as origin:
-            row = receive(self._context, origin, ReceiveOptions(options=self._options))
+            row = receive(self._context, origin, ReceiveOptions(options=self._options, settle=False))
         self._read.append(origin)
         return self._ready(form.described(media.INDEX, index).digest, row)
 
     def _fetch(self, fields: Fields) -> dict[str, Any]:
         wire = bundle_transfer.way(str(fields["reference"]), plain_http=fields["plain_http"] is True)
-        row = bundle_transfer.pull(self._context, wire, ReceiveOptions(options=self._options))
+        row = bundle_transfer.pull(self._context, wire, ReceiveOptions(options=self._options, settle=False))
         return self._ready(str(fields["bundle"]), row)
 
     def _ready(self, digest: str, row: SnapshotRow) -> dict[str, Any]:
@@ -203,6 +203,7 @@ class Receiver:
         host_events.note(context, made.id, "arrived", source=str(fields["source"])[:200])
         for origin in self._read:
             origin.discard()
+        snapshot_storage.leave_to_worker(context)  # not before it runs: both need the processors
         return _described(context.store.session(made.id))
 
     def tidy_up(self) -> None:

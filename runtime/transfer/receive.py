@@ -72,7 +72,8 @@ def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | No
     wanted = _Wanted(opened, files_only=options.files_only, options=options.options)
     with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
         row = _Receiving(context, wanted, operation, options.progress).receive(options.label)
-    snapshot_storage.leave_to_worker(context)
+    if options.settle:
+        snapshot_storage.leave_to_worker(context)
     session = context.store.find_session(row.session_id, removed=True)
     if session is not None:
         prune.make_room(context, session, row)

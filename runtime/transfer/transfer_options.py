@@ -75,6 +75,7 @@ class ReceiveOptions:
         files_only: leave out its processes and memory, and accept any signer.
         opener: what may decrypt it; by default the keys of this home.
         options: of sessions to be made of it, as in `SessionOptions`; those of the bundle do not count.
+        settle: pack its memory soon, in the background; without it, that is left to the caller.
         progress: called with the bytes done, and the total.
     """
 
@@ -82,4 +83,5 @@ class ReceiveOptions:
     files_only: bool = False
     opener: Opener | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    settle: bool = True
     progress: Progress = quiet
