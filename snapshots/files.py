@@ -151,12 +151,15 @@ def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
     )
 
 
-def fault(path: Path, entry: StoredFile) -> str | None:
-    """Return what is wrong with a file, as the end of a sentence; None if it is unchanged."""
+def fault(path: Path, entry: StoredFile, *, compare: bool = True) -> str | None:
+    """Return what is wrong with a file, as the end of a sentence; None if it is unchanged.
+
+    Unless it is to be compared with its digest, only its size counts.
+    """
     try:
         size = path.stat(follow_symlinks=False).st_size
         if size != entry.bytes:
             return f"has {size} bytes instead of {entry.bytes}"
-        return None if digest(path) == entry.blake3 else "does not match its digest"
+        return None if not compare or digest(path) == entry.blake3 else "does not match its digest"
     except OSError as error:
         return f"cannot be read ({error.strerror})"

@@ -22,8 +22,10 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 from holdfast.snapshots.raw_cache import IMAGES
 
 
-def prepare(root: Path, folder: Path, kept: Manifest) -> None:
+def prepare(root: Path, folder: Path, kept: Manifest, *, compare: bool = True) -> None:
     """Ensure that every file of a snapshot is present and unchanged; rebuild those that are not.
+
+    Unless they are to be compared with their digests, files of the right size count as unchanged.
 
     Raises:
         SnapshotDamaged: a file cannot be obtained; the error names the first one.
@@ -32,7 +34,7 @@ def prepare(root: Path, folder: Path, kept: Manifest) -> None:
     source: _Source | None = None
     try:
         for entry in kept.files:
-            why = files.fault(folder / entry.name, entry)
+            why = files.fault(folder / entry.name, entry, compare=compare)
             if why is None:
                 continue
             source = source or _Source(root, folder, kept)

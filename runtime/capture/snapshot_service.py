@@ -52,8 +52,12 @@ def take(
     reason: str | None = None,
     force_drop: Sequence[str] = (),
     failure: Failure | None = None,
+    *,
+    settle: bool = True,
 ) -> SnapshotRow:
     """Capture a running session, which continues.
+
+    Without `settle` its memory is not packed soon: it is about to be sent, and then removed.
 
     Raises:
         LiveUnsupported: a live snapshot is not possible; the message says why.
@@ -62,7 +66,9 @@ def take(
     if force_drop and kind != "live":
         raise InvalidArgument("cannot drop anything: nothing blocks a snapshot of files")
     with turn(context, session, "snapshot") as session:
-        return capture(context, session, label, kind, reason, force_drop=force_drop, failure=failure)
+        return capture(
+            context, session, label, kind, reason, force_drop=force_drop, failure=failure, settle=settle
+        )
 
 
 def capture(
@@ -75,6 +81,8 @@ def capture(
     thawed: Callable[[], None] = lambda: None,
     force_drop: Sequence[str] = (),
     failure: Failure | None = None,
+    *,
+    settle: bool = True,
 ) -> SnapshotRow:
     """Like `take`, but the caller holds the lock. `auto` names the trigger of an automatic snapshot.
 
@@ -97,7 +105,7 @@ def capture(
             snapshot = taking.live() if kind == "live" else taking.filesystem()
         else:
             thawed()
-    if snapshot_storage.unpacked(snapshot):
+    if settle and snapshot_storage.unpacked(snapshot):
         snapshot_storage.leave_to_worker(context)
     host_events.taken(context, session, snapshot)
     prune.make_room(context, session, snapshot)

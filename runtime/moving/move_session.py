@@ -34,6 +34,7 @@ from holdfast.runtime.sessions import health, moving_mark
 from holdfast.runtime.storage import remove_snapshot
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import bundle_transfer
+from holdfast.runtime.transfer.bundle_series import BundleSeries
 from holdfast.runtime.transfer.send import send
 from holdfast.runtime.transfer.transfer_options import SendOptions
 
@@ -156,10 +157,11 @@ class _Moving:
         self._sent: list[int] = []
         self._warnings: list[str] = []
         self._brought: list[SnapshotRow] = []
+        self._series = BundleSeries()
 
     def move(self) -> _Outcome:
         earlier = self._session.details.moving
-        with self._failing(), ReceiverChannel(self._address) as receiver:
+        with self._failing(), self._series, ReceiverChannel(self._address) as receiver:
             self._prepare(receiver, earlier.attempt if earlier else None)
             there = self._find(receiver, earlier.attempt) if earlier and earlier.attempt else None
             paused = 0.0
@@ -221,7 +223,8 @@ class _Moving:
     def _ahead(self, receiver: ReceiverChannel, operation: OperationRow) -> OperationDetails:
         """Send what the session holds now, while it runs; return the details of the operation since then."""
         context, session = self._context, self._session
-        first = snapshot_service.take(context, session, None, "live", f"to move it to {self._address.host}")
+        reason = f"to move it to {self._address.host}"
+        first = snapshot_service.take(context, session, None, "live", reason, settle=False)
         known = operation.details.plus(snapshot_ids=[first.id])
         context.store.operations.update(operation.id, details=known)
         self._brought.append(first)
@@ -232,12 +235,15 @@ class _Moving:
         """Send a snapshot, and have it imported there; return the digest of its bundle."""
         if self._through is None:
             destination = ReceiverDestination(receiver, self._source)
-            sent = send(self._context, snapshot, destination, self._send)
+            sent = send(self._context, snapshot, destination, self._send, self._series)
+            if not destination.kept:
+                self._series.close()
             self._sent.append(sent.sent)
             self._warnings += sent.warnings
             return sent.digest
         wire = self._through()
-        pushed = bundle_transfer.push(self._context, snapshot, wire, self._send)
+        pushed = bundle_transfer.push(self._context, snapshot, wire, self._send, self._series)
+        self._series.close()  # what stays in a registry must be whole for every reader
         self._sent.append(pushed.sent)
         self._warnings += pushed.warnings
         receiver.ask(

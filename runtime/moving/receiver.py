@@ -30,10 +30,11 @@ from holdfast.runtime.moving.travelling_options import TRAVELLING
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store import policy
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.transfer import bundle_transfer
+from holdfast.runtime.transfer.earlier_import import ImportSeries
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 from holdfast.runtime.verification import verification_result
@@ -60,6 +61,7 @@ def serve(context: Context, incoming: BinaryIO, outgoing: BinaryIO) -> None:
             found = receiver.answer(fields)
             if found is not None:
                 _say(outgoing, move_wire.line(found))
+            receiver.settle()
     except (move_wire.WireBroken, BrokenPipeError):
         receiver.tidy_up()
 
@@ -79,6 +81,8 @@ class Receiver:
         self._parts = Arrivals(self._folder)
         self._imported: dict[str, SnapshotRow] = {}
         self._read: list[Resuming] = []
+        self._series = ImportSeries()
+        self._started = False
         self._options: dict[str, Any] = {}
         self._failed: HoldfastError | None = None
 
@@ -157,13 +161,15 @@ class Receiver:
             raise move_wire.WireBroken("its index is too large")
         index = self._incoming.read(size)
         with Resuming(Arrived(f"a move from {fields['source']}", index), self._folder) as origin:
-            row = receive(self._context, origin, ReceiveOptions(options=self._options))
+            options = ReceiveOptions(options=self._options, settle=False, series=self._series)
+            row = receive(self._context, origin, options)
         self._read.append(origin)
-        return self._ready(form.described(media.INDEX, index).digest, row)
+        found = self._ready(form.described(media.INDEX, index).digest, row)
+        return {**found, "kept": self._series.earlier is not None}
 
     def _fetch(self, fields: Fields) -> dict[str, Any]:
         wire = bundle_transfer.way(str(fields["reference"]), plain_http=fields["plain_http"] is True)
-        row = bundle_transfer.pull(self._context, wire, ReceiveOptions(options=self._options))
+        row = bundle_transfer.pull(self._context, wire, ReceiveOptions(options=self._options, settle=False))
         return self._ready(str(fields["bundle"]), row)
 
     def _ready(self, digest: str, row: SnapshotRow) -> dict[str, Any]:
@@ -201,12 +207,21 @@ class Receiver:
             made = restore_service.restore(context, row, str(fields["name"]), 1, details=details)[0]
             context.store.keep_details(made.id, arrival={"attempt": attempt, "state": "arrived"})
         host_events.note(context, made.id, "arrived", source=str(fields["source"])[:200])
-        for origin in self._read:
-            origin.discard()
+        self._started = True
         return _described(context.store.session(made.id))
+
+    def settle(self) -> None:
+        """Do what can wait until the source knows that its session runs."""
+        if self._started:
+            self._started = False
+            for origin in self._read:
+                origin.discard()
+            snapshot_storage.leave_to_worker(self._context)
 
     def tidy_up(self) -> None:
         """Remove the imports that no session continues from: earlier ones, and all after a failure."""
+        self.settle()
+        self._series.close()
         used = {row.parent_snapshot_id for row in self._context.store.sessions()}
         for row in self._imported.values():
             if row.id not in used:

@@ -11,11 +11,16 @@ from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 
 
 class ReceiverDestination:
-    """A receiver as a destination; `source` is what it calls this machine."""
+    """A receiver as a destination; `source` is what it calls this machine.
+
+    Attributes:
+        kept: True if it keeps what was imported, so that the next bundle may refer to it.
+    """
 
     def __init__(self, receiver: ReceiverChannel, source: str) -> None:
         self._receiver = receiver
         self._source = source
+        self.kept = False
 
     def layers_there(self, diff_ids: Sequence[str]) -> int:
         """Return how many of these layers, from the lowest, the receiver's engine has."""
@@ -31,7 +36,9 @@ class ReceiverDestination:
 
     def finish(self, index: bytes) -> str:
         """Send the index, and have the bundle imported. Return its id there."""
-        return str(self._receiver.ask("import", index, source=self._source)["snapshot"])
+        found = self._receiver.ask("import", index, source=self._source)
+        self.kept = found.get("kept") is True
+        return str(found["snapshot"])
 
     def __enter__(self) -> Self:
         return self

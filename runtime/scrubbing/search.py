@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from holdfast.runtime.scrubbing.matcher import LONGEST, Matcher
+from holdfast.runtime.scrubbing.matcher import LONGEST, Match, Matcher
 
 MOST = 2000
 """Limit of counted matches of one rule in one source."""
@@ -53,6 +53,17 @@ class Search:
         self._begin += len(self._held) + size - (1 if self._held else 0)
         self._held, self._from = b"", 0
 
+    def within(self, data: bytes, first: int, last: int, *, alone: bool = True) -> None:
+        """Process a stretch on its own: `data[first:last]` between what surrounds it.
+
+        Matches that begin in it count; if it is `alone`, those too that begin before it and reach into it.
+        """
+        after = 0
+        while (match := next(self._matcher.find(data, after), None)) and match.begin < last:
+            after = match.end
+            if match.begin >= first or (alone and match.end > first):
+                self._count(match, self._place(match.start))
+
     def end(self) -> None:
         """Process the end of the data."""
         self._look(self._held, last=True)
@@ -66,12 +77,15 @@ class Search:
             if match.begin >= sure:
                 break
             after = match.end
-            self.found[match.rule.name, self._place(self._begin + match.start)] += 1
-            self._counts[match.rule.name] += 1
-            if self._counts[match.rule.name] >= MOST:
-                self._matcher = self._matcher.without(match.rule)
+            self._count(match, self._place(self._begin + match.start))
         # One byte stays in front, for expressions that check what precedes.
         keep = max(0, after - 1, sure - 1)
         self._held = data[keep:]
         self._from = max(after, sure, 0) - keep
         self._begin += keep
+
+    def _count(self, match: Match, place: str) -> None:
+        self.found[match.rule.name, place] += 1
+        self._counts[match.rule.name] += 1
+        if self._counts[match.rule.name] >= MOST:
+            self._matcher = self._matcher.without(match.rule)

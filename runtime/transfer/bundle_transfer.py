@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.scrubbing.secret_finding import SecretFinding
     from holdfast.runtime.store.rows import SnapshotRow
+    from holdfast.runtime.transfer.bundle_series import BundleSeries
     from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
     from holdfast.snapshots.bundle.endpoints import BundleDestination
 
@@ -113,10 +114,16 @@ def export(
     return Exported(Path(sent.where), sent.digest, size, written, *about)
 
 
-def push(context: Context, snapshot: SnapshotRow, wire: Wire, options: SendOptions) -> Pushed:
+def push(
+    context: Context,
+    snapshot: SnapshotRow,
+    wire: Wire,
+    options: SendOptions,
+    series: BundleSeries | None = None,
+) -> Pushed:
     """Send a snapshot to a registry; raises as `send` does, InvalidArgument, and RegistryError."""
     with RegistryDestination(wire, context.home.root / "uploads") as destination:
-        sent = send(context, snapshot, destination, options)
+        sent = send(context, snapshot, destination, options, series)
     about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
     return Pushed(str(destination.reference), sent.digest, sent.bytes, sent.sent, *about)
 

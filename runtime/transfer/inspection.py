@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import SecretsFound, SnapshotDamaged, StoreError
+from holdfast.errors import SecretsFound, SnapshotDamaged
 from holdfast.runtime.egress import vault
 from holdfast.runtime.guest.records import masking
 from holdfast.runtime.history.drift import baseline
@@ -24,7 +24,7 @@ from holdfast.runtime.scrubbing.members import Members
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.scrubbing.search import Search
 from holdfast.runtime.scrubbing.secret_finding import SecretFinding
-from holdfast.runtime.transfer import memory_owners
+from holdfast.runtime.transfer import memory_owners, searched_files
 from holdfast.runtime.transfer.searched_layers import FILE, SearchedLayers
 from holdfast.snapshots import record
 from holdfast.snapshots.bundle import image_layers
@@ -32,10 +32,18 @@ from holdfast.snapshots.bundle import image_layers
 if TYPE_CHECKING:
     from holdfast.base.home import Home
     from holdfast.engine.engine import Engine
+    from holdfast.snapshots.bundle.earlier_pages import PageRange
     from holdfast.snapshots.manifest import Manifest
 
-_BLOCK = 1 << 20
 _MAX_RECORD = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedFiles:
+    """Files of an earlier snapshot that were searched by some rules, and what was found in each."""
+
+    rules: Any
+    found: Mapping[str, Sequence[SecretFinding]]
 
 
 class Inspection:
@@ -76,6 +84,7 @@ class Inspection:
         paths = rules_file.paths(rules.files)
         self._layers = SearchedLayers(self._wide, paths, home.root / "cache" / FILE, ours)
         self._found: list[SecretFinding] = []
+        self._in_files: dict[str, list[SecretFinding]] = {}
 
     @property
     def refuses(self) -> bool:
@@ -104,8 +113,22 @@ class Inspection:
         for diff_id in diff_ids:
             self._found += self._layers.found(diff_id) or []
 
-    def files(self, folder: Path, known: record.StateRecord | None) -> None:
-        """Search the files of a snapshot, except those that `rewritten` handles."""
+    @property
+    def searched(self) -> SearchedFiles:
+        """The files that were searched."""
+        return SearchedFiles((self._action == "ignore", self._wide.rules, self._wide.allowed), self._in_files)
+
+    def files(
+        self,
+        folder: Path,
+        known: record.StateRecord | None,
+        before: SearchedFiles | None = None,
+        changed: Mapping[str, Sequence[PageRange]] | None = None,
+    ) -> None:
+        """Search the files of a snapshot, except those that `rewritten` handles.
+
+        Of the files in `changed` only what `before`, searched by the same rules, does not have is searched.
+        """
         if self._action == "ignore":
             return
         names = [entry.name for entry in self._kept.files]
@@ -113,14 +136,26 @@ class Inspection:
         for name in names:
             if name in (record.FILE, baseline.FILE):
                 continue
-            where, kind = memory_owners.place(name, owned)
-            members = Members() if name.endswith(".tar") else None
-            search = Search(self._wide, members.name_at) if members is not None else Search(self._wide)
-            _read(folder / name, search, members)
-            if members is None:
-                self._found += secret_finding.of(_at(where, search), kind, self._wide, search.more)
+            ranges = (changed or {}).get(name) if before and before.rules == self.searched.rules else None
+            if name.endswith(".tar"):
+                members = Members()
+                search = Search(self._wide, members.name_at)
+                searched_files.read(folder / name, search, members)
+                found = secret_finding.of(search.found, "shared memory", self._wide, search.more)
             else:
-                self._found += secret_finding.of(search.found, "shared memory", self._wide, search.more)
+                where, kind = memory_owners.place(name, owned)
+                search = Search(self._wide)
+                if before is None or ranges is None:
+                    searched_files.read(folder / name, search)
+                    earlier: Sequence[SecretFinding] = ()
+                else:
+                    searched_files.read_new(folder / name, search, ranges)
+                    earlier = before.found.get(name, ())
+                now = secret_finding.of(_at(where, search), kind, self._wide, search.more)
+                known_ones = {(one.rule, one.where) for one in earlier}
+                found = [*earlier, *(one for one in now if (one.rule, one.where) not in known_ones)]
+            self._in_files[name] = found
+            self._found += found
 
     def rewritten(self, folder: Path) -> dict[str, bytes]:
         """Return the records beside the images that hold a secret, with the secret removed."""
@@ -177,34 +212,3 @@ def _read_record(path: Path) -> Any:
             return json.loads(file.read(_MAX_RECORD))
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise SnapshotDamaged(f"cannot read {path.name} of a snapshot: it is damaged") from error
-
-
-def _read(path: Path, search: Search, members: Members | None) -> None:
-    """Feed a file to the search, skipping holes of a sparse one."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            at = 0
-            while at < size:
-                start = at if members is not None else _data_after(file.fileno(), at, size)
-                if start > at:
-                    search.skip(start - at)
-                file.seek(start)
-                data = file.read(_BLOCK)
-                if not data:
-                    break
-                if members is not None:
-                    members.feed(data)
-                search.feed(data)
-                at = start + len(data)
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    search.end()
-
-
-def _data_after(descriptor: int, at: int, size: int) -> int:
-    """Return the offset of the next bytes that are not a hole (lseek(2)); the end if there are none."""
-    try:
-        return min(size, os.lseek(descriptor, at, os.SEEK_DATA))
-    except OSError:
-        return size

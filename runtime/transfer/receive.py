@@ -9,6 +9,7 @@ have been judged. Only what `sanitize` lets through of the description is record
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from holdfast.runtime.transfer import (
     sanitize,
     unpack_parts,
 )
-from holdfast.runtime.transfer.transfer_options import Progress, ReceiveOptions
+from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
 from holdfast.snapshots import files, manifest, raw_cache, storage
 from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
@@ -71,8 +72,12 @@ def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | No
         return found
     wanted = _Wanted(opened, files_only=options.files_only, options=options.options)
     with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
-        row = _Receiving(context, wanted, operation, options.progress).receive(options.label)
-    snapshot_storage.leave_to_worker(context)
+        receiving = _Receiving(context, wanted, operation, options)
+        row = receiving.receive(options.label)
+    if wanted.live and options.series is not None:
+        options.series.imported(context.home.snapshots / row.id, wanted.config, wanted.segments)
+    if options.settle:
+        snapshot_storage.leave_to_worker(context)
     session = context.store.find_session(row.session_id, removed=True)
     if session is not None:
         prune.make_room(context, session, row)
@@ -177,14 +182,19 @@ def _here(context: Context, opened: _Opened) -> SnapshotRow | None:
 
 class _Receiving:
     def __init__(
-        self, context: Context, wanted: _Wanted, operation: OperationRow, progress: Progress
+        self,
+        context: Context,
+        wanted: _Wanted,
+        operation: OperationRow,
+        options: ReceiveOptions,
     ) -> None:
         assert operation.snapshot_id is not None
         self._context = context
         self._wanted = wanted
         self._operation = operation.id
         self._id = operation.snapshot_id
-        self._progress = progress
+        self._progress = options.progress
+        self._earlier = options.series.earlier if options.series is not None else None
         self._staging = context.home.staging / operation.id
         self._done = 0
         self._all = 1
@@ -202,20 +212,31 @@ class _Receiving:
         # Layers exist twice for a while: as archives, and as the engine unpacks them.
         unpack_parts.check_room(self._staging, whole + 2 * grown)
 
+        source = wanted.opened.source
+        parts = Segments(source, wanted.segments, config.segments, self._advance, whole, self._earlier)
         if isinstance(wanted.opened.origin, Resuming):
-            wanted.opened.origin.ahead(
-                [*(wanted.segments if wanted.live else []), *(blob for _, blob, _ in missing)]
-            )
-        parts = Segments(wanted.opened.source, wanted.segments, config.segments, self._advance, whole)
+            segments = parts.missing() if wanted.live else []
+            wanted.opened.origin.ahead([*segments, *(blob for _, blob, _ in missing)])
         entries = self._past(parts)
-        if wanted.live:
-            self._live_files(config, parts)
+        with ExitStack() as held:
+            written = held.enter_context(closing(self._live_files(config, parts))) if wanted.live else None
+            return self._take_in(label, missing, entries, grown, written)
+
+    def _take_in(
+        self,
+        label: str | None,
+        missing: list[tuple[str, BlobDescriptor, int]],
+        entries: list[CheckedLine],
+        grown: int,
+        written: files.Ahead | None,
+    ) -> SnapshotRow:
+        context, wanted = self._context, self._wanted
         row = self._row(label)
         archives = self._layers([(diff_id, blob) for diff_id, blob, _ in missing])
         made = loading.load(
             context.engine,
             (wanted.image.os, wanted.image.architecture),
-            diff_ids,
+            wanted.image.rootfs.diff_ids,
             archives,
             image_ref(self._id),
             {
@@ -224,12 +245,12 @@ class _Receiving:
                 "holdfast.snapshot": self._id,
                 "holdfast.operation": self._operation,
             },
-            config.base,
+            wanted.config.base,
         )
         for path in archives.values():
             path.unlink()
         context.store.entries.take(row.session_id, entries)
-        return self._finish(row, made, grown)
+        return self._finish(row, made, grown, written)
 
     def _refuse_left_out(self, missing: list[BlobDescriptor]) -> None:
         """Refuse a file without layers that this engine lacks, before anything of it is unpacked."""
@@ -256,20 +277,36 @@ class _Receiving:
             return []
         return journal_export.read(parts.text(found, journal_export.MAX_BYTES))
 
-    def _live_files(self, config: form.Config, parts: Segments) -> None:
-        """Assemble the files, compare them, and have the processes in them judged."""
+    def _live_files(self, config: form.Config, parts: Segments) -> files.Ahead:
+        """Assemble the files, compare them, and have the processes in them judged.
+
+        They are on their way to the disk meanwhile, and still when this returns.
+        """
         (self._staging / raw_cache.IMAGES).mkdir(mode=0o700)
         for file in config.files:
             if file.name != journal_export.FILE:
                 parts.write(file, self._staging / file.name)
-        for entry in config.snapshot.files:
-            why = files.fault(self._staging / entry.name, entry)
+        written = files.Ahead(self._staging, raw_cache.IMAGES)
+        try:
+            self._compare(config.snapshot, written.digests())
+            sanitize.facts((self._staging / raw_cache.IMAGES / "facts.json").read_bytes())
+            for path in sorted((self._staging / raw_cache.IMAGES).glob("tmpfs-*.tar")):
+                tarball.check_memory(path)
+            image_audit.judge(self._context, self._staging, config.snapshot)
+        except BaseException:
+            written.close()
+            raise
+        return written
+
+    def _compare(self, foreign: manifest.Manifest, digests: Mapping[str, str]) -> None:
+        """Compare every file with its description, whatever it was made of; `digests` are known ones."""
+        for entry in foreign.files:
+            path, known = self._staging / entry.name, digests.get(entry.name)
+            why = files.fault(path, entry, compare=known is None)
+            if why is None and known is not None and known != entry.blake3:
+                why = "does not match its digest"
             if why is not None:
                 raise BundleRefused(f"cannot import: {entry.name} {why}", hint="it is forged or damaged")
-        sanitize.facts((self._staging / raw_cache.IMAGES / "facts.json").read_bytes())
-        for path in sorted((self._staging / raw_cache.IMAGES).glob("tmpfs-*.tar")):
-            tarball.check_memory(path)
-        image_audit.judge(self._context, self._staging, config.snapshot)
 
     def _layers(self, missing: list[tuple[str, BlobDescriptor]]) -> dict[str, Path]:
         """Write the archives of layers, each compared and checked before the engine gets any."""
@@ -306,7 +343,7 @@ class _Receiving:
             reason=self._context.reason,
         )
 
-    def _finish(self, row: SnapshotRow, image: str, grown: int) -> SnapshotRow:
+    def _finish(self, row: SnapshotRow, image: str, grown: int, written: files.Ahead | None) -> SnapshotRow:
         context, home, wanted = self._context, self._context.home, self._wanted
         kept = wanted.foreign.model_copy(
             update={
@@ -322,7 +359,7 @@ class _Receiving:
         )
         try:
             manifest.write(self._staging, kept)
-            stored = storage.keep(self._staging, kept.files)
+            stored = storage.keep(self._staging, kept.files, written)
             storage.publish(context.engine, home, self._staging, self._id)
         except OSError as error:
             raise StoreError(

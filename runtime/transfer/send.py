@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -26,11 +26,13 @@ from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import describe, journal_export
 from holdfast.runtime.transfer import secrets_warning as carried
-from holdfast.runtime.transfer.inspection import Inspection
+from holdfast.runtime.transfer.bundle_series import SMALL, BundleSeries
+from holdfast.runtime.transfer.inspection import Inspection, SearchedFiles
 from holdfast.runtime.transfer.outgoing_layers import OutgoingLayers, Remembered
+from holdfast.runtime.transfer.outgoing_segments import OutgoingSegments
 from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots import manifest, raw, raw_cache, record
-from holdfast.snapshots.bundle import cutting, form, image_layers, media, segment_packing, signing
+from holdfast.snapshots.bundle import form, image_layers, media, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.signing import Signer
 from holdfast.snapshots.manifest import StoredFile
@@ -40,12 +42,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.scrubbing.scrubber import Scrubber
     from holdfast.runtime.store.rows import SnapshotRow
+    from holdfast.snapshots.bundle.earlier_pages import PageRange
     from holdfast.snapshots.manifest import Manifest
 
 undoes(OperationKind.EXPORT)(take_back)
-
-SMALL = 1 << 20
-"""Files smaller than this share segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,12 @@ def send(
     snapshot: SnapshotRow,
     destination: BundleDestination,
     options: SendOptions | None = None,
+    series: BundleSeries | None = None,
 ) -> Sent:
     """Send a snapshot to a destination, which the caller has entered and leaves.
+
+    With a `series`, what its earlier bundle has is neither searched nor sent again. Such a snapshot was just
+    written and is not compared with its digests here, but where it is received.
 
     Raises:
         SecretsFound: it has some, and must not; nothing of it was sent.
@@ -80,6 +84,9 @@ def send(
         EngineError, StoreError: it cannot be read, or not be written there.
     """
     options = options or SendOptions()
+    if options.encrypt is not None:
+        series = None  # each has a key of its own
+    before = series.earlier if series is not None else None
     verify_storage.refuse(snapshot)
     home, folder = context.home, context.home.snapshots / snapshot.id
     with (
@@ -89,18 +96,28 @@ def send(
     ):
         kept = manifest.read(folder)
         inspection = Inspection(home, kept, options.secrets, os.environ, own_layers(context.engine))
-        raw.prepare(home.root, folder, kept)
+        raw.prepare(home.root, folder, kept, compare=before is None)
         scratch = home.staging / operation.id
         scratch.mkdir(mode=0o700)
         try:
             known_processes = record.read(folder)
-            inspection.files(folder, known_processes)
+            changes = series.changes(folder, kept) if series is not None else {}
+            inspection.files(folder, known_processes, before.searched if before else None, changes)
             image = image_layers.look(context.engine, kept.image)
             stored = inspection.rewritten(folder)
             if inspection.refuses:
                 inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
                 inspection.refuse(snapshot.name)
-            sending = _Sending(context, kept, snapshot, destination, options, inspection.scrubber, stored)
+            sending = _Sending(
+                context,
+                kept,
+                snapshot,
+                destination,
+                options,
+                inspection.scrubber,
+                stored,
+                series or BundleSeries(),
+            )
             known = Remembered(home.root / "cache" / "layers.json")
             seal = options.encrypt[0] if options.encrypt is not None else None
             searched = inspection.passing
@@ -109,7 +126,9 @@ def send(
             )
             if not inspection.refuses:
                 inspection.layers(context.engine, image_ref(snapshot.id), image.layers)
-            rest = sending.rest(folder)
+            rest = sending.rest(folder, changes)
+            if series is not None and before is None:
+                sending.remember(folder, inspection.searched)
             layers = context.engine.images.layers(kept.image)
             shells = journal_export.variables(journal_export.before(context, snapshot))
             warnings = carried.warnings(kept, known_processes, layers, shells)
@@ -141,9 +160,10 @@ class _Sending:
         options: SendOptions,
         scrubber: Scrubber,
         rewritten: Mapping[str, bytes],
+        series: BundleSeries,
     ) -> None:
         self._encrypt = options.encrypt
-        self._packed = options.packed if options.encrypt is None else {}
+        self._series = series
         self._scrubber = scrubber
         self._rewritten = rewritten
         self._context = context
@@ -154,6 +174,8 @@ class _Sending:
         self._done = 0
         self._all = context.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
         self._progress = options.progress
+        self._segments = OutgoingSegments(self._put, self._destination.has, self._report, self._series)
+        self._large: list[form.InParts] = []
 
     def image(self, layers: OutgoingLayers) -> BlobDescriptor:
         """Send the image; return its manifest."""
@@ -162,26 +184,29 @@ class _Sending:
         config = self._put(media.IMAGE_CONFIG, describe.image_config(self._kept, self._image, self._scrubber))
         return self._put(media.MANIFEST, form.image_manifest(config, sent))
 
-    def rest(self, folder: Path) -> tuple[BlobDescriptor, list[BlobDescriptor]]:
-        """Send everything else; return the config that describes it, and its segments."""
-        segments: list[form.LayerSegment] = []
-        sent: list[BlobDescriptor] = []
-        numbers: dict[str, int] = {}
+    def rest(
+        self, folder: Path, changes: Mapping[str, Sequence[PageRange]]
+    ) -> tuple[BlobDescriptor, list[BlobDescriptor]]:
+        """Send everything else; return the config that describes it, and its segments.
 
-        def place(data: bytes) -> int:
-            name = blake3(data).hexdigest()
-            if name not in numbers:
-                sent.append(self._segment(name, data))
-                numbers[name] = len(segments)
-                segments.append(form.LayerSegment(bytes=len(data), blake3=name))
-            self._report(len(data))
-            return numbers[name]
-
-        files = list(self._files(folder, place))
+        Of the files in `changes` only what is new is sent.
+        """
+        segments = self._segments
+        files = list(self._files(folder, changes))
         text = describe.config(
-            self._kept, self._image, segments, files, self._snapshot.details, self._scrubber, self._stored()
+            self._kept,
+            self._image,
+            segments.segments,
+            files,
+            self._snapshot.details,
+            self._scrubber,
+            self._stored(),
         )
-        return self._put(media.SNAPSHOT_CONFIG, text), sent
+        return self._put(media.SNAPSHOT_CONFIG, text), segments.blobs
+
+    def remember(self, folder: Path, searched: SearchedFiles) -> None:
+        """Keep what the next bundle of a series need not send."""
+        self._series.sent(folder, self._large, self._segments.segments, self._segments.blobs, searched)
 
     def finish(
         self, image: BlobDescriptor, rest: tuple[BlobDescriptor, list[BlobDescriptor]], sign: Signer | None
@@ -193,6 +218,8 @@ class _Sending:
         if sign is not None:
             annotations |= signing.signed(sign, image, snapshot, sealed)
         index = form.index(image, snapshot, (self._image.system, self._image.architecture), annotations)
+        for blob in self._segments.blobs:
+            self._destination.count(blob)  # those of the earlier bundle too
         where = self._destination.finish(index)
         self._progress(self._all, self._all)
         return Sent(
@@ -212,35 +239,26 @@ class _Sending:
             for entry in self._kept.files
         ]
 
-    def _files(self, folder: Path, place: Callable[[bytes], int]) -> Iterator[form.InParts]:
+    def _files(self, folder: Path, changes: Mapping[str, Sequence[PageRange]]) -> Iterator[form.InParts]:
         journal = journal_export.collect(self._context, self._snapshot, self._scrubber.value)
         small: list[tuple[str, bytes]] = [(journal_export.FILE, journal), *self._rewritten.items()]
+        earlier = self._series.earlier
         for entry in self._kept.files:
             if entry.name in self._rewritten:
                 continue
             if entry.bytes < SMALL:
                 small.append((entry.name, (folder / entry.name).read_bytes()))
                 continue
-            parts: list[form.FilePart] = []
-            with (folder / entry.name).open("rb") as file:
-                for piece in cutting.pieces(file):
-                    number = None if piece.data is None else place(piece.data)
-                    parts.append(form.FilePart(segment=number, bytes=piece.size))
-            if sum(part.bytes for part in parts) != entry.bytes:
+            path, ranges = folder / entry.name, changes.get(entry.name)
+            if earlier is None or ranges is None:
+                file = self._segments.file(path, entry.name)
+            else:
+                file = self._segments.changed(path, entry.name, ranges, earlier)
+            if sum(part.bytes for part in file.parts) != entry.bytes:
                 raise SnapshotDamaged(f"cannot send {self._snapshot.name}: {entry.name} changed meanwhile")
-            yield form.InParts(name=entry.name, parts=parts)
-        for data, places in cutting.together(small):
-            number = place(data) if data else None
-            for name, offset, size in places:
-                part = form.FilePart(segment=number, offset=offset, bytes=size)
-                yield form.InParts(name=name, parts=[part] if size else [])
-
-    def _segment(self, name: str, data: bytes) -> BlobDescriptor:
-        """Send a segment; one that was packed before and is there already is not packed again."""
-        known = self._packed.get(name)
-        if known is None or not self._destination.has(known):
-            known = self._packed[name] = self._put(media.SEGMENT, segment_packing.segment(data))
-        return known
+            self._large.append(file)
+            yield file
+        yield from self._segments.together(small)
 
     def _put(self, media_type: str, data: bytes) -> BlobDescriptor:
         if self._encrypt is not None and not media.is_manifest(media_type):
@@ -273,13 +291,13 @@ class _Counting:
         """Ask the destination; what was sent once needs no question."""
         found = blob.digest in self._seen or self._end.has(blob)
         if found:
-            self._count(blob)
+            self.count(blob)
         return found
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         """Pass a part on."""
         self._end.put(blob, data)
-        self._count(blob)
+        self.count(blob)
         self.sent += blob.size
 
     def finish(self, index: bytes) -> str:
@@ -292,7 +310,8 @@ class _Counting:
     def __exit__(self, *_: object) -> None:
         """Do nothing: the caller leaves the destination."""
 
-    def _count(self, blob: BlobDescriptor) -> None:
+    def count(self, blob: BlobDescriptor) -> None:
+        """Count a part that is there, once."""
         if blob.digest not in self._seen:
             self._seen.add(blob.digest)
             self.all += blob.size

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from holdfast.runtime.transfer.earlier_import import ImportSeries
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Opener, Seal, Sealing
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
-    from holdfast.snapshots.bundle.endpoints import BlobDescriptor
     from holdfast.snapshots.bundle.signing import Signer
 
 Progress = Callable[[int, int], None]
@@ -34,7 +34,6 @@ class SendOptions:
             the rules of the home say.
         progress: called with the bytes done, and the total; both uncompressed.
         new_key: `sign` was made for it.
-        packed: segments that were packed before, by their content: filled, and used again by the next bundle.
     """
 
     sign: Signer | None = None
@@ -43,7 +42,6 @@ class SendOptions:
     secrets: str | None = None
     progress: Progress = quiet
     new_key: bool = False
-    packed: dict[str, BlobDescriptor] = field(default_factory=dict)
 
     @classmethod
     def signed(
@@ -76,6 +74,8 @@ class ReceiveOptions:
         opener: what may decrypt it; by default the keys of this home.
         options: of sessions to be made of it, as in `SessionOptions`; those of the bundle do not count.
         progress: called with the bytes done, and the total.
+        settle: pack its memory soon, in the background; without it, that is left to the caller.
+        series: the imports from the same source, of which the first is kept for those after it.
     """
 
     label: str | None = None
@@ -83,3 +83,5 @@ class ReceiveOptions:
     opener: Opener | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress = quiet
+    settle: bool = True
+    series: ImportSeries | None = None

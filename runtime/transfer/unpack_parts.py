@@ -19,9 +19,10 @@ from blake3 import blake3
 
 from holdfast.base import private_files
 from holdfast.errors import BundleRefused, StoreError
+from holdfast.runtime.transfer.earlier_import import EarlierImport
 from holdfast.snapshots.bundle import form, media, segment_packing, vocabulary
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
-from holdfast.snapshots.bundle.form import InParts, LayerSegment
+from holdfast.snapshots.bundle.form import FilePart, InParts, LayerSegment
 from holdfast.snapshots.bundle.sealing import Sealing
 
 Advance = Callable[[int], None]
@@ -129,8 +130,8 @@ def raw_size(blob: BlobDescriptor) -> int:
 class Segments:
     """The segments of a bundle; each is read when it is needed, and the last one is kept.
 
-    In total no more is unpacked than twice what they hold, and `room`: files that jump between segments would
-    take for ever.
+    What an `earlier` import has is copied from there. In total no more is unpacked than twice what they hold,
+    and `room`: files that jump between segments would take for ever.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class Segments:
         segments: Sequence[LayerSegment],
         advance: Advance,
         room: int = 0,
+        earlier: EarlierImport | None = None,
     ) -> None:
         if len(blobs) != len(segments):
             raise BundleRefused("cannot import: it has not as many segments as it says")
@@ -148,7 +150,13 @@ class Segments:
         self._segments = segments
         self._advance = advance
         self._room = 2 * sum(segment.bytes for segment in segments) + room
+        self._earlier = earlier
         self._last: tuple[int, bytes] | None = None
+
+    def missing(self) -> list[BlobDescriptor]:
+        """Return the segments that no earlier import has."""
+        pairs = zip(self._segments, self._blobs, strict=True)
+        return [blob for one, blob in pairs if self._earlier is None or not self._earlier.has(one, blob)]
 
     def data(self, number: int) -> bytes:
         """Return the contents of a segment.
@@ -190,11 +198,22 @@ class Segments:
                 if part.segment is None:
                     out.seek(size)
                     continue
+                if self._copy(part, part.segment, out):
+                    continue
                 data = self.data(part.segment)[part.offset : part.offset + part.bytes]
                 if len(data) != part.bytes:
                     raise BundleRefused("cannot import: a file in it goes beyond its segment")
                 out.write(data)
             out.truncate(size)
+
+    def _copy(self, part: FilePart, number: int, out: BinaryIO) -> bool:
+        """Copy a part from an earlier import, and return whether that has it."""
+        if self._earlier is None or number >= len(self._segments):
+            return False
+        copied = self._earlier.copy(self._segments[number], self._blobs[number], part, out)
+        if copied:
+            self._advance(part.bytes)
+        return copied
 
     def text(self, file: InParts, limit: int) -> bytes:
         """Return a small file, without writing it anywhere.

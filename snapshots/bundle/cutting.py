@@ -9,7 +9,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+
+from holdfast.snapshots.bundle.segment_packing import ReadableStream
 
 PAGE = 4096
 LEAST = 4 << 20
@@ -30,7 +31,7 @@ class FilePiece:
     data: bytes | None = None
 
 
-def pieces(file: BinaryIO) -> Iterator[FilePiece]:
+def pieces(file: ReadableStream) -> Iterator[FilePiece]:
     """Yield a file in pieces, from its beginning to its end."""
     held = bytearray()
     zeros = 0
@@ -58,7 +59,7 @@ def pieces(file: BinaryIO) -> Iterator[FilePiece]:
         yield FilePiece(zeros * PAGE)
 
 
-def _pages(file: BinaryIO) -> Iterator[bytes]:
+def _pages(file: ReadableStream) -> Iterator[bytes]:
     while block := file.read(_READ * PAGE):
         for start in range(0, len(block), PAGE):
             yield block[start : start + PAGE]

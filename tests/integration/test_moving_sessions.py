@@ -21,6 +21,7 @@ from tests.machines.relay import Relay
 from holdfast.base import polling
 from holdfast.errors import MoveFailed, OutcomeUnknown
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.moving import move_session
 from holdfast.snapshots.bundle.keys import Keys
 
@@ -76,6 +77,64 @@ def test_it_moves_through_a_registry(
     assert moved.rest > 0
     assert there.states() == {"work": "running"}
     assert hf.sessions() == []
+    is_whole(there.says)
+
+
+@pytest.fixture
+def when_suspended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Return a function that has something done between the two transfers of a move."""
+
+    def set_up(happens: Callable[[], None]) -> None:
+        suspend = snapshot_service.suspend
+
+        def suspended(*arguments: Any, **options: Any) -> Any:
+            happens()
+            return suspend(*arguments, **options)
+
+        monkeypatch.setattr(snapshot_service, "suspend", suspended)
+
+    return set_up
+
+
+def test_the_snapshot_that_was_sent_first_may_be_removed(
+    hf: Holdfast, there: There, when_suspended: Callable[[Callable[[], None]], None]
+) -> None:
+    """It was held open, so only what changed since is sent all the same."""
+    session = prepared(hf)
+    session.cell("import os; held = os.urandom(8 << 20)")  # the kernel has started, and changes little
+    when_suspended(lambda: hf.snapshots()[0].remove())
+    moved = session.move(HOST, remote_command=REMOTE)
+    assert moved.rest < 8 << 20 < moved.bytes
+    assert (hf.sessions(), hf.snapshots(), there.states()) == ([], [], {"work": "running"})
+    is_whole(there.says)
+
+
+def test_damage_to_what_the_other_machine_kept_is_found_there(
+    hf: Holdfast, there: There, when_suspended: Callable[[Callable[[], None]], None]
+) -> None:
+    """Before anything is started; the session continues here, and another move brings it over."""
+    session = prepared(hf)
+    damaged: list[Path] = []
+
+    def damage() -> None:
+        if damaged:
+            return
+        (kept,) = (there.machine.home.root / "snapshots").glob("*/images/pages-1.img")
+        with kept.open("r+b") as file:
+            for at in range(0, kept.stat().st_size, 1 << 16):
+                file.seek(at)
+                file.write(b"damage")
+        damaged.append(kept)
+
+    when_suspended(damage)
+    with pytest.raises(MoveFailed, match="does not match its digest") as failed:
+        session.move(HOST, remote_command=REMOTE)
+    assert damaged
+    assert "it continues here" in failed.value.hint
+    assert there.states() == {}
+    is_whole(here(hf.session("work")))
+    hf.session("work").move(HOST, remote_command=REMOTE)
+    assert (hf.sessions(), there.states()) == ([], {"work": "running"})
     is_whole(there.says)
 
 

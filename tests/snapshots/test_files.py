@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import SnapshotDamaged, SnapshotNewer
 from holdfast.snapshots import files, manifest
-from holdfast.snapshots.manifest import Manifest
+from holdfast.snapshots.manifest import Manifest, StoredFile
 
 
 def make(folder: Path, **changes: Any) -> Manifest:
@@ -75,6 +75,18 @@ def test_damage_is_named(tmp_path: Path, damage: Any, said: str) -> None:
 
     with pytest.raises(SnapshotDamaged, match=rf"snapshot before: images/pages-1\.img .*{said}"):
         files.verify(tmp_path, kept)
+
+
+def test_a_file_of_the_right_size_passes_where_its_reader_compares(tmp_path: Path) -> None:
+    """Another size, or no file, is a fault even then."""
+    path = tmp_path / "pages"
+    entry = StoredFile(name="pages", bytes=5, blake3="0" * 64)
+    assert files.fault(path, entry, compare=False) is not None
+    path.write_bytes(b"hello")
+    assert files.fault(path, entry, compare=False) is None
+    assert files.fault(path, entry) == "does not match its digest"
+    path.write_bytes(b"hell")
+    assert files.fault(path, entry, compare=False) == "has 4 bytes instead of 5"
 
 
 def test_a_missing_manifest_is_damage(tmp_path: Path) -> None:
