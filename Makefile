@@ -22,6 +22,7 @@ test: setup  ## run all tests, those against the engine included
 	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: setup  ## run the tests that take many minutes: storms, kills at random moments, every program
+	@setup/bootstrap disks
 	@.venv/bin/pytest tests/integration/long/test_*.py --timeout=3600
 
 # PROJECT=NAME (or a kind), SEED=N, SNAPSHOTS=N; WRITE=1 writes docs/compat.md.
@@ -39,7 +40,7 @@ test-vm: setup  ## run the tests that need another kernel, in virtual machines: 
 
 # CELL=WORD runs some, such as sid, vfs or trixie-containerd-root; WRITE=1 writes the table of docs/machines.md.
 test-machines: setup  ## run the tests of other engines, image stores and users; write the table of what works
-	@setup/bootstrap
+	@setup/bootstrap disks
 	@$(if $(WRITE),HOLDFAST_WRITE=1) .venv/bin/pytest tests/integration/machines/test_*.py --timeout=3600 $(if $(CELL),-k $(CELL))
 
 lint:  ## check style and types

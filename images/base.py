@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.engine.engine_faults import said
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import ImageError
 from holdfast.images import proxy_settings
@@ -114,7 +115,7 @@ def _bootstrap(images: EngineImages, reference: str, mirror: Mirror | None, prog
                 if line.startswith("I: ") and line.endswith("..."):
                     progress(f"base: {line[3:]}")
             else:
-                _import(images, archive, reference)
+                import_system(images, archive, reference)
                 return
         raise ImageError(
             f"cannot bootstrap Debian {SUITE}: mmdebstrap failed",
@@ -141,10 +142,15 @@ def _lines(command: list[str]) -> Iterator[str | None]:
         yield None
 
 
-def _import(images: EngineImages, archive: Path, reference: str) -> None:
+def import_system(images: EngineImages, archive: Path, reference: str) -> None:
+    """Make a base image of the files in an archive.
+
+    Raises:
+        ImageError: the engine refuses them.
+    """
     answer = images.import_files(archive, reference, ['CMD ["bash"]'])
     if '"error"' in answer:
-        raise ImageError("cannot import the bootstrapped base image", hint=answer.strip())
+        raise said(ImageError, "import the bootstrapped base image", "the engine refuses it", answer.strip())
 
 
 def _require_mmdebstrap(progress: Progress) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from holdfast import errors
 from holdfast.base import locks, way_to_internet
 from holdfast.base.text import plain
-from holdfast.engine.engine_faults import said
+from holdfast.engine.engine_faults import is_full, said
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
 from holdfast.images import base, host_authorities, other_authorities, proxy_settings
@@ -186,8 +186,10 @@ def _build(
     except EngineUnavailable:
         raise
     except EngineError as error:
-        raise ImageError(str(error), hint=log.tail()) from error
+        raise ImageError(str(error), hint=error.hint or log.tail()) from error
     if log.error or not images.exists(tag):
+        if is_full(f"{log.error} {log.tail()}"):  # otherwise the next attempt continues after these steps
+            images.discard(reversed(log.made))
         raise said(ImageError, f"build {tag}", log.error or "the engine made no image", log.tail())
     say(f"{made_of.kind}: {tag} is ready")
 

@@ -13,6 +13,7 @@ from typing import Any
 _STEP = re.compile(r"Step (\d+/\d+) : (RUN .*)")
 # The builder's lines about itself, and the color it gives to what a step writes to stderr.
 _BUILDER = re.compile(r"Step \d+/\d+ :| ?--->|Removing intermediate container")
+_MADE = re.compile(r" ---> ([0-9a-f]{12,64})")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _APT_PLAN = re.compile(r"\d+ upgraded, (\d+) newly installed")
 # Seconds between two lines about the same step; packages are set up at a few dozen a second.
@@ -21,10 +22,15 @@ TAIL_LINES = 20
 
 
 class BuildLog:
-    """Keeps the end of a build's output and its error, and picks the lines that show progress."""
+    """Keeps the end of a build's output and its error, and picks the lines that show progress.
+
+    `made` are the ids of the images that its steps have made so far, those of earlier attempts included.
+    """
 
     def __init__(self) -> None:
         self.error = ""
+        self.made: list[str] = []
+        self._begins = False
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._planned = 0
         self._done = 0
@@ -38,12 +44,19 @@ class BuildLog:
         for line in _COLOUR.sub("", str(event.get("stream", ""))).splitlines():
             if line.strip() and not _BUILDER.match(line):
                 self._tail.append(line.rstrip())
+            self._remember(line)
             shown += self._progress(line)
         return shown
 
     def tail(self) -> str:
         """Return the last lines that the steps of the build wrote."""
         return "\n".join(self._tail)
+
+    def _remember(self, line: str) -> None:
+        if line.startswith("Step "):
+            self._begins = " : FROM " in line
+        elif (made := _MADE.fullmatch(line)) and not self._begins:
+            self.made.append(made[1])
 
     def _progress(self, line: str) -> list[str]:
         if step := _STEP.match(line):

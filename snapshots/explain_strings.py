@@ -112,7 +112,7 @@ KNOWN: tuple[KnownPattern, ...] = (
     KnownPattern(r"Can't dump ghost file|increase limit", "deleted_file_large"),
     KnownPattern(r"Can't lookup mount|overmounted mounts", "nowhere"),
     KnownPattern(
-        r"Can't create link remap|Can't link remap",
+        r"Can't create link remap|Can't link remap|trim failed",
         text="a file that was deleted while open cannot be given a name again",
         advice="close that file, then try again",
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
     from holdfast.runtime.store.store import Store
+    from holdfast.snapshots.record import RecordedTree
 
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
@@ -109,7 +111,7 @@ class Taking:
             moment = moment_of(GuestClient(self._run_dir).request("moment"))
         image = self._files.pausing()
         self._thawed()
-        return self._finish(image, None, moment)
+        return self._finish(lambda: image, None, moment)
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session continues."""
@@ -248,27 +250,30 @@ class Taking:
         if self._force_drop:
             timing = timing.plus(dropped=list(self._force_drop))
         about = prepared.versions.get("about")
-        return self._finish(captured.image_id or self._files.keep(), processes, timing, about, ahead)
+        make = (lambda: captured.image_id) if captured.image_id else self._files.keep
+        return self._finish(make, processes, timing, about, ahead)
 
     def _finish(
         self,
-        image: str,
+        make: Callable[[], str],
         processes: Processes | None,
         timing: SnapshotDetails,
         about: Mapping[str, Any] | None = None,
         ahead: files.Ahead | None = None,
     ) -> SnapshotRow:
-        """Add digests and the manifest, and rename; from then on the snapshot exists."""
+        """Add the image that `make` returns, digests, the manifest, and rename; then the snapshot exists."""
         store, home, session = self.context.store, self.context.home, self.session
         try:
             if self._baseline is not None:
                 baseline.write(self._staging, self._baseline)
                 timing = timing.plus(base=self._baseline.base or "")
-            if processes is not None:
+            tree, image = self._described(make, processes)
+            engine_images = self.context.engine.images
+            kept_image = engine_images.described(image)
+            if tree is not None:
                 held = self._baseline.held if self._baseline is not None else None
-                target = Target(self._container.id, self._container.pid, processes.root_pid)
-                still = target if self._ends_session else None
-                taken.remember(self.context, session, self._staging, image, held, still)
+                layers = self.context.engine.layers.of_image(kept_image)
+                taken.remember(session, self._staging, tree, layers, held)
             entries = files.describe(self._staging, ahead.digests() if ahead is not None else None)
             kept = Manifest(
                 id=self.row.id,
@@ -291,9 +296,7 @@ class Taking:
             kept_as = storage.keep(self._staging, entries, ahead)
         except OSError as error:
             raise capture_errors.unwritable(session, home.root, error) from error
-        grown = max(
-            0, self.context.engine.images.size(image) - self.context.engine.images.size(session.image)
-        )
+        grown = max(0, int(kept_image.get("Size") or 0) - engine_images.size(session.image))
         details = SnapshotDetails({**self.row.details, **timing})
         details = details.plus(storage=snapshot_storage.details(kept_as, grown))
         if note := self._watch.after() if self._watch is not None else {}:
@@ -313,6 +316,19 @@ class Taking:
             return store.update_snapshot(self.row.id, **ready)
         store.operations.complete(self._operation, snapshots={self.row.id: ready})
         return store.snapshot(self.row.id)
+
+    def _described(
+        self, make: Callable[[], str], processes: Processes | None
+    ) -> tuple[RecordedTree | None, str]:
+        """Return the capture's processes and its image; the checkpointer and the engine work at once."""
+        if processes is None:
+            return None, make()
+        target = Target(self._container.id, self._container.pid, processes.root_pid)
+        still = target if self._ends_session else None
+        with ThreadPoolExecutor(1, thread_name_prefix="image") as meanwhile:
+            making = meanwhile.submit(make)
+            tree = taken.tree(self.context, self.session, self._staging, still)
+            return tree, making.result()
 
     def _refuse(self, refusal: CheckpointerFailed) -> NoReturn:
         names = preflight.names(self.context, self.session, self._container)

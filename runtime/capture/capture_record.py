@@ -4,6 +4,7 @@ kernels. A session that continues already runs by then; one that is suspended en
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,24 +31,14 @@ if TYPE_CHECKING:
 _NOT_IN_IMAGE = ("/proc", "/sys", "/dev", "/run/secrets", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 
 
-def remember(
-    context: Context,
-    session: SessionRow,
-    staging: Path,
-    image: str,
-    held: Holdings | None,
-    still: Target | None,
-) -> None:
-    """Write `record.json.gz` into the folder of a capture, if the capture can be restored.
+def tree(context: Context, session: SessionRow, staging: Path, still: Target | None) -> RecordedTree:
+    """Return the processes in the folder of a capture, if they can be restored.
 
-    Args:
-        held: what the session reported before.
-        still: the session, if it stays frozen meanwhile.
+    `still` is the session, if it stays frozen meanwhile.
 
     Raises:
         LiveUnsupported: a restore would refuse the capture.
         CaptureFailed: the process images cannot be read.
-        OSError: the file cannot be written.
     """
     try:
         with service.ask(
@@ -60,13 +51,32 @@ def remember(
             **(still.fields() if still is not None else {}),
         ) as link:
             answer = link.until("done")
-        tree = RecordedTree.model_validate(answer["tree"])
-        _judge(session, [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(answer["strange"])])
+        found = RecordedTree.model_validate(answer["tree"])
+        _judge(session, [*snapshot_policy.judge(found, ALLOWED), *snapshot_policy.strange(answer["strange"])])
     except (CheckpointerFailed, LinkLost, ValidationError) as error:
         raise CaptureFailed(
             f"cannot snapshot session {session.name}: its process images cannot be read ({_why(error)})",
             hint="the session continues; try again",
         ) from error
+    return found
+
+
+def remember(
+    session: SessionRow, staging: Path, tree: RecordedTree, layers: Sequence[Path], held: Holdings | None
+) -> None:
+    """Write `record.json.gz` into the folder of a capture.
+
+    Args:
+        session: the session that was captured.
+        staging: the folder.
+        tree: its processes.
+        layers: the folders of its image's layers, the topmost first; none if unknown.
+        held: what the session reported before.
+
+    Raises:
+        LiveUnsupported: a restore would refuse a record of this size.
+        OSError: the file cannot be written.
+    """
     paths = [
         one.what
         for process in tree.processes
@@ -75,7 +85,7 @@ def remember(
     ]
     mounts = [mount.target for mount in SessionOptions.parse(**session.options).mounts]
     elsewhere = (*_NOT_IN_IMAGE, str(layout.RUN_DIR), *mounts)
-    files = recorded_contents.digests(paths, context.engine.images.layers(image), elsewhere)
+    files = recorded_contents.digests(paths, layers, elsewhere)
     try:
         record.write(staging, StateRecord(tree=tree, files=files, kernels=kernel_check.kernel_records(held)))
     except record.RecordTooLarge as error:

@@ -16,6 +16,8 @@ from pathlib import Path
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
+END = bytes(2 * tarfile.BLOCKSIZE)
+"""The end of an archive."""
 _PIECE = 1 << 20
 _TYPES = {
     file_entry.FILE: tarfile.REGTYPE,
@@ -40,7 +42,7 @@ class LayerArchive:
         self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
         self._members: list[tuple[int, int, int]] = []
         self._digest = hashlib.sha256()
-        self.size = 2 * tarfile.BLOCKSIZE
+        self.size = len(END)
         for header, offset, size in _members(file_entry.read(folder / file_entry.ENTRIES)[0]):
             self._headers.write(header)
             self._members.append((len(header), offset, size))
@@ -61,6 +63,12 @@ class LayerArchive:
             self._digest.update(piece)
             yield piece
 
+    def read_as(self, name: str) -> Iterator[bytes]:
+        """Yield it as a member of another archive, likewise."""
+        yield _member(name, self.size)
+        yield from self.read()
+        yield bytes(_padded(self.size) - self.size)
+
     def _pieces(self) -> Iterator[bytes]:
         self._headers.seek(0)
         with self._headers as headers, self._data.open("rb") as data:
@@ -69,7 +77,7 @@ class LayerArchive:
                 for at in range(offset, offset + size, _PIECE):
                     yield os.pread(data.fileno(), min(_PIECE, offset + size - at), at)
                 yield b"\0" * (_padded(size) - size)
-        yield b"\0" * (2 * tarfile.BLOCKSIZE)
+        yield END
 
 
 def _members(entries: list[FileEntry]) -> Iterator[tuple[bytes, int, int]]:
@@ -109,6 +117,17 @@ def _described(item: FileEntry) -> tarfile.TarInfo:
 
 def _header(made: tarfile.TarInfo) -> bytes:
     return made.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def document(name: str, data: bytes) -> bytes:
+    """Return a small file as a member of an archive."""
+    return _member(name, len(data)) + data + bytes(_padded(len(data)) - len(data))
+
+
+def _member(name: str, size: int) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    return member.tobuf(tarfile.GNU_FORMAT)
 
 
 def _padded(size: int) -> int:

@@ -7,9 +7,7 @@ engine's own image store. That of containerd accepts the same of an OCI layout (
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +16,7 @@ from typing import Any
 
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineError
-from holdfast.snapshots.layer.archive import LayerArchive
+from holdfast.snapshots.layer.archive import END, LayerArchive, document
 from holdfast.snapshots.layer.oci import Blob, OciLayout
 
 BASE_LABEL = "holdfast.base-layers"
@@ -81,12 +79,12 @@ def add(engine: Engine, below: Parent, layer: Path, ref: str, labels: Mapping[st
     if below.blobs is None:
         engine.images.load(making.read(LayerArchive(layer)), what)
         return making.id
-    layout = OciLayout(below.blobs, layer, making.config, ref)
-    engine.images.load(layout.read(), what)
+    layout = OciLayout(below.blobs, making.config, ref)
+    engine.images.load(layout.read(LayerArchive(layer)), what)
     # containerd takes descriptors for granted: what was collected meanwhile would be missed much later.
     if not engine.layers.has_blobs(layout.digests):
         raise EngineError(f"cannot {what}: a layer of its image was removed from the engine meanwhile")
-    return str(engine.images.described(ref)["Id"])
+    return layout.id
 
 
 class _Making:
@@ -98,9 +96,7 @@ class _Making:
 
     def read(self, layer: LayerArchive) -> Iterator[bytes]:
         """Yield the image as a tar archive: the new layer first, because its name depends on its digest."""
-        yield _member("new/layer.tar", layer.size)
-        yield from layer.read()
-        yield b"\0" * (-layer.size % tarfile.BLOCKSIZE)
+        yield from layer.read_as("new/layer.tar")
         config = self.config(layer.digest)
         digest = hashlib.sha256(config).hexdigest()
         self.id = f"sha256:{digest}"
@@ -108,13 +104,9 @@ class _Making:
         manifest = [
             {"Config": f"{digest}.json", "RepoTags": [self._ref], "Layers": [*there, "new/layer.tar"]}
         ]
-        last = io.BytesIO()
-        with tarfile.open(fileobj=last, mode="w") as archive:
-            for name, data in ((f"{digest}.json", config), ("manifest.json", json.dumps(manifest).encode())):
-                member = tarfile.TarInfo(name)
-                member.size = len(data)
-                archive.addfile(member, io.BytesIO(data))
-        yield last.getvalue()
+        yield document(f"{digest}.json", config)
+        yield document("manifest.json", json.dumps(manifest).encode())
+        yield END
 
     def config(self, layer: str) -> bytes:
         """Return the config of the image, given the digest of the new layer."""
@@ -132,9 +124,3 @@ class _Making:
                 "history": [{"created": created, "created_by": "holdfast"} for _ in layers],
             }
         ).encode()
-
-
-def _member(name: str, size: int) -> bytes:
-    member = tarfile.TarInfo(name)
-    member.size = size
-    return member.tobuf(tarfile.GNU_FORMAT)

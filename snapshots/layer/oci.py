@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from holdfast.engine.engine import Engine
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError
-from holdfast.snapshots.layer.archive import LayerArchive
+from holdfast.snapshots.layer.archive import END, LayerArchive, document
 
 LARGEST = 4 << 20
 """Bytes of a document."""
 _MOST = 64
 """Images in one, for other platforms; those of an index are looked at in their order."""
 _BLOCK = 1 << 20
+_INDEX = "application/vnd.oci.image.index.v1+json"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
@@ -102,67 +103,57 @@ def _saved(engine: Engine, image_id: str) -> dict[str, bytes]:
 
 
 class OciLayout:
-    """The layout of an image: the blobs of its parent, and one more layer in a folder."""
+    """The layout of an image: the blobs of its parent, and one more layer.
 
-    def __init__(
-        self,
-        parent: Sequence[Blob],
-        folder: Path,
-        config: Callable[[str], bytes],
-        ref: str,
-    ) -> None:
-        """Read the layer for its digest.
+    `id`, the digest of its manifest, and `digests`, those of its layers, are known once all of it was read.
+    """
+
+    def __init__(self, parent: Sequence[Blob], config: Callable[[str], bytes], ref: str) -> None:
+        """Begin.
 
         Args:
             parent: descriptors of layers that the engine has, the lowest first.
-            folder: the copy of the layer.
             config: returns the config of the image, given the digest of the layer.
             ref: the name of the image.
+        """
+        self._parent = parent
+        self._config = config
+        self._ref = ref
+        self.id = ""
+        self.digests: list[str] = []
+
+    def read(self, archive: LayerArchive) -> Iterator[bytes]:
+        """Yield the layout as a tar archive, piece by piece; once.
+
+        containerd names what it reads by its content, so the layer can come before its digest is known. The
+        name it has here must be unique: what an aborted load of the same name left would be continued.
 
         Raises:
             OSError: the layer cannot be read.
         """
-        self._folder = folder
-        archive = LayerArchive(folder)
-        for _ in archive.read():
-            pass
-        layer = Blob(_LAYER, archive.digest, archive.size)
-        self._config = config(layer.digest)
-        layers = [asdict(each) for each in (*parent, layer)]
-        manifest = {"config": asdict(_described(_CONFIG, self._config)), "layers": layers}
-        self._manifest = _document(manifest, _MANIFEST)
+        yield from archive.read_as(f"new/{secrets.token_hex(16)}")
+        layers = [*self._parent, Blob(_LAYER, archive.digest, archive.size)]
+        config = self._config(archive.digest)
+        described = asdict(_described(_CONFIG, config))
+        manifest = _json(_MANIFEST, config=described, layers=[asdict(each) for each in layers])
+        self.id = _described(_MANIFEST, manifest).digest
+        self.digests = [each.digest for each in layers]
         names = {
-            "io.containerd.image.name": f"docker.io/{ref}",
-            "org.opencontainers.image.ref.name": ref.rpartition(":")[2],
+            "io.containerd.image.name": f"docker.io/{self._ref}",
+            "org.opencontainers.image.ref.name": self._ref.rpartition(":")[2],
         }
-        entry = {**asdict(_described(_MANIFEST, self._manifest)), "annotations": names}
-        self._index = _document({"manifests": [entry]}, "application/vnd.oci.image.index.v1+json")
-        self.layer = layer
-        self.digests = [str(each["digest"]) for each in layers]
-
-    def read(self) -> Iterator[bytes]:
-        """Yield the layout as a tar archive, piece by piece.
-
-        Raises:
-            OSError: the layer cannot be read, or is not as it was.
-        """
-        yield _member(_place(self.layer.digest), self.layer.size)
-        archive = LayerArchive(self._folder)
-        yield from archive.read()
-        yield bytes(-self.layer.size % tarfile.BLOCKSIZE)
-        if archive.digest != self.layer.digest:
-            raise OSError("the copy of the session's files has changed")
+        entry = {**asdict(_described(_MANIFEST, manifest)), "annotations": names}
         for name, data in (
-            (_place(_described("", self._config).digest), self._config),
-            (_place(_described("", self._manifest).digest), self._manifest),
-            ("index.json", self._index),
+            (_place(config), config),
+            (_place(manifest), manifest),
+            ("index.json", _json(_INDEX, manifests=[entry])),
             ("oci-layout", b'{"imageLayoutVersion":"1.0.0"}'),
         ):
-            yield _member(name, len(data)) + data + bytes(-len(data) % tarfile.BLOCKSIZE)
-        yield bytes(2 * tarfile.BLOCKSIZE)
+            yield document(name, data)
+        yield END
 
 
-def _document(content: dict[str, Any], media_type: str) -> bytes:
+def _json(media_type: str, **content: Any) -> bytes:
     return json.dumps({"schemaVersion": 2, "mediaType": media_type, **content}).encode()
 
 
@@ -170,11 +161,5 @@ def _described(media_type: str, data: bytes) -> Blob:
     return Blob(media_type, f"sha256:{hashlib.sha256(data).hexdigest()}", len(data))
 
 
-def _place(digest: str) -> str:
-    return f"blobs/{digest.replace(':', '/')}"
-
-
-def _member(name: str, size: int) -> bytes:
-    member = tarfile.TarInfo(name)
-    member.size = size
-    return member.tobuf(tarfile.GNU_FORMAT)
+def _place(data: bytes) -> str:
+    return f"blobs/sha256/{hashlib.sha256(data).hexdigest()}"

@@ -53,6 +53,7 @@ def test_each_error_becomes_one_of_ours_in_one_line(error: Any, kind: Any) -> No
     [
         "Error processing tar file(exit status 1): write /new/layer.tar: no space left on device",
         b"mkdir /var/lib/docker/overlay2/x: disk quota exceeded",
+        "E: You don't have enough free space in /var/cache/apt/archives/.",
     ],
 )
 def test_a_full_disk_of_the_engine_is_named(said: Any) -> None:

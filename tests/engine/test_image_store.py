@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,21 @@ def test_stores_are_told_from_each_other(driver: str, status: Any, expected: Ima
 
 
 def test_places_of_containerd_are_tried_in_their_likely_order() -> None:
-    """Docker's own first, unless it names the system's; a process that is gone names none."""
+    """Docker's own first, unless it names the system's."""
     own, system = Path("/data/containerd/daemon"), Path("/var/lib/containerd")
     info: dict[str, Any] = {"DockerRootDir": "/data"}
-    assert image_store.roots(info, [0]) == [own, system]
+    assert image_store.usual_roots(info) == [own, system]
     for address, expected in (
         ("/run/containerd/containerd.sock", [system, own]),
         ("/var/run/docker/containerd/containerd.sock", [own, system]),
     ):
-        assert image_store.roots({**info, "Containerd": {"Address": address}}, []) == expected
+        assert image_store.usual_roots({**info, "Containerd": {"Address": address}}) == expected
+
+
+def test_a_process_without_layers_of_containerd_names_no_place() -> None:
+    """Neither one that does not exist nor this one."""
+    assert image_store.root_of(0) is None
+    assert image_store.root_of(os.getpid()) is None
 
 
 @pytest.fixture

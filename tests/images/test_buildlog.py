@@ -45,3 +45,17 @@ def test_the_builders_own_lines_are_not_kept() -> None:
 def test_events_without_text_are_ignored() -> None:
     """Identifiers of layers and progress of pulls are skipped."""
     assert BuildLog().feed({"aux": {"ID": "sha256:0"}}) == []
+
+
+def test_images_of_steps_are_listed_without_the_base() -> None:
+    """In their order, whether made or found from an earlier attempt; lines that steps write are not ids."""
+    log = BuildLog()
+    lines = [
+        *("Step 1/5 : FROM base AS first", " ---> aaaaaaaaaaaa", "Step 2/5 : COPY a /a", " ---> Using cache"),
+        *(" ---> bbbbbbbbbbbb", "Step 3/5 : FROM base", " ---> aaaaaaaaaaaa", "Step 4/5 : RUN make"),
+        *(" ---> Running in dddddddddddd", " ---> out of memory", " ---> cccccccccccc", "Step 5/5 : RUN no"),
+    ]
+    for line in lines:
+        log.feed({"stream": f"{line}\n"})
+
+    assert log.made == ["bbbbbbbbbbbb", "cccccccccccc"]

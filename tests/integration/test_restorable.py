@@ -14,6 +14,7 @@ from holdfast.errors import CaptureFailed, LiveUnsupported, RestoreFailed
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.capture import capture_record
+from holdfast.snapshots.record import RecordedTree
 
 # A parent that adopts: a family whose leader is gone, an orphan whose leader continues, and one that ended.
 ADOPTING = """
@@ -258,9 +259,9 @@ def test_a_session_that_cannot_be_restored_is_not_released(
 ) -> None:
     """A state that a restore would refuse is found while all of it is still there: the session continues."""
     change, words = FAULTS[fault]
-    remember = capture_record.remember
+    tree = capture_record.tree
 
-    def forged(*given: Any) -> None:
+    def forged(*given: Any) -> RecordedTree:
         staging = next(one for one in given if isinstance(one, Path))
         [checkpointer] = shared_hf.engine.containers(
             holdfast_home=shared_hf.home.digest, holdfast_role="checkpointer"
@@ -270,9 +271,9 @@ def test_a_session_that_cannot_be_restored_is_not_released(
             environment={"PYTHONPATH": "/opt/holdfast/checkpointer"},
         )
         assert done.exit_code == 0, done.output
-        remember(*given)
+        return tree(*given)
 
-    monkeypatch.setattr(capture_record, "remember", forged)
+    monkeypatch.setattr(capture_record, "tree", forged)
     with pytest.raises((LiveUnsupported, CaptureFailed), match=words):
         session.suspend()
     assert session.refresh().state == "running"

@@ -22,6 +22,8 @@ ENGINE = (
 """What an engine needs: Docker 20.10 in bookworm, 26.1 in trixie, 28.5 in sid at the time of writing."""
 OTHERS = (*ENGINE, "crun", "netavark", "passt", "podman", "rootlesskit", "slirp4netns", "uidmap")
 """What Podman and an engine without root need in addition."""
+FUSE = (*ENGINE, "fuse-overlayfs")
+"""What an engine with that storage driver needs in addition."""
 _WITHOUT = ("doc", "man", "locale")
 # Files need not be on the disk before the next: whatever is not complete is made again. Mirrors of sid may be
 # behind for longer than their lists are valid.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 DOCKER, ROOTLESS, PODMAN, PODMAN_ROOTLESS = "docker", "rootless", "podman", "podman-rootless"
 WITHOUT_ROOT = (ROOTLESS, PODMAN_ROOTLESS)
-CONTAINERD = "containerd"
+CONTAINERD, FUSE_OVERLAYFS = "containerd", "fuse-overlayfs"
 OWNER, SUBORDINATE = 1, "daemon"
 """The user of engines without root, which every system has; it has other users below it (`debian`)."""
 _ROOTLESS = "/usr/share/docker.io/contrib/dockerd-rootless.sh"

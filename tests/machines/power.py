@@ -1,17 +1,17 @@
 """A disk that keeps what it would hold if power were lost at an instant.
 
-An ext4 in a file on a btrfs: a clone of that file (FICLONE) has what the file system has sent to its device,
-and nothing of what is still in the page cache above it. A clone that is mounted replays its journal, as after
-a boot. Does not know Docker or Holdfast. Needs root, `mkfs.btrfs` and `mkfs.ext4`.
+A file system in a file on a btrfs: a clone of that file (FICLONE) has what the file system has sent to its
+device, and nothing of what is still in the page cache above it. A clone that is mounted replays its journal,
+as after a boot. Does not know Docker or Holdfast. Needs root, `mkfs.btrfs` and the `mkfs` of the file system.
 """
 
 from __future__ import annotations
 
 import fcntl
-import os
-import subprocess
 from pathlib import Path
 from types import TracebackType
+
+from tests.machines import loop_disk
 
 FICLONE = 0x40049409
 """ioctl_ficlone(2): the target shares all extents of the source."""
@@ -22,7 +22,8 @@ BYTES = 8 << 30
 class PowerDisk:
     """A disk mounted at `point`, below a folder of its own that is removed with it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, file_system: str) -> None:
+        self._file_system = file_system
         self._host = root / "host.img"
         self._outer = root / "outer"
         self.point = root / "disk"
@@ -31,11 +32,9 @@ class PowerDisk:
         self._outer.mkdir()
         self.point.mkdir()
         try:
-            _sparse(self._host, OUTER_BYTES)
-            _run("mkfs.btrfs", "--quiet", str(self._host))
-            self._mount(self._host, self._outer)
-            _sparse(self._image, BYTES)
-            _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,nodiscard", str(self._image))
+            loop_disk.make(self._host, "btrfs", OUTER_BYTES)
+            self._mount(self._host, self._outer, "btrfs")
+            loop_disk.make(self._image, file_system, BYTES)
             self.start(self._image)
         except BaseException:
             self.end()
@@ -53,23 +52,23 @@ class PowerDisk:
         if self.point in self._mounted:
             self._unmount(self.point)
             self._image.unlink()
-        self._mount(kept, self.point)
+        self._mount(kept, self.point, self._file_system)
         self._image = kept
 
     def end(self) -> None:
         """Unmount everything and remove the files."""
         for point in reversed(list(self._mounted)):
             # Namespaces that others have made meanwhile may have copies of the mounts.
-            _run("umount", "--lazy", str(point))
+            loop_disk.run("umount", "--lazy", str(point))
             self._mounted.remove(point)
         self._host.unlink(missing_ok=True)
 
-    def _mount(self, image: Path, point: Path) -> None:
-        _run("mount", "-o", "loop", str(image), str(point))
+    def _mount(self, image: Path, point: Path, file_system: str) -> None:
+        loop_disk.mount(image, point, file_system)
         self._mounted.append(point)
 
     def _unmount(self, point: Path) -> None:
-        _run("umount", str(point))
+        loop_disk.run("umount", str(point))
         self._mounted.remove(point)
 
     def __enter__(self) -> PowerDisk:
@@ -79,13 +78,3 @@ class PowerDisk:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
-
-
-def _sparse(path: Path, size: int) -> None:
-    with path.open("xb") as file:
-        os.truncate(file.fileno(), size)
-
-
-def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}: {done.stderr}"

@@ -26,6 +26,8 @@ _ASK = 'read -s -p "Password: " word; echo "heard $word"'
 _GREEDY = '(python3 -c "import time; time.sleep(1); held = bytearray(2 << 30)" &)'
 _REFUSALS = ("engine_unfit", "live_unsupported")
 """Codes of errors that name a limit of the machine, instead of a fault."""
+_LIMIT = "cannot take a live snapshot of session "
+"""The beginning of what `doctor` says of something in its trial that cannot be captured on the machine."""
 
 
 class User(Protocol):
@@ -112,6 +114,8 @@ def _doctor(trial: Trial) -> str:
     wrong = {name: check for name, check in checks.items() if not check["ok"]}
     if "engine" in wrong and "live capture" not in checks:
         raise StepRefused(f"{checks['engine']['detail']} ({checks['engine']['hint']})")
+    if [*wrong] == ["live capture"] and str(wrong["live capture"]["detail"]).startswith(_LIMIT):
+        raise StepRefused(str(wrong["live capture"]["detail"]))
     _check(not wrong, "; ".join(f"{name}: {check['detail']}" for name, check in wrong.items()))
     live = str(checks["live capture"]["detail"])
     return live if "commit" in live else ""

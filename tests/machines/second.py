@@ -39,14 +39,15 @@ class Machine:
         kind: str = DOCKER,
         store: str = "overlay2",
         disk: Path | None = None,
+        data: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
         """Start it, with these images of another engine: this machine's, or one as `Daemon` describes.
         `options` are more of the daemon's.
 
-        Its data and its home are on `disk`, if that is given, and stay there.
+        Its data and its home are on `disk`, if that is given, and stay there; or only its data in `data`.
         """
-        data = disk and disk / "data"
+        data = disk / "data" if disk else data
         self.daemon = Daemon(root, system, kind=kind, store=store, data=data, options=options)
         self.home = Home((disk or self.daemon.homes) / "home").create()
         try:

@@ -34,6 +34,7 @@ LAST = ["(criu/cr-dump.c:2005): Dumping FAILED."]
         ("(criu/files-reg.c:1): Can't dump ghost file /x of 400 size, increase limit", "deleted file"),
         ("(criu/files.c:1): Can't dump file 9 of that type [20666] (chr /dev/nvidia0)", "(chr /dev/nvidia0)"),
         ("(criu/cpu.c:1): CPU xsave size mismatch (2440/2696)", "processor lacks"),
+        ("(criu/files-reg.c:1165): trim failed: @link_remap.92@", "deleted while open"),
         ("(criu/files-reg.c:1): File /x has bad size 5 (expect 6)", "has changed"),
     ],
 )

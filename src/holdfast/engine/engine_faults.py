@@ -28,6 +28,9 @@ FULL_HINT = (
     "make room there: `docker system df` shows what takes it; `holdfast rmi` and `gc` work without room"
 )
 
+_FULL_WORDS = ("no space left on device", "disk quota exceeded", "you don't have enough free space in")
+"""The last is apt's."""
+
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
@@ -82,14 +85,14 @@ Kind = TypeVar("Kind", bound=EngineError | ImageError)
 
 def said(kind: type[Kind], what: str, text: str, hint: str = "") -> Kind:
     """Return the error for the engine's own words: "cannot <what>: …"."""
-    if _is_full(f"{text} {hint}"):
+    if is_full(f"{text} {hint}"):
         return kind(f"cannot {what}: the engine's disk is full", hint=FULL_HINT)
     return kind(f"cannot {what}: {plain(_brief(text), 300)}", hint=hint)
 
 
-def _is_full(text: str) -> bool:
-    """Check whether the engine's words are about a full disk (or quota), wherever it met that."""
-    return "no space left on device" in text.lower() or "disk quota exceeded" in text.lower()
+def is_full(text: str) -> bool:
+    """Check whether the words of the engine, or of a step of a build, are about a full disk or quota."""
+    return any(words in text.lower() for words in _FULL_WORDS)
 
 
 def _distrust(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.engine.engine_faults import said, translated
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.label_filters import label_filters
-from holdfast.errors import EngineError
+from holdfast.errors import EngineError, ImageError
 
 if TYPE_CHECKING:
     import docker
@@ -115,6 +115,13 @@ class EngineImages:
                 self._api.remove_image(ref)
             except docker.errors.NotFound:
                 return
+
+    def discard(self, ids: Iterable[str]) -> None:
+        """Remove those of these images that have no name and that nothing else needs."""
+        for identity in ids:
+            with suppress(EngineError, ImageError):
+                if (found := self.inspect(identity)) and not found.get("RepoTags"):
+                    self.untag(identity)
 
     def remove(self, ref: str) -> bool:
         """Remove an image, with parents that nothing else needs; False if there was none."""

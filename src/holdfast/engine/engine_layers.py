@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 _ASKED = 3
 """Containers whose mounts are read to find containerd's folder; the first one will usually do."""
+_FRESH = 5.0
+"""Seconds for which what the engine reports of itself is used again: a snapshot needs it seven times, 10 ms
+each. An engine that has restarted with another store is noticed after that."""
 
 
 class EngineLayers:
@@ -24,6 +28,8 @@ class EngineLayers:
     def __init__(self, client: docker.DockerClient) -> None:
         # This part of the SDK has no types.
         self._api: Any = client.api
+        self._reported: tuple[float, dict[str, Any]] | None = None
+        self._root: Path | None = None
 
     def store(self) -> ImageStore:
         """Return the kind of store it has."""
@@ -34,24 +40,26 @@ class EngineLayers:
         info = self._info()
         if image_store.kind(info) is ImageStore.OVERLAY2:
             return [Path(str(info["DockerRootDir"])) / "overlay2"]
-        return [image_store.snapshots(root) for root in self._roots(info)]
+        return [image_store.snapshots(root) for root in self._roots()]
 
     def of_container(self, raw: Mapping[str, Any]) -> list[Path]:
         """Return the folders of an inspected container, its own first; none where they cannot be known."""
-        return _told(raw) or self._found(str(raw.get("Id")))
+        pid = int((raw.get("State") or {}).get("Pid") or 0)
+        return _told(raw) or image_store.folders_of(self._roots([pid] if pid else []), str(raw.get("Id")))
 
     def of_image(self, raw: Mapping[str, Any]) -> list[Path]:
         """Return the folders of an inspected image, the topmost first; none where they cannot be known."""
-        layers = (raw.get("RootFS") or {}).get("Layers") or []
-        return _told(raw) or (self._found([*image_store.chain_ids(layers)][-1]) if layers else [])
+        if (told := _told(raw)) or not (layers := (raw.get("RootFS") or {}).get("Layers")):
+            return told
+        return image_store.folders_of(self._roots(), [*image_store.chain_ids(layers)][-1])
 
     def blob(self, digest: str, limit: int) -> bytes | None:
         """Return a small blob of containerd's; None if it cannot be read from here."""
-        return image_store.blob(self._roots(self._info()), digest, limit)
+        return image_store.blob(self._roots(), digest, limit)
 
     def has_blobs(self, digests: Iterable[str]) -> bool:
         """Return whether containerd has all of these blobs, as far as can be seen from here."""
-        return image_store.has_blobs(self._roots(self._info()), digests)
+        return image_store.has_blobs(self._roots(), digests)
 
     def make_durable(self) -> None:
         """Wait until the engine's images are on the disk: it does not sync the files that it unpacks.
@@ -61,18 +69,24 @@ class EngineLayers:
         Raises:
             OSError: they cannot be written.
         """
-        info = self._info()
-        for folder in {Path(str(info.get("DockerRootDir", ""))), *self._roots(info)}:
+        for folder in {Path(str(self._info().get("DockerRootDir", ""))), *self._roots()}:
             if folder.is_absolute():
                 filesystem_sync.sync(folder)
 
-    def _found(self, name: str) -> list[Path]:
-        return image_store.folders_of(self._roots(self._info()), name)
+    def _roots(self, pids: Iterable[int] = ()) -> list[Path]:
+        """Return where containerd may keep its files, the likeliest first; none for other stores.
 
-    def _roots(self, info: Mapping[str, Any]) -> list[Path]:
+        That is certain if this process can read the mounts of a container of the engine: one of those whose
+        first processes are given, or another one.
+        """
+        info = self._info()
         if image_store.kind(info) is not ImageStore.CONTAINERD:
             return []
-        return image_store.roots(info, islice(self._pids(), _ASKED))
+        if self._root is None:
+            asked = map(image_store.root_of, islice(chain(pids, self._pids()), _ASKED))
+            self._root = next(filter(None, asked), None)
+        usual = image_store.usual_roots(info)
+        return usual if self._root is None else [self._root, *(root for root in usual if root != self._root)]
 
     def _pids(self) -> Iterator[int]:
         import docker.errors
@@ -84,8 +98,12 @@ class EngineLayers:
                 continue
 
     def _info(self) -> dict[str, Any]:
-        with translated("ask Docker about itself"):
-            return dict(self._api.info())
+        now = time.monotonic()
+        if self._reported is None or now - self._reported[0] > _FRESH:
+            with translated("ask Docker about itself"):
+                self._reported = now, dict(self._api.info())
+            self._root = None
+        return self._reported[1]
 
 
 def _told(raw: Mapping[str, Any]) -> list[Path]:

@@ -40,27 +40,26 @@ def kind(info: Mapping[str, Any]) -> ImageStore:
     return names.get((str(info.get("Driver")), containerd), ImageStore.OTHER)
 
 
-def roots(info: Mapping[str, Any], pids: Iterable[int]) -> list[Path]:
-    """Return where containerd may keep its files, the likeliest first.
+def root_of(pid: int) -> Path | None:
+    """Return where containerd keeps a container's files, by its first process; None if that is unknown."""
+    with suppress(OSError):
+        folders = overlay_mount.folders(Path(f"/proc/{pid}/mountinfo").read_bytes())
+        if folders is not None and Path(folders[0]).parts[-4:-2] == (_SNAPSHOTTER, "snapshots"):
+            return Path(folders[0]).parents[3]
+    return None
 
-    That is certain if this process can read the mounts of a container of the engine.
+
+def usual_roots(info: Mapping[str, Any]) -> list[Path]:
+    """Return where containerd may keep its files, the likeliest first.
 
     Args:
         info: the output of `docker info`.
-        pids: first processes of containers of the engine, of which one suffices.
     """
-    found: list[Path] = []
-    for pid in pids:
-        with suppress(OSError):
-            folders = overlay_mount.folders(Path(f"/proc/{pid}/mountinfo").read_bytes())
-            if folders is not None and Path(folders[0]).parts[-4:-2] == (_SNAPSHOTTER, "snapshots"):
-                found = [Path(folders[0]).parents[3]]
-                break
     # Docker starts one of its own, unless the system has one, which newer versions name.
     usual = [Path(str(info.get("DockerRootDir", "/var/lib/docker"))) / "containerd/daemon", SYSTEM]
     if is_systems(info):
         usual.reverse()
-    return [*found, *(root for root in usual if root not in found)]
+    return usual
 
 
 def is_systems(info: Mapping[str, Any]) -> bool:

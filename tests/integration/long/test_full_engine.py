@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,9 @@ import pytest
 from tests.machines.second import Machine
 
 from holdfast.engine.engine import Engine
-from holdfast.images import build
+from holdfast.errors import EngineError, ImageError
+from holdfast.images import base, build
+from holdfast.images.build_context import BuildContext, ContextFile
 
 FULL = "the engine's disk is full"
 SIZE = "3g"
@@ -48,9 +52,10 @@ class Small:
         """Run a verb that must fail for lack of room, in one line with a hint, and change nothing."""
         before = self._kept()
         done = self.machine.cli(*words)
-        first = done.stderr.splitlines()[0]
-        assert (done.returncode, first.startswith("holdfast: cannot ")) == (1, True), (words, done.stderr)
-        assert FULL in first, (words, done.stderr)
+        found = [line for line in done.stderr.splitlines() if line.startswith("holdfast: cannot ")]
+        assert (done.returncode, len(found)) == (1, 1), (words, done.stderr)
+        assert FULL in found[0], (words, done.stderr)
+        assert "make room there" in done.stderr.partition(found[0])[2], (words, done.stderr)
         assert self._kept() == before, words
 
     def does(self, *words: str) -> str:
@@ -66,8 +71,12 @@ class Small:
             [one["id"] for one in sessions],
             [one["id"] for one in snapshots],
             set(engine.containers(holdfast_role="session")),
-            {image.id for image in engine.images.listed()},
+            self.images(),
         )
+
+    def images(self) -> set[str]:
+        """Return the ids of all images of the engine, those that a build has left half-way included."""
+        return set(self.machine.engine.client.api.images(all=True, quiet=True))
 
 
 @pytest.fixture
@@ -78,6 +87,7 @@ def small(tmp_path: Path) -> Iterator[Small]:
     engine = Engine.connect()
     try:
         images = [build.ensure(engine.images, kind) for kind in build.ALWAYS]
+        images.append(base.obtain(engine.images, print))
         (tmp_path / "m").mkdir()
         with Machine(tmp_path / "m", images, of=engine, disk=disk) as machine:
             yield Small(machine)
@@ -109,3 +119,42 @@ def test_verbs_that_need_room_are_refused(small: Small) -> None:
     small.leave(0)
     for words in (["rm", "work"], ["rmi", "before"], ["gc"]):
         small.does(*words)
+
+
+def test_a_build_without_room_leaves_nothing(small: Small, tmp_path: Path) -> None:
+    """Neither the import of a base, nor a build that cannot begin, nor one whose steps fill the disk. With
+    room, the same build succeeds.
+    """
+    engine = small.machine.engine
+    toolbox, session = (build.reference(kind) for kind in ("toolbox", "session"))
+    engine.images.untag(toolbox)
+    small.leave(0)
+    small.refuses("image", "build", "toolbox")
+    before = small.images()
+    archive = tmp_path / "base.tar"
+    with tarfile.open(archive, "w") as made:
+        member = tarfile.TarInfo("large")
+        member.size = LARGE
+        made.addfile(member, io.BytesIO(bytes(LARGE)))
+    with pytest.raises((ImageError, EngineError), match=FULL):
+        base.import_system(engine.images, archive, "holdfast/rootfs:full-trial")
+    assert small.images() == before
+
+    kind = "full-trial"
+    steps = "".join(f"RUN head -c {size}M /dev/urandom > /{size} && sync\n" for size in (8, 60))
+    recipe = ContextFile(f"ARG BASE\nFROM ${{BASE}}\nCOPY {kind} /{kind}\n{steps}".encode())
+    made_of = BuildContext(kind, {f"{kind}/Dockerfile": recipe})
+    tag = f"holdfast/{kind}:{made_of.digest}"
+
+    def once() -> str:
+        return build.once(engine.images, made_of, tag, lambda: session, print, tmp_path, turn=kind)
+
+    small.leave(40 << 20)
+    containers = engine.containers()
+    with pytest.raises(ImageError, match=f"^cannot build {tag}: {FULL}$") as refused:
+        once()
+    assert "make room there" in refused.value.hint
+    assert small.images() == before
+    assert engine.containers() == containers
+    small.clear()
+    assert once() == tag

@@ -1,7 +1,7 @@
 """Machines with other engines, from releases of Debian, each with the stores of images that it has.
 
-Needs root and `mmdebstrap`. `make test-machines`: half an hour, and some minutes more when the systems are
-first made.
+Needs root, `mmdebstrap`, `mkfs.btrfs` and `mkfs.xfs`. `make test-machines`: an hour, and some minutes more
+when the systems are first made.
 """
 
 from __future__ import annotations
