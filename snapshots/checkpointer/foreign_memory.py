@@ -23,17 +23,8 @@ def read(pid: int, address: int, size: int) -> bytes:
         OSError: not all of it exists.
     """
     data = ctypes.create_string_buffer(size)
-    read_into(pid, address, data, size)
-    return data.raw
-
-
-def read_into(pid: int, address: int, data: ctypes.Array[ctypes.c_char], size: int) -> None:
-    """Read memory of a process into the first bytes of `data`.
-
-    Raises:
-        OSError: not all of it exists.
-    """
     _transfer("process_vm_readv", pid, data, address, size)
+    return data.raw
 
 
 def write(pid: int, address: int, data: bytes) -> None:

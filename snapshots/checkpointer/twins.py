@@ -8,12 +8,10 @@ continues.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
-import select
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from holdfast.procfs import bounded, walk
 from holdfast.snapshots.checkpointer import (
     cgroups,
     criu_images,
-    foreign_memory,
     heap_pages,
     heaps,
     tree,
@@ -44,9 +41,6 @@ _LIMITS = (
 """By version of control groups: the limit, what is used, and what of that is given back when it is needed."""
 
 
-_LOST = "the copy of a process ended before its memory was written"
-
-
 class TwinLost(OSError):
     """A twin ended before its memory was copied."""
 
@@ -57,12 +51,39 @@ class NoRoom(OSError):
 
 @dataclass(slots=True)
 class _HeapSource:
-    """Where the heaps of the process with that inner pid are read; `handle` refers to the twin."""
+    """Where the heaps of the process with that inner pid are read: in it, or in its twin.
+
+    Open files of /proc/PID stay with the memory they were opened for, whatever becomes of the pid. Pages that
+    other processes have as well are read as they are; process_vm_readv(2) would first copy each of them.
+    """
 
     inner: int
     heaps: HeapsOf
     pid: int
-    handle: int = -1
+    memory: int = -1
+    pagemap: int = -1
+
+    def open(self) -> None:
+        self.memory = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        self.pagemap = os.open(f"/proc/{self.pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        for one in (self.memory, self.pagemap):
+            if one >= 0:
+                os.close(one)
+        self.memory = self.pagemap = -1
+
+    def read(self, address: int, into: memoryview) -> None:
+        if os.preadv(self.memory, [into], address) != len(into):
+            raise TwinLost("the copy of a process ended before its memory was written")
+
+    def entries(self, start: int, end: int) -> bytes:
+        """Return the entries of pagemap between two addresses."""
+        size = (end - start) // PAGE * heap_pages.ENTRY
+        found = os.pread(self.pagemap, size, start // PAGE * heap_pages.ENTRY)
+        if len(found) != size:
+            raise TwinLost("the copy of a process ended before its memory was written")
+        return found
 
 
 class Twins:
@@ -82,8 +103,7 @@ class Twins:
         """Give back what was borrowed."""
         os.close(self._list)
         for source in self._sources.values():
-            if source.handle >= 0:
-                os.close(source.handle)
+            source.close()
 
     @property
     def handles(self) -> tuple[int, ...]:
@@ -139,11 +159,13 @@ class Twins:
             for inner, twin in made.items():
                 source = self._sources[inner]
                 source.pid = outer[twin]
-                source.handle = os.pidfd_open(source.pid)
+                source.open()
                 with suppress(OSError):  # it is the first to go when memory is short
                     Path(f"/proc/{source.pid}/oom_score_adj").write_text("1000")
         for inner in self._sources.keys() - made.keys():
-            _Copy(self._sources.pop(inner), images).run(check)
+            with closing(self._sources.pop(inner)) as source:
+                source.open()
+                _Copy(source, images).run(check)
 
     def copy(self, images: Path) -> None:
         """Copy the heaps from the twins.
@@ -154,12 +176,7 @@ class Twins:
             OSError: they cannot be written.
         """
         for source in self._sources.values():
-            try:
-                _Copy(source, images).run(lambda: None)
-            except ProcessLookupError as error:
-                raise TwinLost(_LOST) from error
-            if select.select([source.handle], [], [], 0)[0]:  # its pid may have been another's
-                raise TwinLost(_LOST)
+            _Copy(source, images).run(lambda: None)
             self.copied += source.heaps.resident
 
     def _made(self) -> dict[int, int]:
@@ -179,7 +196,6 @@ class _Copy:
         self._pages = images / f"pages-{self._head.pages_id}.img"
         self._making = images / "heaps.tmp"
         self._data = bytearray(PIECE)
-        self._target = (ctypes.c_char * PIECE).from_buffer(self._data)
 
     def run(self, check: Callable[[], None]) -> None:
         starts = [heap.start for heap in self._source.heaps.heaps]
@@ -190,9 +206,10 @@ class _Copy:
             for heap, after in zip(self._source.heaps.heaps, rest, strict=True):
                 for address, size in self._present(heap.start, heap.end):
                     check()
-                    foreign_memory.read_into(self._source.pid, address, self._target, size)
+                    view = memoryview(self._data)[:size]
+                    self._source.read(address, view)
                     for offset, length in heap_pages.without_zeros(self._data, size):
-                        _write(new.fileno(), memoryview(self._data)[offset : offset + length])
+                        _write(new.fileno(), view[offset : offset + length])
                         entries += map(_entry, heap_pages.described(address + offset, length))
                 entries += after.entries
                 _move(old.fileno(), new.fileno(), after)
@@ -201,13 +218,11 @@ class _Copy:
 
     def _present(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield address and size of pieces of memory that exist."""
-        with Path(f"/proc/{self._source.pid}/pagemap").open("rb", buffering=0) as pagemap:
-            for window in range(start, end, WINDOW):
-                size = min(WINDOW, end - window) // PAGE * heap_pages.ENTRY
-                listed = os.pread(pagemap.fileno(), size, window // PAGE * heap_pages.ENTRY)
-                for address, length in heap_pages.present(listed, window):
-                    for at in range(address, address + length, PIECE):
-                        yield at, min(PIECE, address + length - at)
+        for window in range(start, end, WINDOW):
+            listed = self._source.entries(window, min(end, window + WINDOW))
+            for address, length in heap_pages.present(listed, window):
+                for at in range(address, address + length, PIECE):
+                    yield at, min(PIECE, address + length - at)
 
 
 def _free_memory(init_pid: int) -> int:
