@@ -105,7 +105,7 @@ class _Capture:
         """
         self.check_alone()
         self.watchers.note()
-        self.twins.choose(tree.tree(self.root))
+        self.twins.choose()
 
     def note_stopped(self) -> None:
         self.stopped = True
@@ -199,6 +199,7 @@ def run(request: Dump, channel: HostChannel) -> None:
         request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets, watched, heaps
     )
     try:
+        heaps.look(root)
         running, capture.frozen_at = standstill.begin(
             capture.freezer, start, capture.check_frozen, lambda: unaccepted.are_there(target.init_pid)
         )

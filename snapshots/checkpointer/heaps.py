@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from holdfast.procfs.memory_maps import Mapping
 
 PAGE = 4096
 LEAST = 8 << 20
@@ -64,24 +66,47 @@ def find(smaps: bytes) -> HeapsOf | None:
     """Return the heaps of a process for which a twin is worth while; None if it has none."""
     code, found = 0, []
     for start, end, permissions, inode, name, details in _MAPPING.findall(smaps):
-        flags = frozenset(b" ".join(_FLAGS.findall(details)).split())
+        flags = _flags(details)
         if flags & _SERVED:
             return None
         if not code and permissions == b"r-xp" and inode != b"0":
             code = int(start, 16)
-        if (
-            permissions != b"rw-p"
-            or inode != b"0"
-            or not flags
-            or flags & _STRANGE
-            or not _HEAP_NAMES.fullmatch(name)
-        ):
+        if permissions != b"rw-p" or inode != b"0" or not _HEAP_NAMES.fullmatch(name) or _is_strange(flags):
             continue
         resident = sum(map(int, _ANONYMOUS.findall(details))) << 10
         if resident >= max(LEAST, (int(end, 16) - int(start, 16)) // SPARSE):
             found.append(Heap(int(start, 16), int(end, 16), resident))
     heaps = HeapsOf(code, tuple(found))
     return heaps if code and heaps.resident >= LEAST_OF_PROCESS else None
+
+
+def now(one: HeapsOf, maps: Iterable[Mapping]) -> HeapsOf | None:
+    """Return heaps with the addresses they have now; without those that are gone, None if none is left.
+
+    Reading smaps takes 40 ms for each gigabyte, and maps next to none; but that lacks flags: `is_faithful`.
+    """
+    ends = {each.start: each.end for each in maps if each.permissions == "rw-p" and not each.inode}
+    code = {each.start for each in maps if each.permissions == "r-xp" and each.inode}
+    left = tuple(replace(heap, end=ends[heap.start]) for heap in one.heaps if heap.start in ends)
+    return replace(one, heaps=left) if left and one.code in code else None
+
+
+def is_faithful(one: HeapsOf, smaps: bytes) -> bool:
+    """Return whether a twin, which has the flags of its process, was given all of the heaps."""
+    same = {
+        (int(start, 16), int(end, 16))
+        for start, end, _, _, _, details in _MAPPING.findall(smaps)
+        if not _is_strange(_flags(details))
+    }
+    return all((heap.start, heap.end) in same for heap in one.heaps)
+
+
+def _flags(details: bytes) -> frozenset[bytes]:
+    return frozenset(b" ".join(_FLAGS.findall(details)).split())
+
+
+def _is_strange(flags: frozenset[bytes]) -> bool:
+    return not flags or bool(flags & _STRANGE)
 
 
 def affordable(found: Iterable[tuple[int, HeapsOf]], free: int) -> list[tuple[int, HeapsOf]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from pycriu.images import pagemap_pb2
 
-from holdfast.procfs import bounded, walk
+from holdfast.procfs import bounded, memory_maps, walk
 from holdfast.snapshots.checkpointer import (
     cgroups,
     criu_images,
@@ -39,6 +39,9 @@ _LIMITS = (
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 """By version of control groups: the limit, what is used, and what of that is given back when it is needed."""
+
+
+_LOST = "the copy of a process ended before its memory was written"
 
 
 class TwinLost(OSError):
@@ -75,14 +78,14 @@ class _HeapSource:
 
     def read(self, address: int, into: memoryview) -> None:
         if os.preadv(self.memory, [into], address) != len(into):
-            raise TwinLost("the copy of a process ended before its memory was written")
+            raise TwinLost(_LOST)
 
     def entries(self, start: int, end: int) -> bytes:
         """Return the entries of pagemap between two addresses."""
         size = (end - start) // PAGE * heap_pages.ENTRY
         found = os.pread(self.pagemap, size, start // PAGE * heap_pages.ENTRY)
         if len(found) != size:
-            raise TwinLost("the copy of a process ended before its memory was written")
+            raise TwinLost(_LOST)
         return found
 
 
@@ -93,6 +96,7 @@ class Twins:
         self._init_pid = init_pid
         self._wanted = wanted
         self._list = os.memfd_create("heaps")
+        self._seen: dict[int, HeapsOf] = {}
         self._sources: dict[int, _HeapSource] = {}
         self.short_of_memory = 0
         """Bytes of heaps that are written while the session is frozen, for want of memory."""
@@ -115,9 +119,29 @@ class Twins:
         """The variables for the guard."""
         return {"HOLDFAST_HEAPS": str(self._list)}
 
-    def choose(self, pids: Iterable[int]) -> None:
-        """Choose the heaps of frozen processes; the guard reads the list later. Raises OSError."""
-        found = list(self._found(pids)) if self._wanted else []
+    def look(self, root: int) -> None:
+        """Find the heaps while the session runs: that takes time. Raises OSError."""
+        if not self._wanted:
+            return
+        pids = tree.tree(root)
+        statm = {pid: walk.read(f"{pid}/statm", small=walk.SMALL) or b"0 0" for pid in pids}
+        sizes = {pid: int(words.split()[1]) * PAGE for pid, words in statm.items()}
+        large = [pid for pid, size in sizes.items() if size >= heaps.LEAST_OF_PROCESS]
+        ours = set(walk.namespaces_of(self._init_pid, ("pid",)).values())
+        for pid in sorted(large, key=lambda pid: -sizes[pid])[: heaps.PROCESSES]:
+            # A child in another PID namespace would have another pid there.
+            if set(walk.namespaces_of(pid, ("pid", "pid_for_children")).values()) == ours:
+                found = _smaps(pid)
+                if found is not None and (one := heaps.find(found)) is not None:
+                    self._seen[pid] = one
+
+    def choose(self) -> None:
+        """Choose heaps of processes that are frozen now; the guard reads the list later. Raises OSError."""
+        found = []
+        for pid, seen in self._seen.items():
+            maps = [one for lines in walk.maps(pid) for one in memory_maps.parse(lines)]
+            if (one := heaps.now(seen, maps)) is not None:
+                found.append((pid, one))
         if not found:
             return
         chosen = heaps.affordable(found, _free_memory(self._init_pid))
@@ -129,20 +153,6 @@ class Twins:
             lines += [f"{inner} {one.code:x} {heap.start:x} {heap.end:x}\n" for heap in one.heaps]
         os.pwrite(self._list, "".join(lines).encode(), 0)
         os.lseek(self._list, 0, os.SEEK_END)
-
-    def _found(self, pids: Iterable[int]) -> Iterator[tuple[int, HeapsOf]]:
-        statm = {pid: walk.read(f"{pid}/statm", small=walk.SMALL) or b"0 0" for pid in pids}
-        sizes = {pid: int(words.split()[1]) * PAGE for pid, words in statm.items()}
-        large = [pid for pid, size in sizes.items() if size >= heaps.LEAST_OF_PROCESS]
-        ours = set(walk.namespaces_of(self._init_pid, ("pid",)).values())
-        for pid in sorted(large, key=lambda pid: -sizes[pid])[: heaps.PROCESSES]:
-            # A child in another PID namespace would have another pid there.
-            if set(walk.namespaces_of(pid, ("pid", "pid_for_children")).values()) != ours:
-                continue
-            with suppress(OSError):
-                found = heaps.find(bounded.read(walk.PROC / str(pid) / "smaps", MAX_SMAPS))
-                if found is not None:
-                    yield pid, found
 
     def take(self, root: int, images: Path, check: Callable[[], None]) -> None:
         """Find the twins, while all are stopped; copy the heaps of processes that have none.
@@ -176,6 +186,8 @@ class Twins:
             OSError: they cannot be written.
         """
         for source in self._sources.values():
+            if not heaps.is_faithful(source.heaps, _smaps(source.pid) or b""):
+                raise TwinLost(_LOST)
             _Copy(source, images).run(lambda: None)
             self.copied += source.heaps.resident
 
@@ -223,6 +235,13 @@ class _Copy:
             for address, length in heap_pages.present(listed, window):
                 for at in range(address, address + length, PIECE):
                     yield at, min(PIECE, address + length - at)
+
+
+def _smaps(pid: int) -> bytes | None:
+    try:
+        return bounded.read(walk.PROC / str(pid) / "smaps", MAX_SMAPS)
+    except OSError:
+        return None
 
 
 def _free_memory(init_pid: int) -> int:

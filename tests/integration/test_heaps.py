@@ -39,14 +39,17 @@ def begun(session: Session, name: str, *options: str, megabytes: int = MEGABYTES
     """Start the program; it writes to /srv/NAME."""
     words = " ".join((str(megabytes), *options))
     session.exec(f"cat > /srv/heaps.py <<'END'\n{PROGRAM.read_text()}\nEND")
-    session.exec(f"python3 /srv/heaps.py {words} >> /srv/{name} 2>&1 & echo $! > /srv/{name}.pid", timeout=60)
+    session.exec(
+        f": > /srv/{name}; python3 /srv/heaps.py {words} >> /srv/{name} 2>&1 & echo $! > /srv/{name}.pid",
+        timeout=60,
+    )
     until(session, name, "ready")
 
 
 def until(session: Session, name: str, wanted: str) -> str:
     """Wait for a word in the program's output; return all of it."""
     deadline = time.monotonic() + PATIENCE
-    while wanted not in (said := session.exec(f"cat /srv/{name}").text):
+    while wanted not in (said := session.files.read(f"/srv/{name}").decode()):
         assert time.monotonic() < deadline, said
         time.sleep(0.1)
     return said

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.procfs import memory_maps
 from holdfast.snapshots.checkpointer import heap_pages, heaps
 from holdfast.snapshots.checkpointer.heaps import PAGE, Heap, HeapsOf
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
@@ -89,6 +90,26 @@ def test_sparse_memory_is_not_searched() -> None:
     assert found(mapping(CODE, 8), mapping(sparse, 65536), mapping(BIG, 65536)) == found(
         mapping(CODE, 8), mapping(BIG, 65536)
     )
+
+
+def test_heaps_are_found_again_in_maps() -> None:
+    """They may have grown since; what is gone or of another kind is left out."""
+    seen = HeapsOf(0x400000, (Heap(0x1000, 0x9000, 10), Heap(0x20000, 0x30000, 20)))
+    grown = b"00001000-0000a000 rw-p 00000000 00:00 0 [heap]"
+    code = CODE.encode()
+    maps = list(memory_maps.parse(b"\n".join((grown, b"00020000-00030000 r--p 00000000 00:00 0 ", code))))
+    assert heaps.now(seen, maps) == HeapsOf(0x400000, (Heap(0x1000, 0xA000, 10),))
+    assert heaps.now(seen, list(memory_maps.parse(grown))) is None
+    assert heaps.now(seen, list(memory_maps.parse(code))) is None
+
+
+def test_a_twin_must_have_been_given_the_heaps() -> None:
+    """What its process kept to itself since the heaps were found, it lacks or has empty."""
+    seen = HeapsOf(0x400000, (Heap(0x7F0000000000, 0x7F0004000000, 1),))
+    assert heaps.is_faithful(seen, (mapping(CODE, 8) + mapping(BIG, 8)).encode())
+    assert not heaps.is_faithful(seen, mapping(BIG, 8, f"{ORDINARY} wf").encode())
+    assert not heaps.is_faithful(seen, mapping(CODE, 8).encode())
+    assert not heaps.is_faithful(seen, b"")
 
 
 def one(*sizes: int) -> HeapsOf:
