@@ -195,9 +195,9 @@ def running(session: Session, name: str, program: str) -> Iterator[None]:
 
 
 def end(session: Session, name: str) -> None:
-    """End a program, and wait until nothing of it is left."""
+    """End a program, and wait until nothing of it is left and the shell has reported it."""
     session.exec(
-        f"pkill -KILL -f /srv/{name}.py; while pgrep -f /srv/{name}.py; do sleep 0.05; done", timeout=60
+        f"pkill -KILL -f /srv/{name}.py; while pgrep -f /srv/{name}.py; do sleep 0.05; done; wait", timeout=60
     )
 
 

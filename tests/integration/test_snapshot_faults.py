@@ -319,7 +319,7 @@ def test_an_interrupt_after_the_last_step_undoes_nothing(
 
     def completed_and_interrupted(operations: Operations, *args: Any, **kwargs: Any) -> None:
         complete(operations, *args, **kwargs)
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     def interrupted(call: Callable[[], object]) -> None:
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012

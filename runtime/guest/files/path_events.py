@@ -7,9 +7,9 @@ files has reported is not reported again when its event is read: `settle`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.files import inotify_events as raw
 from holdfast.runtime.guest.files.inotify_events import RawEvent
 from holdfast.runtime.guest.files.rename_pairs import Rename

@@ -17,6 +17,7 @@ def test_the_machine_has_the_required_features(booted: VirtualMachine) -> None:
         "tests/snapshots/test_freezer.py",
         "tests/snapshots/test_ending.py",
         "tests/integration/test_live.py",
+        "tests/integration/test_heaps.py",
         "tests/integration/test_moving_streams.py",
         "tests/integration/test_rewind.py",
         "tests/integration/test_audit.py",
