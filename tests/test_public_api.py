@@ -42,8 +42,6 @@ def test_the_public_names_are_pinned() -> None:
         "ExecResult",
         "Exported",
         "Failure",
-        "FileEvent",
-        "FileWatch",
         "Holdfast",
         "Home",
         "Ladder",

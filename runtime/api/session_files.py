@@ -13,7 +13,6 @@ from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.journal import host_events
 
 if TYPE_CHECKING:
-    from holdfast.runtime.files.file_watch import FileWatch
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 MOST_IN_MEMORY = 256 << 20
@@ -90,21 +89,6 @@ class SessionFiles:
         """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
         self._requests().remove(path, recursive=recursive, missing_ok=missing_ok)
         self._note("removed", path)
-
-    def watch(self, path: str = ".", *, recursive: bool = False, timeout: float | None = None) -> FileWatch:
-        """Watch a file, what is in a folder, or with `recursive` all that is below it, from now on.
-
-        Returns an iterator of `FileEvent`, to be closed. It ends after `timeout` seconds if that is given,
-        and when the folder is removed or renamed. A file is watched by its name, whether it exists or not
-        later on. Snapshots neither lose nor repeat events; what is made and removed within one is not seen.
-        An event of the kind `lost` says that there were changes that are not known.
-
-        Raises:
-            GuestError: it has more folders than can be watched.
-        """
-        from holdfast.runtime.files.file_watch import FileWatch
-
-        return FileWatch(self._line, path, self._user, recursive=recursive, timeout=timeout)
 
     def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = _silent) -> Copied:
         """Copy a file or a folder of the session to this machine, under the name `to`.

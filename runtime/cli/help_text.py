@@ -58,7 +58,6 @@ Run:
 
 Observe:
   events          Show deaths, waits, captures and refused connections.
-  watch           Show changes of a session's files as they happen.
   journal         Show what was run, by whom, why, and its result.
   drift           Show what has changed since a moment, and who did it.
   replay          Play back what the terminal showed.

@@ -24,7 +24,6 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "kill": ("task_verbs", "kill"),
     "run": ("program_verbs", "run"),
     "cp": ("file_verbs", "cp"),
-    "watch": ("watch_verbs", "watch"),
     "events": ("event_verbs", "events"),
     "journal": ("journal_verbs", "journal"),
     "send": ("shell_verbs", "send"),

@@ -46,7 +46,7 @@ class SessionFile:
         """
         kind = wire_fields.choice(raw, "kind", KINDS)
         return cls(
-            name=bytes_in(wire_fields.text(raw, "name"), LONGEST_NAME),
+            name=_bytes_in(wire_fields.text(raw, "name"), LONGEST_NAME),
             kind=kind,
             size=wire_fields.integer(raw, "size"),
             mode=wire_fields.integer(raw, "mode") & 0o7777,
@@ -54,7 +54,7 @@ class SessionFile:
             uid=wire_fields.integer(raw, "uid"),
             gid=wire_fields.integer(raw, "gid"),
             version=wire_fields.text(raw, "version")[:200],
-            target=bytes_in(wire_fields.text(raw, "target"), LONGEST_PATH) if kind == "link" else None,
+            target=_bytes_in(wire_fields.text(raw, "target"), LONGEST_PATH) if kind == "link" else None,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -93,12 +93,7 @@ def asked(**paths: str) -> bytes:
     return json.dumps(paths).encode()
 
 
-def bytes_in(text: str, most: int) -> str:
-    """Return a name or path of at most `most` bytes.
-
-    Raises:
-        ProtocolError: it is longer, or no file can have it.
-    """
+def _bytes_in(text: str, most: int) -> str:
     try:
         size = len(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:

@@ -14,7 +14,6 @@ from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.captures.capture_queue import CaptureDesk
 from holdfast.runtime.guest.files.file_calls import FileCalls
 from holdfast.runtime.guest.files.uploads import Uploads
-from holdfast.runtime.guest.files.watches import Watches
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
 from holdfast.runtime.guest.identity.hooks import Hooks
@@ -70,7 +69,6 @@ class Guest:
         self.engine_files = EngineFiles()
         self.uploads = Uploads()
         self.file_calls = FileCalls()
-        self.watches = Watches()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
         self.changes = Changes(self.shells, self.kernels, self.lineage, self.journal)
@@ -155,7 +153,6 @@ class Guest:
 
     def stop(self) -> None:
         """End shells, tasks, programs and kernels, for good."""
-        self.watches.stop()
         self.tasks.stop()
         self.programs.stop()
         for shell in self.shells.values():

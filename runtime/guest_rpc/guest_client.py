@@ -53,7 +53,6 @@ MAX_ANSWER_FRAMES = 200_000
 MAX_ANSWER_BYTES = 80 << 20
 WHOLE_SECONDS = 120.0
 _BOTH_WAYS = 2  # SHUT_RDWR of shutdown(2)
-_PEEK = 2  # MSG_PEEK of recv(2)
 ENDLESS = "cannot understand the session: its answer does not end"
 # Errors the guest may name. Any other code is a GuestError with its text.
 ERRORS: dict[str, type[HoldfastError]] = {
@@ -84,7 +83,6 @@ HINTS = {
     "in_use": "`--force` closes it nevertheless",
     "unknown_shell": "`holdfast shells S` lists them, `shells S open NAME` opens one",
     "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
-    "watch_limit": "watch fewer folders, or end other watches; the engine's machine has the kernel's limits",
     "busy": "a command or cell waits with `--busy-wait SECONDS`",
     "held": "`holdfast lease S` shows who it is; a command waits with `--lease-wait SECONDS`",
 }
@@ -212,16 +210,6 @@ class Connection:
         except OSError as error:
             raise _lost(error) from error
         raise GuestDisconnected("cannot continue: the session does not close the connection")
-
-    def is_lost(self) -> bool:
-        """Check, before closing it, whether the other end has hung up and nothing is left to read."""
-        try:
-            self.socket.settimeout(0)
-            return not self.socket.recv(1, _PEEK)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
 
     def hang_up(self) -> None:
         """End the connection from another thread than the one that reads it, which then finds it lost."""

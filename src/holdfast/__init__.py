@@ -84,8 +84,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.egress.attempt_log import Refusal
     from holdfast.runtime.egress.network_changes import Reach
     from holdfast.runtime.files.copied import Copied
-    from holdfast.runtime.files.file_event import FileEvent
-    from holdfast.runtime.files.file_watch import FileWatch
     from holdfast.runtime.files.session_file import SessionFile
     from holdfast.runtime.flaky.repeat import Series
     from holdfast.runtime.flaky.spread import Difference, Run, Spread
@@ -146,8 +144,6 @@ __all__ = [
     "ExecResult",
     "Exported",
     "Failure",
-    "FileEvent",
-    "FileWatch",
     "GuestDisconnected",
     "GuestError",
     "Holdfast",
@@ -250,8 +246,6 @@ _LATE = {
     "ExecResult": "runtime.guest_rpc.results",
     "Exported": "runtime.transfer.bundle_transfer",
     "Failure": "snapshots.failure",
-    "FileEvent": "runtime.files.file_event",
-    "FileWatch": "runtime.files.file_watch",
     "Holdfast": "runtime.api.controller",
     "Home": "base.home",
     "Ladder": "snapshots.fitness",

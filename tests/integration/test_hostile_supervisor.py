@@ -278,7 +278,6 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "file_link": lambda one: FileRequests(one._line).make_link("x", "y"),
     "file_move": lambda one: one.files.move("x", "y"),
     "file_remove": lambda one: one.files.remove("x"),
-    "file_watch": lambda one: list(one.files.watch("x", timeout=PATIENCE)),
     "program_start": lambda one: one.programs.start(["x"]),
     "program_list": lambda one: one.programs.list(),
     "program_follow": lambda one: one.programs.get("x").wait(timeout=PATIENCE),

@@ -60,9 +60,7 @@ class Pause:
             for desk in guest.desks.values():
                 desk.cut()
             guest.captures.pausing()
-            guest.watches.pausing()
             await self._server.close(spare=call.connection)
-            await guest.watches.hold()
             self._hold(hold=True)
             for shell in guest.shells.values():
                 shell.drain()
@@ -91,7 +89,6 @@ class Pause:
                 desk.woken(copy=False)
             guest.captures.woken("aborted", "")
             guest.watch.resume()
-            guest.watches.resume(copy=False)
             self._waking = self._loop.create_task(self._server.listen_again())
             raise
         self._begin(token)
@@ -150,7 +147,6 @@ class Pause:
         guest.arriving = event == "restored"
         guest.become(fields, event if event in ("resumed", "restored") else "aborted")
         guest.watch.resume()
-        guest.watches.resume(copy=event == "restored")
         logger.info("%s as %s", fields.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen_again())
 

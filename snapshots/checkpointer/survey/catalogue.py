@@ -98,8 +98,8 @@ CATALOGUE: dict[str, ResourceKind] = {
     ),
     "supervisor": ResourceKind(
         RESET,
-        "connection or file watch of the session's supervisor",
-        "closes it for a capture, and continues it afterwards",
+        "connection of the session's supervisor",
+        "closes it for a capture, and listens again",
     ),
     "headless": ResourceKind(
         BLOCKS,

@@ -18,7 +18,6 @@ from holdfast.snapshots.checkpointer.survey.seen import SeenDescriptor, SeenProc
 
 # The supervisor releases these before a capture, and makes new ones after it.
 _LET_GO = frozenset({"unix_outside", "unix_waiting", "pidfd_outside", "loopback", "poll_lost"})
-_WATCHES = frozenset({"watch", "watch_unread", "watch_deleted", "watch_gone"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ def findings(world: World) -> Iterator[Finding]:
         for found in _of(world, one, polled, adopted):
             if number:
                 yield found
-            elif found.kind in _LET_GO | _WATCHES and found.fd >= 0:
+            elif found.kind in _LET_GO and found.fd >= 0:
                 yield replace(found, kind="supervisor", own=True)
             else:
                 yield replace(found, own=found.verdict != BLOCKS)
