@@ -40,11 +40,16 @@ class SentBundle:
     segments: Sequence[LayerSegment]
     blobs: Sequence[BlobDescriptor]
     searched: SearchedFiles
+    _ends: dict[str, list[int]] = field(default_factory=dict, init=False)
 
     def parts(self, one: PageRange) -> Iterator[FilePart]:
         """Yield the parts that a range of it consists of."""
-        parts = self.files[one.name or ""].parts
-        ends = list(accumulate(part.bytes for part in parts))
+        name = one.name or ""
+        parts = self.files[name].parts
+        # A file may be asked for in tens of thousands of ranges.
+        if name not in self._ends:
+            self._ends[name] = list(accumulate(part.bytes for part in parts))
+        ends = self._ends[name]
         at, end = one.offset, one.offset + one.size
         for number in range(bisect_right(ends, at), len(parts)):
             if at >= end:
