@@ -85,7 +85,7 @@ def _unreadable(path: Path, error: OSError) -> StoreError:
 
 
 def _data_after(descriptor: int, at: int, size: int) -> int:
-    """Return the offset of the next bytes that are not a hole (lseek(2)); the end if there are none."""
+    """Return the offset of the next bytes that are not a hole (lseek(2)); the end if only a hole follows."""
     try:
         return min(size, os.lseek(descriptor, at, os.SEEK_DATA))
     except OSError:

@@ -90,7 +90,7 @@ class _HeapSource:
 
 
 class Twins:
-    """The heaps of one capture; to be closed. With `wanted` false there are none."""
+    """The heaps of one capture; to be closed. Unless they are `wanted`, CRIU writes all of them."""
 
     def __init__(self, init_pid: int, *, wanted: bool) -> None:
         self._init_pid = init_pid
