@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.base import printable_json
 from holdfast.base.text import plain
+from holdfast.base.text import size as size
 from holdfast.errors import HoldfastError, LiveUnsupported, SecretsFound
 
 TYPE_CHECKING = False
@@ -235,16 +236,6 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else 4000, highlight=False)
-
-
-def size(count: int) -> str:
-    """Return a number of bytes for people: three digits and a unit."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}" if unit != "B" else f"{count} B"
-        amount /= 1000
-    return f"{amount:.3g} TB"
 
 
 def image(ref: str) -> str:

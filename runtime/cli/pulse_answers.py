@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from holdfast.runtime.cli.printing import size
-from holdfast.runtime.cli.pulse_text import (
+from holdfast.runtime.pulse.pulse import AskedFile, Listener, Port, Pulse
+from holdfast.runtime.pulse.pulse_text import (
     COMMAND,
     ORIGIN,
     file_line,
@@ -15,7 +16,6 @@ from holdfast.runtime.cli.pulse_text import (
     short,
     socket_line,
 )
-from holdfast.runtime.pulse.pulse import AskedFile, Listener, Port, Pulse
 
 
 def port(found: Port) -> Iterator[str]:

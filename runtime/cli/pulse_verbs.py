@@ -69,7 +69,7 @@ def pulse(
 
 
 def _show(pulse: Pulse, *, as_json: bool) -> None:
-    from holdfast.runtime.cli import pulse_text
+    from holdfast.runtime.pulse import pulse_text
 
     if as_json:
         printing.emit(pulse.as_dict())
@@ -133,7 +133,7 @@ def _file(session: Session, path: str, *, as_json: bool) -> None:
 
 def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -> None:
     """Refresh until Ctrl-C, which is not an error here."""
-    from holdfast.runtime.cli import pulse_text
+    from holdfast.runtime.pulse import pulse_text
 
     in_place = sys.stdout.isatty() and not as_json
     if in_place:

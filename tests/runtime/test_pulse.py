@@ -8,10 +8,11 @@ import pytest
 
 from holdfast.errors import ProtocolError
 from holdfast.runtime.api import pulse_calls
-from holdfast.runtime.cli import pulse_answers, pulse_text
+from holdfast.runtime.cli import pulse_answers
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.pulse import pulse_text
 from holdfast.runtime.pulse.limits import Lineage, disk
 from holdfast.runtime.pulse.pulse import Listener, Port, Pulse
 

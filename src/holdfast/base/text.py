@@ -21,6 +21,16 @@ def plain(text: str, limit: int = 500) -> str:
     return kept if len(kept) <= limit else kept[: limit - 1] + "…"
 
 
+def size(count: int) -> str:
+    """Return a number of bytes for people: three digits and a unit."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}" if unit != "B" else f"{count} B"
+        amount /= 1000
+    return f"{amount:.3g} TB"
+
+
 def fit(char: str) -> bool:
     """Check whether a terminal shows the character and does nothing else with it."""
     if char.isascii():

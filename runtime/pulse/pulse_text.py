@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.runtime.cli.printing import size
+from holdfast.base.text import size
 from holdfast.runtime.guest.layout import STATE_DIR
 from holdfast.runtime.pulse.facts import OpenFile, Origin, Process, Socket, Terminal
 from holdfast.runtime.pulse.kernel_facts import Kernel, Variable
