@@ -22,7 +22,7 @@ from pathlib import Path
 from holdfast.base import locks
 from holdfast.base.home import Home
 from holdfast.errors import SnapshotDamaged, StoreError
-from holdfast.runtime.storage import packing_request
+from holdfast.runtime.storage import packing_request, snapshot_lock
 from holdfast.runtime.store import packed_sizes
 from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.snapshots import raw_cache
@@ -97,10 +97,10 @@ class _Round:
                         return
             self.why = "what is stored changes all the time"
         except (PacksBusy, SnapshotDamaged, OSError) as error:
-            if folder.exists():
+            if snapshot_lock.is_kept(home, one.id):
                 self.why = str(getattr(error, "strerror", None) or error)
             else:
-                self._sweeps = True  # it was removed meanwhile: what it needed is not needed any more
+                self._sweeps = True  # it is or was removed meanwhile: what it needed is not needed any more
 
     def _sweep(self) -> None:
         """Remove pages that nothing needs, and count again what each snapshot takes."""

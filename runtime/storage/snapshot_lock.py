@@ -10,8 +10,12 @@ from holdfast.base import locks
 from holdfast.errors import SessionBusy, SnapshotInUse, SnapshotNotFound
 
 if TYPE_CHECKING:
+    from holdfast.base.home import Home
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
+
+REMOVAL_SECONDS = 10.0
+"""How long the removal of one snapshot is waited for."""
 
 
 @contextmanager
@@ -23,9 +27,9 @@ def used(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
     """
     gone = SnapshotNotFound(f"cannot use snapshot {snapshot.name}: it was removed just now")
     try:
-        with locks.shared(context.home.locks, _name(snapshot), f"use snapshot {snapshot.name}"):
+        with locks.shared(context.home.locks, name(snapshot.id), f"use snapshot {snapshot.name}"):
             if context.store.find_snapshot(snapshot.id) is None:
-                locks.discard(context.home.locks, _name(snapshot))
+                locks.discard(context.home.locks, name(snapshot.id))
                 raise gone
             yield
     except SessionBusy as error:
@@ -39,12 +43,11 @@ def removing(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
     Raises:
         SnapshotInUse: it is being restored, or removed by another caller.
     """
-    name = _name(snapshot)
     try:
-        held = locks.exclusive(context.home.locks, name, f"remove snapshot {snapshot.name}")
+        held = locks.exclusive(context.home.locks, name(snapshot.id), f"remove snapshot {snapshot.name}")
         with held:
             yield
-            locks.discard(context.home.locks, name)
+            locks.discard(context.home.locks, name(snapshot.id))
     except SessionBusy as error:
         raise SnapshotInUse(
             f"cannot remove snapshot {snapshot.name}: it is being restored or removed",
@@ -52,5 +55,18 @@ def removing(context: Context, snapshot: SnapshotRow) -> Iterator[None]:
         ) from error
 
 
-def _name(snapshot: SnapshotRow) -> str:
-    return f"snapshot-{snapshot.id}"
+def is_kept(home: Home, snapshot_id: str) -> bool:
+    """Check whether a snapshot is there, after waiting for a removal that has begun."""
+    try:
+        with locks.shared(home.locks, name(snapshot_id), "look at a snapshot", REMOVAL_SECONDS):
+            there = (home.snapshots / snapshot_id).exists()
+            if not there:
+                locks.discard(home.locks, name(snapshot_id))
+            return there
+    except SessionBusy:
+        return False
+
+
+def name(snapshot_id: str) -> str:
+    """Return the name of a snapshot's lock."""
+    return f"snapshot-{snapshot_id}"

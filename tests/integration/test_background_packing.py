@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.storage import background_packer, packing_request
+from holdfast.runtime.storage import background_packer, packing_request, snapshot_lock, snapshot_storage
 from holdfast.snapshots import raw_cache, storage
 
 HEAP = "import os; heap = bytearray(os.urandom({} << 20))"
@@ -86,6 +87,26 @@ def test_a_snapshot_is_usable_while_it_is_packed(hf: Holdfast) -> None:
         assert packing.settled(hf.home)
         assert not parts(hf.home)
         assert folder.exists() == (verb != "remove")
+
+
+def test_a_snapshot_that_is_being_removed_is_no_trouble(hf: Holdfast) -> None:
+    """Some of its files are gone, its folder and its row are not yet: it is waited for."""
+    session = hf.new("parent")
+    with locks.whole_file(packing_request.lock_of(hf.home), 60.0):
+        snapshot = session.snapshot()
+    with (
+        ThreadPoolExecutor(1) as worker,
+        locks.exclusive(hf.home.locks, snapshot_lock.name(snapshot.id), "remove it"),
+    ):
+        shutil.rmtree(hf.home.snapshots / snapshot.id / "images")
+        packing_request.mark(hf.home)
+        packer = worker.submit(background_packer.run, hf.home)
+        assert not polling.until(lambda: packing_request.trouble(hf.home) or packer.done(), 1.0)
+        shutil.rmtree(hf.home.snapshots / snapshot.id)
+        hf.engine.images.remove(snapshot_storage.image_ref(snapshot.id))
+        hf.store.forget_snapshot(snapshot.id)
+    assert packing_request.trouble(hf.home) == ""
+    assert packing.settled(hf.home)
 
 
 def begun(folder: Path) -> bool:
