@@ -55,6 +55,7 @@ ROOMS = (
     "doctor",
     "ci",
     "pytest_plugin",
+    "mcp",
     "holdfast",
     "cli",
 )

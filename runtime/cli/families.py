@@ -78,6 +78,9 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "quota": "Limit the room that snapshots take.",
         "gc": "Delete what is expired, orphaned or over quota.",
     },
+    "Agents": {
+        "mcp": "Serve agents over the Model Context Protocol.",
+    },
     "Machine": {
         "doctor": "Try out what this machine supports.",
         "image": "Build and list the images of sessions.",

@@ -64,6 +64,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "push": ("registry_verbs", "push"),
     "pull": ("registry_verbs", "pull"),
     "key": ("key_verbs", "app"),
+    "mcp": ("mcp_verbs", "mcp"),
     "kernel": ("kernel_verbs", "app"),
 }
 GROUP = "app"

@@ -20,6 +20,7 @@ _NEVER: Mapping[str, str] = {
     "ci": "run it on the engine's machine, where the job's folder is",
     "move": "run it on the engine's machine, which has the keys for the next one",
     "receive": "it is started by `holdfast move` on the engine's machine",
+    "mcp": "start it on the engine's machine: `ssh HOST holdfast mcp`",
     "serve-captures": "run it on the engine's machine",
 }
 _OPTIONS: Mapping[tuple[str, str], str] = {

@@ -1,0 +1,69 @@
+"""Verb: mcp."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Allow, Network
+from holdfast.runtime.cli.caller import EarlyOptions
+
+
+def mcp(
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="NAME", help="The default session, else one for this folder."),
+    ] = None,
+    image: Annotated[str | None, typer.Option("--image", help="The image of sessions that are made.")] = None,
+    template: Annotated[
+        str | None, typer.Option("--template", help="Start sessions that are made from this template.")
+    ] = None,
+    network: Network = None,
+    allow: Allow = None,
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="PORT", help="Serve on this port of loopback."),
+    ] = None,
+) -> None:
+    """Serve agents over the Model Context Protocol, on standard input and output or over HTTP."""
+    if any(importlib.util.find_spec(name) is None for name in ("mcp", "PIL")):
+        raise InvalidArgument(
+            "cannot serve agents: the packages for that are not installed",
+            hint="pip install 'holdfast[mcp]'",
+        )
+    if http is None and sys.stdin.isatty():
+        raise InvalidArgument(
+            "cannot serve agents on a terminal: an agent's program starts this",
+            hint="for example: claude mcp add holdfast -- holdfast mcp",
+        )
+    from holdfast.runtime.mcp.agent_server import AgentServer
+    from holdfast.runtime.mcp.agent_sessions import Default, name_for
+
+    given = {"image": image, "template": template, "network": network, "allow": allow}
+    options: dict[str, Any] = {key: value for key, value in given.items() if value}
+    default = Default(session or name_for(Path.cwd()), options)
+    server = AgentServer(None, default, actor=EarlyOptions.actor, progress=printing.note)
+    if http is None:
+        server.run("stdio")
+    else:
+        _serve_http(server, http)
+
+
+def _serve_http(server: Any, address: str) -> None:
+    from holdfast.runtime.mcp import http_door
+
+    opened = http_door.listener(address)
+    token, file = http_door.token_of(Home.default().create(), os.environ.get(http_door.VARIABLE))
+    printing.say(f"serving {http_door.url(opened)}")
+    sys.stdout.flush()
+    where = f"is in {file}" if file else f"is that of {http_door.VARIABLE}"
+    printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
+    http_door.serve(server, opened, token)

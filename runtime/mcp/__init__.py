@@ -1,0 +1,1 @@
+"""Sessions as an agent uses them: few tools with short answers, over the Model Context Protocol."""

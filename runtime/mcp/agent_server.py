@@ -1,0 +1,182 @@
+"""The server: its tools, their hints and schemas, and whose sessions a client uses."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.types import ToolAnnotations
+from pydantic import ValidationError
+
+from holdfast.base.home import Home
+from holdfast.base.text import plain
+from holdfast.base.version import VERSION
+from holdfast.errors import HoldfastError
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.mcp import tool_texts as texts
+from holdfast.runtime.mcp.agent_sessions import AgentSessions, Default
+from holdfast.runtime.mcp.command_tools import CommandTools
+from holdfast.runtime.mcp.file_tools import FileTools
+from holdfast.runtime.mcp.kernel_tools import KernelTools
+from holdfast.runtime.mcp.patient_calls import PatientCalls
+from holdfast.runtime.mcp.state_tools import StateTools
+from holdfast.runtime.mcp.tool_hints import message
+from holdfast.runtime.operations.context import Progress
+
+MOST_CLIENTS = 100
+"""Names of clients that are told apart; the others share one."""
+
+
+class AgentServer(MCPServer[Any]):
+    """An MCP server for the sessions of one home.
+
+    Args:
+        home: the home; None for the default one.
+        default: the session for calls that name none.
+        actor: who acts, for the journal; None for `agent:` with the name by which the client introduces
+            itself.
+        progress: receives a line for each step of something slow.
+    """
+
+    def __init__(
+        self,
+        home: Home | None,
+        default: Default,
+        *,
+        actor: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        calls = PatientCalls()
+        super().__init__(
+            "holdfast",
+            title="Holdfast",
+            instructions=texts.INSTRUCTIONS,
+            version=VERSION,
+            log_level="ERROR",
+            middleware=[calls.cancellations],
+        )
+        self._home, self._default, self._actor, self._progress = home, default, actor, progress
+        self._agents: dict[str, AgentSessions] = {}
+        self._lock = threading.Lock()
+        self._add_tools(calls)
+
+    def _add_tools(self, calls: PatientCalls) -> None:
+        commands, kernel = CommandTools(self.agents, calls), KernelTools(self.agents, calls)
+        state, files = StateTools(self.agents, calls), FileTools(self.agents, calls)
+        acts, looks = ToolAnnotations(), ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        ends = ToolAnnotations(destructive_hint=True)
+        keeps = ToolAnnotations(destructive_hint=False, open_world_hint=False)
+        for function, description, hints in (
+            (commands.run, texts.RUN, acts),
+            (commands.answer, texts.ANSWER, acts),
+            (commands.wait, texts.WAIT, looks),
+            (commands.read, texts.READ, looks),
+            (kernel.cell, texts.CELL, acts),
+            (state.screen, texts.SCREEN, looks),
+            (state.status, texts.STATUS, looks),
+            (state.snapshot, texts.SNAPSHOT, keeps),
+            (state.go_back, texts.GO_BACK, keeps),
+            (state.changes, texts.CHANGES, looks),
+            (files.file, texts.FILE, acts),
+            (state.sessions, texts.SESSIONS, ends),
+        ):
+            self.add_tool(
+                function,
+                description=description,
+                annotations=hints,
+                structured_output=False,  # clients that find structure drop the text
+            )
+
+    def agents(self, context: Context[Any, Any]) -> AgentSessions:
+        """Return the sessions of the client that calls, in whose name they are used."""
+        params = context.request_context.session.client_params
+        name = self._actor or _actor(params.client_info.name if params else "")
+        with self._lock:
+            if name not in self._agents and len(self._agents) >= MOST_CLIENTS:
+                name = "agent"
+            if name not in self._agents:
+                holdfast = Holdfast(self._home, actor=name, progress=self._progress)
+                self._agents[name] = AgentSessions(holdfast, self._default)
+            return self._agents[name]
+
+    async def list_tools(self) -> Any:
+        """Return the tools, with schemas that say nothing twice."""
+        found = await super().list_tools()
+        for tool in found:
+            tool.input_schema = _terse(tool.input_schema)
+        return found
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> Any:
+        """Call a tool; what is wrong with a call is reported in one line."""
+        tool = self._tool_manager.get_tool(name)
+        unknown = [
+            plain(key, 40)
+            for key in arguments
+            if tool is not None and key not in tool.parameters["properties"]
+        ]
+        if tool is not None and unknown:
+            known = ", ".join(tool.parameters["properties"])
+            raise ToolError(
+                f"cannot call {name}: it has no argument {', '.join(unknown[:5])}; it has {known}"
+            )
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError as error:
+            if isinstance(error.__cause__, HoldfastError):
+                raise ToolError(message(error.__cause__)) from error
+            raise
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(f"cannot call {name}: {_wrong(error.__cause__)}") from error
+            if isinstance(error.__cause__, ToolError):
+                raise ToolError(str(error.__cause__)) from error
+            raise
+
+
+def _actor(name: str) -> str:
+    """Return the actor for a client's name for itself, as far as it can be one."""
+    words = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:40]
+    return f"agent:{words}" if words else "agent"
+
+
+def _check_names(tool: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse arguments that the tool does not have, which the library would ignore."""
+    unknown = [plain(name, 40) for name in given if name not in known]
+    if unknown:
+        has = ", ".join(known)
+        raise ToolError(f"cannot call {tool}: it has no argument {', '.join(unknown[:5])}; it has {has}")
+
+
+def _wrong(error: ValidationError) -> str:
+    found = [
+        f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}"
+        for each in error.errors(include_input=False)
+    ]
+    return plain("; ".join(found[:3]), 400)
+
+
+def _terse(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without titles, defaults that mean "nothing", and alternatives to null."""
+    properties = {name: _property(each) for name, each in schema.get("properties", {}).items()}
+    required: Sequence[str] = schema.get("required", ())
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": list(required)} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in schema.items() if key != "title"}
+    if "anyOf" in kept:
+        kept |= next(each for each in kept.pop("anyOf") if each != {"type": "null"})
+    if kept.get("default") in (None, ""):
+        kept.pop("default", None)
+    return kept

@@ -1,0 +1,72 @@
+"""The outcome of a cell in text for an agent, with one picture at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.base.text import colored, lines
+from holdfast.runtime.guest_rpc.results import CellResult
+from holdfast.runtime.mcp import outcomes
+from holdfast.runtime.mcp.plots import small_png
+from holdfast.runtime.mcp.short_text import MOST_CHARACTERS, shorten
+
+_PICTURES = ("image/png", "image/jpeg")
+
+
+def text(result: CellResult, id_: str, news: Iterable[str] = ()) -> str:
+    """Return a cell's result: news, what it showed, the exception, facts."""
+    shown = shorten(_everything(result))
+    parts = [_STATUS.get(result.status, result.status), f"{result.duration:.1f} s"]
+    if result.waiting is not None:
+        parts = [outcomes.waits(result.waiting), f"id {id_}"]
+    elif result.execution_count is not None:
+        parts.append(f"In [{result.execution_count}]")
+    if shown.omitted is not None:
+        parts.append(f"read(id={id_!r}, line={shown.omitted[0]}) shows the rest")
+    dropped = result.dropped + result.lost
+    lost = f"({dropped} bytes at the beginning are not kept)" if dropped else ""
+    return outcomes.joined([*news, shown.text, lost, outcomes.facts(parts)])
+
+
+def whole(result: CellResult) -> str:
+    """Return all that a cell showed, as text."""
+    return _everything(result)
+
+
+def picture(result: CellResult) -> bytes | None:
+    """Return the last picture of a cell that can be shown, as a small PNG."""
+    for output in reversed(result.outputs):
+        if (png := small_png(output.data)) is not None:
+            return png
+    return None
+
+
+_STATUS = {"ok": "ok", "error": "it raised the exception above", "timeout": "interrupted: its time was over"}
+
+
+def _everything(result: CellResult) -> str:
+    parts = [_clean(result.stdout), _clean(result.stderr), *_displays(result)]
+    if result.error is not None:
+        trace = "\n".join(result.error.traceback) or f"{result.error.ename}: {result.error.evalue}"
+        parts.append(_clean(trace))
+    return "\n".join(part.rstrip("\n") for part in parts if part.strip())
+
+
+def _displays(result: CellResult) -> Iterable[str]:
+    pictures = 0
+    for output in result.outputs:
+        found = output.data.get("text/plain")
+        kinds = [kind for kind in output.data if kind != "text/plain"]
+        pictures += any(kind in _PICTURES for kind in kinds)
+        if isinstance(found, str):
+            yield _clean(found)
+        elif kinds:
+            yield f"<{', '.join(lines(kind)[:60] for kind in kinds[:5])}>"
+    if pictures > 1:
+        yield f"({pictures} pictures; the last one is shown)"
+
+
+def _clean(text: str) -> str:
+    """Return text without escape sequences, with only the last version of lines that were redrawn."""
+    whole = colored(text[-4 * MOST_CHARACTERS * 100 :], keep=False)
+    return "\n".join(lines(line.rstrip("\r").rpartition("\r")[2]) for line in whole.split("\n"))

@@ -1,0 +1,76 @@
+"""The outcome of a command in text for an agent: what it wrote, and the facts in one last line.  Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from holdfast.base.text import plain
+from holdfast.runtime.guest_rpc.results import ExecResult
+from holdfast.runtime.mcp.short_text import Shown, shorten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.pulse.state import State
+
+
+def command(result: ExecResult, news: Iterable[str] = (), *, waited: float = 0.0) -> str:
+    """Return a command's result: news, output, facts. `waited` is in seconds."""
+    shown = shorten(result.plain)
+    lines = [*news, *(f"since your last command: {event.text}" for event in result.news)]
+    return joined([*lines, shown.text, *_remarks(result), facts(_facts(result, shown, waited))])
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the parts that hold something, each on lines of its own."""
+    return "\n".join(part for part in parts if part.strip())
+
+
+def facts(parts: Iterable[str]) -> str:
+    """Return facts as one line."""
+    return f"[{' · '.join(part for part in parts if part)}]"
+
+
+def waits(state: State, *, answer: str = "answer(text=…)") -> str:
+    """Return what a program waits for, and how to answer it."""
+    return f"{state.phrase(state.since).removesuffix(', 0 s so far')}; {answer}"
+
+
+def _facts(result: ExecResult, shown: Shown, waited: float) -> list[str]:
+    id_ = result.command_id
+    parts: list[str] = []
+    if result.waiting is not None:
+        parts += [waits(result.waiting), f"id {id_}"]
+    elif result.running:
+        parts += [f"still runs after {waited:.0f} s", f"id {id_}", "wait(id=…) follows it"]
+    else:
+        parts += [_end(result), f"{result.duration:.1f} s", plain(result.cwd or "", 200)]
+    if shown.omitted is not None:
+        parts.append(f"read(id={id_!r}, line={shown.omitted[0]}) shows the rest")
+    return parts
+
+
+def _end(result: ExecResult) -> str:
+    if result.timed_out:
+        return "interrupted after its time was over"
+    if result.exit_code is None:
+        return "the shell ended with it" if result.shell_exited else "it ended; its exit code is unknown"
+    return f"exit {result.exit_code}{_signal(result.signal)}"
+
+
+def _signal(number: int | None) -> str:
+    if not number:
+        return ""
+    try:
+        return f", {signal.Signals(number).name}"
+    except ValueError:
+        return f", signal {number}"
+
+
+def _remarks(result: ExecResult) -> Iterable[str]:
+    if result.dropped or result.lost:
+        yield f"({result.dropped + result.lost} bytes at the beginning are not kept)"
+    if result.message:
+        yield f"({result.message})"
+    elif result.shell_exited:
+        yield "(the shell ended; the next command gets a new one, in its first directory)"

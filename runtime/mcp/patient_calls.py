@@ -1,0 +1,176 @@
+"""Calls that take long, made for a client that waits: its progress, its cancellation.
+
+The work runs in a thread of its own. If the client leaves, the work continues without it; if the client
+cancels the call, the work is asked to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+import anyio
+
+from holdfast.base.text import colored, plain
+from holdfast.errors import SessionBusy
+
+if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.mcpserver import Context
+
+Result = TypeVar("Result")
+
+PROGRESS_SECONDS = 5.0
+"""Between two reports; clients end calls that report nothing for a minute."""
+CANCELLATION_SECONDS = 0.5
+"""How long after a call is ended its cancellation may still be received."""
+MOST_AT_ONCE = 64
+_LAST_LINE = 160
+_KEPT = 4096
+
+
+class LastLine:
+    """The last line of an output that other threads add to."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._lock = threading.Lock()
+
+    def feed(self, data: bytes) -> None:
+        """Add output."""
+        with self._lock:
+            self._tail = (self._tail + data)[-_KEPT:]
+
+    @property
+    def text(self) -> str:
+        """The last line with something in it, without control characters."""
+        with self._lock:
+            tail = self._tail
+        shown = colored(tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
+        lines = [line.strip() for line in shown.split("\n") if line.strip()]
+        return plain(lines[-1], _LAST_LINE) if lines else ""
+
+
+class Cancellations:
+    """The requests that clients have cancelled; a middleware of the server, which sees each notification."""
+
+    def __init__(self) -> None:
+        self._cancelled: dict[tuple[str | None, str], None] = {}
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Note a cancellation, and pass everything on."""
+        if ctx.method == "notifications/cancelled":
+            request = (ctx.params or {}).get("requestId")
+            if isinstance(request, str | int):
+                self._cancelled[self._key(ctx, request)] = None
+                while len(self._cancelled) > MOST_AT_ONCE:
+                    del self._cancelled[next(iter(self._cancelled))]
+        return await call_next(ctx)
+
+    async def received(self, context: Any) -> bool:
+        """Check, for a moment, whether the client has cancelled this request, rather than left."""
+        key = self._key(context.request_context, context.request_context.request_id)
+        with anyio.move_on_after(CANCELLATION_SECONDS, shield=True):
+            while key not in self._cancelled:
+                await anyio.sleep(CANCELLATION_SECONDS / 10)
+        return self._cancelled.pop(key, key) is None
+
+    @staticmethod
+    def _key(context: ServerRequestContext[Any, Any], request: Any) -> tuple[str | None, str]:
+        # Clients number their requests themselves, each from the beginning. As text: not all keep the type.
+        return getattr(context.session._connection, "session_id", None), str(request)
+
+
+class PatientCalls:
+    """Makes calls for the clients of one server."""
+
+    def __init__(self) -> None:
+        self.cancellations = Cancellations()
+        self._running = 0
+
+    async def make(
+        self,
+        context: Context[Any, Any],
+        work: Callable[[LastLine], Result],
+        *,
+        stop: Callable[[], object] | None = None,
+    ) -> Result:
+        """Do the work in a thread, and report the last line that it has fed every 5 s.
+
+        `stop` is called, in a thread, if the client cancels the call.
+        """
+        last, outcome = LastLine(), _Finished[Result]()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._report, context, last)
+            try:
+                await self._in_thread(lambda: outcome.of(lambda: work(last)))
+            except SessionBusy as error:
+                outcome.failed(error)
+            except anyio.get_cancelled_exc_class():
+                if stop is not None and await self.cancellations.received(context):
+                    with anyio.CancelScope(shield=True):
+                        await self._in_thread(lambda: _Finished[object]().of(stop))
+                raise
+            group.cancel_scope.cancel()
+        return outcome.value()
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        """Do the work in a thread of its own, which the process does not wait for at its end.
+
+        Raises:
+            SessionBusy: too much is being done.
+        """
+        if self._running >= MOST_AT_ONCE:
+            raise SessionBusy(
+                f"cannot do more than {MOST_AT_ONCE} things at once", hint="wait for some of them"
+            )
+        loop, done = asyncio.get_running_loop(), anyio.Event()
+
+        def end() -> None:
+            self._running -= 1
+            done.set()
+
+        def body() -> None:
+            work()
+            with suppress(RuntimeError):  # the server has ended
+                loop.call_soon_threadsafe(end)
+
+        self._running += 1
+        threading.Thread(target=body, name="holdfast-call", daemon=True).start()
+        await done.wait()
+
+    @staticmethod
+    async def _report(context: Context[Any, Any], last: LastLine) -> None:
+        count = 0
+        while True:
+            await anyio.sleep(PROGRESS_SECONDS)
+            count += 1
+            await context.report_progress(count, message=last.text or "it runs; no output yet")
+
+
+class _Finished(Generic[Result]):
+    """What a thread returned or raised: a task group would wrap its exception."""
+
+    def __init__(self) -> None:
+        self._result: Result | None = None
+        self._error: Exception | None = None
+
+    def of(self, work: Callable[[], Result]) -> None:
+        """Do the work, and keep its outcome."""
+        try:
+            self._result = work()
+        except Exception as error:  # noqa: BLE001  (raised again by `value`)
+            self.failed(error)
+
+    def failed(self, error: Exception) -> None:
+        """Keep an error as the outcome."""
+        self._error = error
+
+    def value(self) -> Result:
+        """Return the result, or raise the error."""
+        if self._error is not None:
+            raise self._error
+        return cast("Result", self._result)

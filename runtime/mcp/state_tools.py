@@ -1,0 +1,214 @@
+"""Tools for what is, and for going back: screen, status, snapshot, go_back, changes, sessions."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+
+from holdfast.base.text import plain, size
+from holdfast.errors import SessionError
+from holdfast.runtime.guest.layout import INIT
+from holdfast.runtime.mcp import outcomes
+from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
+from holdfast.runtime.mcp.agent_tools import AgentTools
+from holdfast.runtime.mcp.patient_calls import LastLine
+from holdfast.runtime.mcp.short_text import shorten
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.snapshot import Snapshot
+
+MOST_LINES = 15
+"""Of what runs in a session."""
+MOST_PROCESSES = 8
+MOST_EVENTS = 5
+MOST_SNAPSHOTS = 5
+MOST_SESSIONS = 30
+MOST_COPIES = 20
+_WIDTH = 140
+OURS = f"{INIT.parent.parent}/"
+
+
+class StateTools(AgentTools):
+    """The tools of a session's state and history."""
+
+    async def screen(self, context: Context[Any, Any], session: str = "") -> str:
+        """Show the terminal."""
+
+        def work(found: AgentSession, _: LastLine) -> str:
+            screen, shell = found.session.terminal.screen(), found.session.shell()
+            row, column = screen.cursor
+            state = shell.observed
+            facts = [f"cursor at line {row + 1}, column {column + 1}"]
+            if state is not None:
+                waits = state.state == "waiting"
+                facts.insert(
+                    0, outcomes.waits(state) if waits else state.phrase(state.since).partition(", 0 s")[0]
+                )
+            return outcomes.joined([*found.take_news(), screen.text.rstrip(), outcomes.facts(facts)])
+
+        return await self.call(context, session, work)
+
+    async def status(self, context: Context[Any, Any], session: str = "") -> str:
+        """Show what is."""
+
+        def work(_: LastLine) -> str:
+            agents = self.agents(context)
+            found = agents.known(session)
+            if found is None:
+                return (
+                    f"[session {agents.default.name} does not exist yet; the first `run` or `cell` makes it]"
+                )
+            return outcomes.joined(
+                [*found.take_news(), *_state(found), *_events(found), *_snapshots(agents, found)]
+            )
+
+        return await self.plainly(context, work)
+
+    async def snapshot(
+        self, context: Context[Any, Any], label: str = "", reason: str = "", session: str = ""
+    ) -> str:
+        """Take a snapshot."""
+
+        def work(found: AgentSession, _: LastLine) -> str:
+            taken = found.session.snapshot(label or None, reason=reason or None)
+            facts = [f"snapshot {taken.name}", size(taken.size), f"go_back(to={taken.name!r}) returns to it"]
+            return outcomes.joined([*found.take_news(), outcomes.facts(facts)])
+
+        return await self.call(context, session, work)
+
+    async def go_back(
+        self, context: Context[Any, Any], to: str = "@-1", copies: int = 0, session: str = ""
+    ) -> str:
+        """Go back, or make copies."""
+        if not 0 <= copies <= MOST_COPIES:
+            raise ToolError(f"cannot make {copies} copies: give 0 to {MOST_COPIES}")
+
+        def work(_: LastLine) -> str:
+            agents = self.agents(context)
+            found = agents.known(session)
+            if found is None:
+                raise ToolError("cannot go back: the session does not exist yet")
+            if copies:
+                made = _meant(agents, found, to).fork(copies)
+                names = [agents.keep(each).session.name for each in made]
+                return outcomes.facts([f"made {', '.join(names)}", "name one as `session` to work in it"])
+            gone = found.session.rewind(to)
+            agents.keep(gone.session).seen = 0
+            kept = f"what was there before is kept as snapshot {gone.kept.name}" if gone.kept else ""
+            back = f"back at {gone.snapshot.name}: {gone.left_behind} commands, cells and inputs are undone"
+            lines = [*gone.deviations, outcomes.facts([back, kept])]
+            return outcomes.joined(lines)
+
+        return await self.plainly(context, work)
+
+    async def changes(self, context: Context[Any, Any], since: str = "", session: str = "") -> str:
+        """Show what has changed."""
+
+        def work(found: AgentSession, _: LastLine) -> str:
+            agents = self.agents(context)
+            moment = since or _last_snapshot(agents, found)
+            text = shorten(found.session.drift(moment).text()).text
+            return outcomes.joined([*found.take_news(), text, outcomes.facts([f"since {moment}"])])
+
+        return await self.call(context, session, work)
+
+    async def sessions(self, context: Context[Any, Any], new: str = "", end: str = "") -> str:
+        """List, make or end sessions."""
+
+        def work(_: LastLine) -> str:
+            agents = self.agents(context)
+            if new and end:
+                raise ToolError("cannot make and end a session at once: give one of them")
+            if new:
+                made = agents.holdfast.new(new, **agents.default.options)
+                return outcomes.facts([f"session {agents.keep(made).session.name} was made"])
+            if end:
+                gone = agents.holdfast.session(end)
+                gone.remove()
+                return outcomes.facts([f"session {gone.name} was ended and removed; its snapshots are kept"])
+            return outcomes.joined(_listed(agents.holdfast.sessions(), agents.default.name))
+
+        return await self.plainly(context, work)
+
+
+def _state(found: AgentSession) -> Iterable[str]:
+    from holdfast.runtime.pulse import pulse_text
+
+    session = found.session
+    try:
+        pulse = session.pulse()
+    except SessionError as error:
+        if session.refresh().state == "running":
+            raise
+        return [f"{session.name} is {session.state}: {plain(str(error), 200)}"]
+    lines = [line for line in pulse_text.whole(pulse, width=_WIDTH, most=MOST_PROCESSES) if _matters(line)]
+    over = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"… {over} more lines: `run` with ps, ss or lsof …"] if over > 0 else [])]
+
+
+def _matters(line: str) -> bool:
+    """Check whether a line is of interest: not empty, and not of our own processes."""
+    return bool(line.strip()) and OURS not in line
+
+
+def _events(found: AgentSession) -> Iterable[str]:
+    """Return what happened since the last time."""
+    try:
+        last = deque(found.session.events(after=found.seen), maxlen=MOST_EVENTS + 1)
+    except SessionError:
+        return []
+    if last:
+        found.seen = max(found.seen, last[-1].seq)
+    shown = [f"  {event.at.astimezone(UTC):%H:%M:%S} {event.text}" for event in list(last)[-MOST_EVENTS:]]
+    more = ["  …"] if len(last) > MOST_EVENTS else []
+    return ["what happened since the last status:", *more, *shown] if shown else []
+
+
+def _snapshots(agents: AgentSessions, found: AgentSession) -> Iterable[str]:
+    from holdfast.runtime.history.lineage import family
+
+    line = family.line(found.session.row, agents.holdfast.store.snapshots())[:MOST_SNAPSHOTS]
+    if not line:
+        return ["no snapshots yet"]
+    now = datetime.now(UTC)
+    each = [f"{row.name} ({_ago((now - row.created_at).total_seconds())})" for row in line]
+    return [f"snapshots it can go back to, the last first: {', '.join(each)}"]
+
+
+def _ago(seconds: float) -> str:
+    from holdfast.runtime.pulse.pulse_text import seconds as span
+
+    return f"{span(max(0.0, seconds))} ago"
+
+
+def _meant(agents: AgentSessions, found: AgentSession, to: str) -> Snapshot:
+    from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.history.lineage import family
+
+    row = family.relative(to, found.session.row, agents.holdfast.store.snapshots())
+    return agents.holdfast.snapshot(to) if row is None else Snapshot(agents.holdfast.context, row)
+
+
+def _last_snapshot(agents: AgentSessions, found: AgentSession) -> str:
+    from holdfast.runtime.history.lineage import family
+
+    line = family.line(found.session.row, agents.holdfast.store.snapshots())
+    if not line:
+        raise ToolError("cannot tell since when: there is no snapshot yet; give `since`, such as 10m")
+    return line[0].id
+
+
+def _listed(sessions: Sequence[Session], default: str) -> Iterable[str]:
+    for session in sessions[-MOST_SESSIONS:]:
+        mark = " (the default)" if session.name == default else ""
+        yield f"{session.name} · {session.state}{mark}"
+    if len(sessions) > MOST_SESSIONS:
+        yield f"… {len(sessions) - MOST_SESSIONS} older ones …"
+    if all(session.name != default for session in sessions):
+        yield f"[the default session, {default}, does not exist yet; the first `run` or `cell` makes it]"

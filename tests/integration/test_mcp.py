@@ -1,0 +1,327 @@
+"""An agent's client works in sessions, over the protocol's both generations, in process and over pipes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from tests.integration.conftest import Cli
+
+from holdfast.base import polling
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.mcp.agent_server import AgentServer
+from holdfast.runtime.mcp.agent_sessions import Default
+from holdfast.runtime.mcp.plots import MOST_BYTES
+from holdfast.runtime.store.entry import Entry
+
+PLOT = """
+import struct, zlib
+from IPython.display import Image, display
+def chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+rows = b"".join(b"\\0" + os.urandom(3 * 900) for _ in range(600))
+head = struct.pack(">IIBBBBB", 900, 600, 8, 2, 0, 0, 0)
+png = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows))
+png += chunk(b"IEND", b"")
+display(Image(png)); len(png)
+"""
+BUILD = r"""for i in $(seq 3000); do printf '\r\033[K[%d/3000] compiling unit%d.c' $i $i; done; echo
+for i in $(seq 400); do echo "unit$i.c:12:5: warning: unused variable [-Wunused-variable]"; done
+echo 'main.c:7:1: error: expected ;' >&2; (exit 2)"""
+
+
+Mode = Literal["auto", "legacy"]
+
+
+class Agent:
+    """A client, and what it was told while it waited."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.progress: list[str] = []
+
+    async def result(self, tool: str, **arguments: Any) -> Any:
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            self.progress.append(message or "")
+
+        return await self.client.call_tool(tool, arguments, progress_callback=note)
+
+    async def __call__(self, tool: str, **arguments: Any) -> str:
+        result = await self.result(tool, **arguments)
+        text = result.content[0].text
+        assert not result.is_error, text
+        return str(text)
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        result = await self.result(tool, **arguments)
+        assert result.is_error
+        return str(result.content[0].text)
+
+
+def talk(hf: Holdfast, script: Callable[[Agent], Awaitable[None]], mode: Mode = "auto") -> None:
+    async def run() -> None:
+        async with Client(AgentServer(hf.home, Default("work")), mode=mode) as client:
+            await script(Agent(client))
+
+    anyio.run(run)
+
+
+def id_in(text: str) -> str:
+    found = re.search(r"\bid ([\w-]+)", text)
+    assert found, text
+    return found[1]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_state_stays_from_call_to_call_and_from_server_to_server(hf: Holdfast, mode: Mode) -> None:
+    async def first(agent: Agent) -> None:
+        assert "does not exist yet" in await agent("status")
+        assert hf.sessions() == []
+        begun = await agent("run", command="cd /tmp; export COLOR=blue; echo ready")
+        assert re.fullmatch(r"session work was made\nready\n\[exit 0 · [\d.]+ s · /tmp\]", begun)
+        assert (await agent("cell", code="x = 6 * 7\nx")).startswith("42\n[ok · ")
+
+    async def second(agent: Agent) -> None:
+        assert re.match(r"blue\n\[exit 3 · .* · /tmp\]", await agent("run", command="echo $COLOR; (exit 3)"))
+        assert (await agent("cell", code="x + 1")).startswith("43\n")
+        assert "\n* " not in await agent("status")
+
+    talk(hf, first, mode)
+    talk(hf, second, mode)
+    assert [session.name for session in hf.sessions()] == ["work"]
+    assert {entry.actor for entry in commands(hf.session("work"))} == {"agent:mcp"}
+
+
+def test_a_command_that_lasts_is_followed_and_interrupted(hf: Holdfast) -> None:
+    async def script(agent: Agent) -> None:
+        begun = await agent(
+            "run", command="echo first; until [ -e /tmp/go ]; do sleep 0.1; done; echo last", wait=1
+        )
+        assert "first\n[still runs after 1 s · id " in begun
+        assert "is running in the shell" in await agent.refused("run", command="echo other")
+        assert "echo other" not in await agent("status")
+        await agent("file", path="/tmp/go", content="")
+        ended = await agent("wait", id=id_in(begun))
+        assert ended.startswith("last\n[exit 0 · ")  # only what is new
+        assert (await agent("read", id=id_in(begun))).startswith("first\nlast\n[this is the end]")
+        assert (await agent("read", id=id_in(begun), line=-1)).startswith("last\n")
+        await agent("run", command="sleep 1000", wait=0.2)
+        assert "[exit 130" in await agent("answer", key="C-c")
+
+    talk(hf, script)
+
+
+def test_what_asks_is_answered(hf: Holdfast) -> None:
+    async def script(agent: Agent) -> None:
+        asked = await agent("run", command="read -s -p 'Password: ' word; echo; echo [$word]")
+        assert "waits for a password ('Password: '); answer(text=…)" in asked
+        assert "[sesame]\n[exit 0" in await agent("answer", text="sesame")
+        prompt = await agent("run", command="python3 -q")
+        assert "waits for the next line at its prompt ('>>> ')" in prompt
+        assert "\n42\n>>>" in await agent("answer", text="6 * 7")
+        assert "[exit 0" in await agent("answer", key="C-d")
+        asked = await agent("cell", code="name = input('Name? '); name * 2")
+        assert "waits for a line ('Name? ')" in asked
+        assert (await agent("answer", text="bo")).startswith("'bobo'\n[ok")
+        assert "none that `exec` started runs" in await agent.refused("answer", text="x")
+
+    talk(hf, script)
+
+
+def test_cells_that_last_end_and_die(hf: Holdfast) -> None:
+    async def script(agent: Agent) -> None:
+        begun = await agent("cell", code="import time, os\nprint('a')\ntime.sleep(1.5)\n'b'", wait=0.2)
+        assert "still runs" in begun
+        assert (await agent("wait", id=id_in(begun))).startswith("a\n'b'\n[ok")
+        await agent("cell", code="time.sleep(1000)", wait=0.2)
+        assert "KeyboardInterrupt" in await agent("answer", key="C-c")
+        assert "a new one has started" in await agent.refused("cell", code="os._exit(1)")
+        assert "NameError" in await agent("cell", code="time.time()")
+        assert "cannot find cell-77" in await agent.refused("read", id="cell-77")
+
+    talk(hf, script)
+
+
+def test_a_plot_is_one_small_picture(hf: Holdfast) -> None:
+    async def script(agent: Agent) -> None:
+        result = await agent.result("cell", code="import os" + PLOT)
+        text, image = result.content
+        assert re.search(r"\n1\d{6}\n\[ok", text.text)
+        assert image.mime_type == "image/png"
+        assert len(image.data) < MOST_BYTES * 1.4
+
+    talk(hf, script)
+
+
+def test_a_failing_build_costs_little_and_shows_what_failed(hf: Holdfast) -> None:
+    async def script(agent: Agent) -> None:
+        text = await agent("run", command=BUILD)
+        lines = text.split("\n")
+        assert lines[-2] == "main.c:7:1: error: expected ;"
+        assert lines[-1].startswith("[exit 2 · ")
+        assert len(text) < 8000
+        assert "\x1b" not in text
+        rest = await agent("read", id=id_in(lines[-1].replace("id='", "id ")), line=60)
+        assert "unit59.c" in rest
+
+    talk(hf, script)
+
+
+def test_it_goes_back_and_copies(hf: Holdfast) -> None:
+    async def script(agent: Agent) -> None:
+        await agent("cell", code="stock = [1]")
+        server = await agent("run", command="python3 -m http.server 8123", background=True)
+        assert "snapshot good" in await agent("snapshot", label="good", reason="before the mess")
+        await agent("cell", code="stock.append(2)")
+        await agent("run", command="kill %1 2>/dev/null; pkill -f http.server; touch /tmp/mess")
+        changed = await agent("changes")
+        assert "/tmp/mess" in changed
+        assert "http.server" in changed
+        assert "back at good" in await agent("go_back")
+        assert (await agent("cell", code="stock")).startswith("[1]\n")
+        status = await agent("status")
+        assert ":8123" in status
+        assert "good (" in status
+        assert "/opt/holdfast" not in status
+        made = await agent("go_back", to="good", copies=2)
+        first, second = re.findall(r"\b[a-z]+-[a-z]+\b", made)[:2]
+        await agent("cell", code="stock.append('first')", session=first)
+        assert (await agent("cell", code="stock", session=second)).startswith("[1]\n")
+        assert "still runs" in await agent("wait", id=id_in(server), seconds=0.1, session=second)
+        assert "was ended" in await agent("sessions", end=first)
+        listed = await agent("sessions")
+        assert "work · running (the default)" in listed
+        assert first not in listed
+        assert "cannot find snapshot" in await agent.refused("go_back", to="nothing")
+
+    talk(hf, script)
+
+
+def test_files_are_read_written_and_edited(hf: Holdfast) -> None:
+    async def script(agent: Agent) -> None:
+        await agent("file", path="/tmp/a.py", content="one = 1\ntwo = 2\n")
+        assert "at line 2" in await agent("file", path="/tmp/a.py", old="two = 2", new="two = 22")
+        assert await agent("file", path="/tmp/a.py") == "one = 1\ntwo = 22\n[17 bytes · this is the end]"
+        assert "in it 2 times" in await agent.refused("file", path="/tmp/a.py", old=" = ", new="")
+        assert "in it 0 times" in await agent.refused("file", path="/tmp/a.py", old="three", new="")
+        await agent("run", command=r"printf 'caf\351 x\n' > /tmp/latin; head -c 20000 /dev/zero > /tmp/zeros")
+        await agent("file", path="/tmp/latin", old="x", new="y")
+        assert "e9 20 79" in await agent("run", command="od -An -tx1 /tmp/latin")
+        assert "is binary" in await agent("file", path="/tmp/zeros")
+        assert "a.py" in await agent("file", path="/tmp")
+        assert "no such file" in await agent.refused("file", path="/tmp/none")
+        await agent("run", command="seq 100000 > /tmp/long; truncate -s 1G /tmp/huge; mkfifo /tmp/pipe")
+        assert "line=301 shows more" in await agent("file", path="/tmp/long")
+        assert (await agent("file", path="/tmp/long", line=-2)).startswith("99999\n100000\n")
+        assert "bytes" in await agent.refused("file", path="/tmp/huge")
+        assert "cannot read" in await agent.refused("file", path="/tmp/pipe")
+
+    talk(hf, script)
+
+
+def test_a_cancelled_command_is_interrupted_and_one_whose_client_left_goes_on(hf: Holdfast, cli: Cli) -> None:
+    """Over pipes, in both generations of the protocol; what runs long reports its last line."""
+    session = hf.new("work")
+    command = [*cli.command("mcp", "--session", "work")]
+    server = StdioServerParameters(command=command[0], args=command[1:], env=cli.environment)
+
+    async def cancelled(mode: Mode) -> None:
+        async with Client(stdio_client(server), mode=mode) as client:
+            agent = Agent(client)
+            with anyio.move_on_after(1.0):
+                await agent("run", command="echo begun; sleep 1000")
+            assert await anyio.to_thread.run_sync(lambda: polling.until(lambda: idle(session), 10))
+
+    async def told() -> None:
+        async with Client(stdio_client(server)) as client:
+            agent = Agent(client)
+            text = "for i in 1 2 3 4 5 6; do echo line $i; sleep 1; done"
+            assert "line 6\n[exit 0" in await agent("run", command=text)
+            assert re.fullmatch(r"line [456]", agent.progress[-1])
+
+    for mode in ("auto", "legacy"):
+        anyio.run(cancelled, mode)
+    anyio.run(told)
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                                                      "clientInfo": {"name": "Some Client", "version": "1"}}},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call",
+         "params": {"name": "run", "arguments": {"command": "sleep 4; echo it ran on"}}},
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command, env=cli.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin
+        for each in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **each}).encode() + b"\n")
+        process.stdin.flush()
+        assert polling.until(lambda: not idle(session), 20)
+        process.stdin.close()
+        assert process.wait(20) == 0
+    assert not idle(session)
+    assert polling.until(lambda: idle(session), 20)
+    assert "it ran on" in session.terminal.screen().text
+    assert commands(session)[-1].actor == "agent:Some-Client"
+
+
+def idle(session: Session) -> bool:
+    return session.shell().command_id is None
+
+
+def commands(session: Session) -> list[Entry]:
+    return [entry for entry in session.journal() if entry.kind == "command_started"]
+
+
+def test_what_a_user_does_wrong_is_told(cli: Cli) -> None:
+    for words, said in (
+        (["--http", "0.0.0.0:80"], "must be a port of this machine's loopback"),
+        (["--http", "x"], "must be a port"),
+        (["extra"], "unexpected extra argument"),
+    ):
+        done = cli("mcp", *words)
+        assert done.code != 0
+        assert said in done.err
+        assert "Traceback" not in done.err
+    refused = cli("mcp", DOCKER_HOST="ssh://user@nowhere.example.test")
+    assert "the engine is on another one" in refused.err
+
+
+def test_other_sessions_are_used_by_name(hf: Holdfast) -> None:
+    hf.new("other")
+    hf.session("other").suspend()
+
+    async def script(agent: Agent) -> None:
+        assert "other is suspended" in await agent("status", session="other")
+        woken = await agent("run", command="echo hi", session="other")
+        assert woken.startswith("session other was suspended, and has been resumed\nhi\n")
+        assert "cannot find session" in await agent.refused("run", command="x", session="none")
+        assert "was made" in await agent("sessions", new="third")
+        assert "choose another name" in await agent.refused("sessions", new="third")
+        hf.session("third").remove()
+        assert "cannot find session" in await agent.refused("run", command="x", session="third")
+
+    talk(hf, script)
+
+
+def test_it_is_explained_if_its_packages_are_missing(cli: Cli) -> None:
+    """As after `pip install holdfast` without the extra."""
+    hidden = "import sys; sys.modules['mcp'] = None; import holdfast.runtime.cli.main as m; m.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, "mcp"],
+        env=cli.environment,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert b"pip install 'holdfast[mcp]'" in done.stderr

@@ -1,0 +1,111 @@
+"""The list of tools, which every conversation pays for, and calls that are wrong. No session is used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+
+from holdfast.base.home import Home
+from holdfast.runtime.mcp.agent_server import AgentServer, _actor
+from holdfast.runtime.mcp.agent_sessions import Default, name_for
+from holdfast.runtime.mcp.tool_texts import INSTRUCTIONS
+
+NAMES = "run answer wait read cell screen status snapshot go_back changes file sessions"
+MOST_OF_LIST = 5200
+MOST_OF_INSTRUCTIONS = 2048
+"""What clients show of them."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> AgentServer:
+    return AgentServer(Home(tmp_path / "home"), Default("agent"))
+
+
+def listed(server: AgentServer) -> list[dict[str, Any]]:
+    async def ask() -> list[dict[str, Any]]:
+        async with Client(server) as client:
+            found = await client.list_tools()
+        return [tool.model_dump(by_alias=True, exclude_none=True) for tool in found.tools]
+
+    return anyio.run(ask)
+
+
+def test_the_list_is_short_and_says_each_thing_once(server: AgentServer) -> None:
+    tools = listed(server)
+    assert len(json.dumps(tools)) < MOST_OF_LIST
+    assert len(INSTRUCTIONS) < MOST_OF_INSTRUCTIONS
+    assert [tool["name"] for tool in tools] == NAMES.split()
+    for tool in tools:
+        assert "outputSchema" not in tool
+        assert tool["inputSchema"]["additionalProperties"] is False
+        assert "title" not in json.dumps(tool["inputSchema"])
+
+
+def test_tools_that_only_look_say_so(server: AgentServer) -> None:
+    looking = {tool["name"] for tool in listed(server) if tool["annotations"].get("readOnlyHint")}
+    assert looking == {"wait", "read", "screen", "status", "changes"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("run", {}, "cannot call run: command: Field required"),
+        ("run", {"command": "x", "wait": "soon"}, "cannot call run: wait: Input should be a valid number"),
+        (
+            "run",
+            {"command": "x", "timeout": 5},
+            "cannot call run: it has no argument timeout; it has",
+        ),
+        ("run", {"command": "x", "wait": -1}, "cannot wait that long"),
+        ("nothing", {}, "Unknown tool: nothing"),
+        ("answer", {"text": "a", "key": "C-c"}, "cannot type a text and press a key at once"),
+        ("file", {"path": ""}, "cannot use a file without a path"),
+        ("file", {"path": "x", "old": "a"}, "cannot edit"),
+        ("go_back", {"copies": 1000}, "cannot make 1000 copies"),
+        ("sessions", {"new": "a", "end": "b"}, "cannot make and end a session at once"),
+    ],
+)
+def test_a_wrong_call_is_told_in_one_line(
+    server: AgentServer, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    async def call() -> Any:
+        async with Client(server) as client:
+            return await client.call_tool(tool, arguments)
+
+    result = anyio.run(call)
+    assert result.is_error
+    assert result.content[0].text.startswith(said)
+    assert "\n" not in result.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "actor"),
+    [
+        ("claude-code", "agent:claude-code"),
+        ("Visual Studio Code", "agent:Visual-Studio-Code"),
+        ("", "agent"),
+        ("\x1b[2J", "agent:2J"),
+        ("é", "agent"),
+        ("x" * 500, "agent:" + "x" * 40),
+    ],
+)
+def test_a_client_acts_in_its_own_name(name: str, actor: str) -> None:
+    assert _actor(name) == actor
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("/home/me/My Project", "agent-my-project"),
+        ("/", "agent"),
+        ("/é", "agent"),
+        ("/x/" + "a" * 90, "agent-" + "a" * 34),
+    ],
+)
+def test_the_default_session_is_named_after_the_folder(folder: str, name: str) -> None:
+    assert name_for(Path(folder)) == name
