@@ -29,6 +29,7 @@ from bench.families import (
     storage,
     stores,
     supervisor,
+    untouched,
 )
 from bench.plan import FULL, QUICK, Plan
 from bench.row import Row
@@ -47,6 +48,7 @@ FAMILIES = (
     "heaps",
     "instant",
     "storage",
+    "forks",
     "move",
     "stores",
 )
@@ -109,6 +111,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "pulse": pulse.rows,
         "starting": starting.rows,
         "storage": storage.rows,
+        "forks": untouched.rows,
         "move": moving.rows,
         "stores": stores.rows,
     }

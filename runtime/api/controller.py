@@ -249,6 +249,7 @@ class Holdfast:
         *,
         network: str | None = None,
         allow: Sequence[str] = (),
+        eager: bool = False,
     ) -> list[Session]:
         """Fork the session or snapshot that `ref` refers to, as `Session.fork` or `Snapshot.fork`."""
         try:
@@ -259,7 +260,7 @@ class Holdfast:
             except SnapshotNotFound:
                 text = str(missing).replace("session", "session or snapshot", 1)
                 raise SessionNotFound(text, hint=missing.hint) from None
-        return source.fork(n, name, network=network, allow=allow)
+        return source.fork(n, name, network=network, allow=allow, eager=eager)
 
     def fits(self, source: str, *, plain_http: bool = False) -> Ladder:
         """Return what is possible here with a snapshot, or with a bundle at a path or reference, and why not

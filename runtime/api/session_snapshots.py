@@ -125,15 +125,21 @@ class SessionSnapshots:
         return inside.serving(inside.Serving(self._line, take, reference, on_captured, most))
 
     def fork(
-        self, n: int = 1, name: str | None = None, *, network: str | None = None, allow: Sequence[str] = ()
+        self,
+        n: int = 1,
+        name: str | None = None,
+        *,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+        eager: bool = False,
     ) -> list[Session]:
         """Make n sessions that continue from this instant; this one also continues. All of them or none.
 
-        `network` and `allow` are as for `Snapshot.restore`.
+        `network`, `allow` and `eager` are as for `Snapshot.fork`.
         """
         taken = self.snapshot()
         try:
-            return taken.fork(n, name, network=network, allow=allow)
+            return taken.fork(n, name, network=network, allow=allow, eager=eager)
         except BaseException:
             # The snapshot was only taken for the forks.
             taken.remove()

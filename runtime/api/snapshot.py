@@ -149,7 +149,7 @@ class Snapshot:
                 possible.
             SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of it; the snapshot is untouched.
         """
-        return self.fork(1, name, rung=rung, network=network, allow=allow)[0]
+        return self.fork(1, name, rung=rung, network=network, allow=allow, eager=True)[0]
 
     def recorded(self) -> list[Recorded]:
         """Return what was run up to the snapshot since its processes began, as far as that is known."""
@@ -171,17 +171,28 @@ class Snapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        eager: bool = False,
     ) -> list[Session]:
         """Make n sessions that continue from here: called name, or name-1, name-2, … All of them or none.
 
-        `network` and `allow` are as for `restore`.
+        Large heaps take no memory until a copy touches them, or is captured.
+
+        Args:
+            n: how many.
+            name: must be free; by default they are generated.
+            rung: as for `restore`, like `network` and `allow`.
+            network: see `rung`.
+            allow: see `rung`.
+            eager: load all memory at once, in the background.
         """
         from holdfast.runtime.api.session import Session
         from holdfast.runtime.restore import restore_service
 
         if not 1 <= n <= FORKS:
             raise InvalidArgument(f"cannot fork {n} times: the number must be from 1 to {FORKS}")
-        rows = restore_service.restore(self._context, self._row, name, n, rung, network, allow)
+        rows = restore_service.restore(
+            self._context, self._row, name, n, rung, network, allow, on_touch=not eager
+        )
         return [Session(self._context, row) for row in rows]
 
     def retry(

@@ -44,7 +44,7 @@ def report(context: Context, session: SessionRow) -> Survivability:
     container = context.engine.inspect(session.container_id or "")
     if container is None or not container.running:
         raise SessionDead(f"cannot check session {session.name}: its container is gone")
-    return _Check(context, session, container).look(everything=True)
+    return _Check(context, session, container).loaded(everything=True)
 
 
 def clear(
@@ -153,23 +153,26 @@ class _Check:
         )
 
     def settled(self) -> Survivability:
-        """Return the findings; ask again while everything that blocks may be transient.
-
-        Memory that is still being restored is waited for: the session runs, and needs it in any case.
-        """
-
-        def arrived() -> Survivability | None:
-            now = self.look()
-            return None if _is_arriving(now) else now
-
-        found = self.look()
-        if _is_arriving(found):
-            found = polling.until(arrived, ARRIVING, 0.1) or found
+        """Return the findings; ask again while everything that blocks may be transient."""
+        found = self.loaded()
         for pause in capture_retry.PAUSES:
             if not found.blocks or not all(CATALOGUE[one.kind].passing for one in found.blocks):
                 break
             time.sleep(pause)
             found = self.look()
+        return found
+
+    def loaded(self, *, everything: bool = False) -> Survivability:
+        """Return the findings once all memory that is restored on demand is there; a capture needs it."""
+
+        def arrived() -> Survivability | None:
+            now = self.look(everything=everything)
+            return None if _is_arriving(now) else now
+
+        found = self.look(everything=everything)
+        if _is_arriving(found):
+            self._ask("hello")  # answers when it is there
+            found = polling.until(arrived, ARRIVING, 0.1) or found
         return found
 
     def end(self, pids: tuple[int, ...]) -> None:

@@ -114,10 +114,13 @@ def fork(
     count: Annotated[int, typer.Option("-n", "--count", help="How many copies.")] = 1,
     network: Network = None,
     allow: Allow = None,
+    eager: Annotated[
+        bool, typer.Option("--eager", help="Load all memory now; else large heaps when they are touched.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Start copies of a session's present state, or of a snapshot."""
-    made = controller().fork(source, count, name, network=network, allow=allow or ())
+    made = controller().fork(source, count, name, network=network, allow=allow or (), eager=eager)
     if wants_json(json):
         printing.emit([printing.session(session) for session in made])
     else:

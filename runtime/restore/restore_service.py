@@ -39,11 +39,14 @@ def restore(
     allow: Sequence[str] = (),
     details: SessionDetails | None = None,
     limits: Mapping[str, Any] | None = None,
+    *,
+    on_touch: bool = False,
 ) -> list[SessionRow]:
     """Make `count` sessions that continue from a snapshot: called name, or name-1, name-2, …
 
     They have the snapshot's network options, or `network`, and `allow` in addition; its limits, or those in
-    `limits` (memory, cpus, pids); and `details` from the start.
+    `limits` (memory, cpus, pids); and `details` from the start. `on_touch`: their large heaps are loaded when
+    they are touched.
 
     Raises:
         InvalidArgument: the options are not valid.
@@ -55,7 +58,7 @@ def restore(
     if name is not None:
         ids.check_name(name if count == 1 else f"{name}-{count}")
     with snapshot_lock.used(context, snapshot):
-        restoring = Restoring(context, snapshot, rung=rung)
+        restoring = Restoring(context, snapshot, rung=rung, on_touch=on_touch)
         options = restoring.options(network, allow, limits or {})
         session_ids = [ids.new_id() for _ in range(count)]
         rows: list[SessionRow] = []

@@ -52,10 +52,14 @@ class Restoring:
         snapshot: SnapshotRow,
         place: provision.TemporaryPlace = provision.HERE,
         rung: Name | None = None,
+        *,
+        on_touch: bool = False,
     ) -> None:
+        """Prepare. `on_touch`: large memory is loaded when it is touched, not in the background."""
         self.context = context
         self.snapshot = snapshot
         self._place = place
+        self._on_touch = on_touch
         self._folder = context.home.snapshots / snapshot.id
         verify_storage.refuse(snapshot)
         try:
@@ -202,6 +206,7 @@ class Restoring:
                 folder=self.snapshot.id,
                 scratch=ids.new_id(),
                 lazy=processes.memory_bytes >= LAZY_FROM,
+                on_touch=self._on_touch,
                 last_pid=processes.last_pid,
                 old_addresses=processes.addresses,
                 new_addresses=list(state.addresses),

@@ -59,4 +59,5 @@ def start(
         allow=given.get("allow", ()),
         details=details,
         limits={key: given[key] for key in LIMITS if key in given},
+        on_touch=True,
     )[0]

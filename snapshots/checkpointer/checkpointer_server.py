@@ -22,6 +22,7 @@ from holdfast.snapshots.checkpointer import (
     audit,
     check,
     confine,
+    container_turn,
     criu,
     dump,
     ending,
@@ -136,7 +137,7 @@ def _carry_out(request: requests.Request, channel: HostChannel) -> None:  # noqa
         case requests.CopyFiles():
             _keep_files(request, channel)
         case requests.Dump(target=target):
-            with folders.loading(target.container):
+            with container_turn.turn(target.container):
                 dump.run(request, channel)
         case requests.CheckRequest():
             check.run(request, channel)
@@ -151,13 +152,13 @@ def _carry_out(request: requests.Request, channel: HostChannel) -> None:  # noqa
         case requests.Room():
             rooms.serve(request, channel)
         case requests.Restore(target=target):
-            with folders.loading(target.container):
+            with container_turn.turn(target.container):
                 restore.run(request, channel)
 
 
 def _greet(container: str | None, channel: HostChannel) -> None:
     if container is not None:
-        with folders.loading(container):
+        with container_turn.turn(container):
             pass
     channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
 

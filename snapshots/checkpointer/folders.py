@@ -7,12 +7,9 @@ Everything is opened by descriptor from there and never through a link.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 STATE = Path("/state")
@@ -20,14 +17,6 @@ INIT = STATE / "init"
 """Programs of first processes: one folder for each image they are of, named by their digests there."""
 PROCESS_IMAGES = "images"
 OLD_SCRATCH = 3600.0  # seconds
-# Every capture and restore has a limit of its own; loading 8 GiB on demand from a slow disk takes two
-# minutes.
-LOADING_LIMIT = 600.0  # seconds
-LOADING_POLL = 0.005
-
-
-class FolderBusy(OSError):
-    """Something else is being captured from a container or loaded into it."""
 
 
 def staging(name: str) -> Path:
@@ -90,32 +79,3 @@ def give_to_owner(folder: Path) -> None:
         return
     for path in (folder, *folder.rglob("*")):
         os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-
-
-@contextmanager
-def loading(container: str) -> Iterator[None]:
-    """Held while something is being captured from a container or loaded into it; one at a time.
-
-    Memory that is restored on demand cannot be captured before all of it has arrived.
-
-    Raises:
-        Busy: another one did not end within LOADING_LIMIT.
-    """
-    descriptor = os.open(f"/run/{container}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LOADING_LIMIT
-    try:
-        while not _locked(descriptor):
-            if time.monotonic() > deadline:
-                raise FolderBusy("another capture or restore of this session is still at work")
-            time.sleep(LOADING_POLL)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

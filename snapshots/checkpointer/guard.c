@@ -21,7 +21,7 @@
  *   recv              how much of them: see guard_lengths.c
  *   ptrace   stopping all of a container at once: see guard_seize.c; what is restored and not judged yet: see
  *            guard_unjudged.c
- *   epoll_wait  interruptions: see guard_waits.c
+ *   epoll_wait, epoll_ctl  interruptions, and memory that is loaded when it is touched: see guard_waits.c
  *   ioctl    memory that is given back while it is served: see guard_returned.c
  *   ioctl, pread  memory that is not written while the tasks are stopped: see guard_heaps.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
@@ -40,6 +40,7 @@
  *   in a restore         HOLDFAST_TERMINALS  guard_terminals.c
  *                        HOLDFAST_ADOPTED    guard_adoption.c
  *                        HOLDFAST_PERSONALITIES  guard_personality.c
+ *   serving memory       HOLDFAST_LOAD, HOLDFAST_WAITING  guard_waits.c
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -117,6 +118,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_EMPTY");
 	read_heaps(getenv("HOLDFAST_HEAPS"));
 	unsetenv("HOLDFAST_HEAPS");
+	read_load(getenv("HOLDFAST_LOAD"), getenv("HOLDFAST_WAITING"));
+	unsetenv("HOLDFAST_LOAD");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
 	if (root_pid != 0)

@@ -144,6 +144,12 @@ long scan_pages(int fd, struct page_scan *asked);
 /* Make a twin of each process that has heaps; 0: one may not be what it was. */
 int make_twins(void);
 
+/* Note where to wait for the wish to load everything, and which processes miss memory; NULL: load it at once. */
+void read_load(const char *descriptor, const char *pids);
+
+/* CRIU has received `size` bytes: the pid of a task whose descriptor comes next, or anything else. */
+void number_received(const void *buffer, size_t size);
+
 /* Is this a capture? */
 int is_capture(void);
 

@@ -71,6 +71,8 @@ ssize_t recv(int fd, void *buffer, size_t size, int flags)
 	ssize_t got = peek(fd, buffer, size, flags), wanted = (ssize_t)size - 1;
 	int queue = got < 0 || got == wanted ? TCP_NO_QUEUE : queue_being_read(fd);
 
+	if (got == (ssize_t)size)
+		number_received(buffer, size);
 	if (queue == TCP_NO_QUEUE)
 		return got;
 	if (queue == TCP_SEND_QUEUE && got > wanted)

@@ -1,21 +1,151 @@
-/* Lets CRIU's wait for requests continue after an interruption.
+/* When the process that serves memory on demand waits, and for what.
  *
- * The process that serves memory on demand is in the control groups of the session it serves. Pausing that
- * interrupts it: epoll_wait(2) then fails with EINTR (signal(7)), CRIU takes that for an end, and the session has
- * lost the rest of its memory.
+ * It is in the control groups of the session it serves. Pausing that interrupts it: epoll_wait(2) then fails with
+ * EINTR (signal(7)), CRIU takes that for an end, and the session has lost the rest of its memory. So it waits again.
+ *
+ * As soon as everything is restored, CRIU asks for requests without waiting, and whenever there is none it loads a
+ * piece of what is missing. With HOLDFAST_LOAD it waits instead, and memory is loaded when it is touched, until
+ *
+ *   - the FIFO that HOLDFAST_LOAD is a descriptor of can be read: a capture needs all of it;
+ *   - much is touched at once, so that loading the rest is cheaper;
+ *   - processes with missing memory have made many children, each of which adds to what is kept here.
+ *
+ * HOLDFAST_WAITING has the pids of those processes, as numbered in the images. All others have their memory already:
+ * their descriptors are replaced, whereupon the kernel forgets that it was to ask (userfaultfd(2)). Otherwise each
+ * child that a shell makes would be announced, and kept until the end.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+#include "guard.h"
+
+enum { TOUCHES = 2048, PAUSE_MS = 50, CHILDREN = 64 };
+/* What CRIU's restore sends instead of a pid when all is restored; LAZY_PAGES_RESTORE_FINISHED. */
+enum { FINISHED = 0x52535446 };
+
+static int load = -1;
+static const char *waiting = "";
+static int restored;
+static int announced;
+static int *whole;
+static size_t wholes;
+static int children, touches;
+static long long touched_at;
+
+void read_load(const char *descriptor, const char *pids)
+{
+	load = descriptor ? atoi(descriptor) : -1;
+	waiting = pids ? pids : "";
+}
+
+static int is_waiting(int pid)
+{
+	const char *at = waiting;
+	char *end;
+
+	for (;;) {
+		long one = strtol(at, &end, 10);
+
+		if (end == at)
+			return 0;
+		if (one == pid)
+			return 1;
+		at = end;
+	}
+}
+
+static int events_of(int epoll, struct epoll_event *events, int most, int timeout)
 {
 	int found;
 
 	do
 		found = (int)syscall(SYS_epoll_pwait, epoll, events, most, timeout, NULL, 0);
-	while (found < 0 && errno == EINTR && timeout < 0);
+	while (found < 0 && errno == EINTR && timeout <= 0);
 	return found;
+}
+
+static void replace_whole(void)
+{
+	int none = eventfd(0, EFD_CLOEXEC);
+
+	if (none < 0)
+		die("cannot make a descriptor for processes that have their memory");
+	for (size_t number = 0; number < wholes; number++)
+		if (dup3(none, whole[number], O_CLOEXEC) < 0)
+			die("cannot let go of a process that has its memory");
+	close(none);
+	wholes = 0;
+}
+
+/* Whether to wait no more: CRIU loads everything from now on. */
+static int enough(int found)
+{
+	struct timespec now;
+	long long at;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	at = now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+	touches = at - touched_at > PAUSE_MS ? found : touches + found;
+	touched_at = at;
+	return touches > TOUCHES || children > CHILDREN;
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+	int found;
+
+	if (timeout != 0 || load < 0)
+		return events_of(epoll, events, most, timeout);
+	if (!restored) {
+		restored = 1;
+		replace_whole();
+	}
+	found = events_of(epoll, events, most, 0);
+	while (found == 0) {
+		struct pollfd wanted[] = {{epoll, POLLIN, 0}, {load, POLLIN, 0}};
+
+		if (poll(wanted, 2, -1) < 0 && errno != EINTR)
+			die("cannot wait for what is touched");
+		if (wanted[1].revents) {
+			load = -1;
+			return 0;
+		}
+		found = events_of(epoll, events, most, 0);
+	}
+	if (found > 0 && enough(found))
+		load = -1;
+	return found;
+}
+
+int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+	if (operation == EPOLL_CTL_ADD && load >= 0 && restored)
+		children++;
+	if (operation == EPOLL_CTL_ADD && load >= 0 && announced && !restored && !is_waiting(announced)) {
+		whole = realloc(whole, (wholes + 1) * sizeof(*whole));
+		if (!whole)
+			die("cannot note a process that has its memory");
+		whole[wholes++] = fd;
+	}
+	announced = 0;
+	return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
+}
+
+void number_received(const void *buffer, size_t size)
+{
+	int number;
+
+	if (load < 0 || size != sizeof(number))
+		return;
+	memcpy(&number, buffer, sizeof(number));
+	announced = number == FINISHED || number < 0 ? 0 : number;
 }

@@ -123,14 +123,16 @@ class Attempts:
 class Restore:
     """Bring the tree in snapshot `folder` to life inside the target.
 
-    `last_pid` is where the PID allocator continues. `old_addresses` are replaced by the address
-    of the same family in `new_addresses`; connections to anywhere else are closed.
+    `lazy`: memory is loaded while it runs; `on_touch`: large heaps only as they are touched, or when a
+    capture needs all of them. `last_pid` is where the PID allocator continues. `old_addresses` are replaced
+    by the address of the same family in `new_addresses`; connections to anywhere else are closed.
     """
 
     target: CaptureTarget
     folder: str
     scratch: str
     lazy: bool
+    on_touch: bool
     last_pid: int
     old_addresses: tuple[str, ...]
     new_addresses: tuple[str, ...]
@@ -230,6 +232,7 @@ def _restore(raw: dict[str, object]) -> Restore:
         folder=_name(raw, "folder"),
         scratch=_name(raw, "scratch"),
         lazy=bool(raw.get("lazy", False)),
+        on_touch=bool(raw.get("on_touch", False)),
         last_pid=_pid(raw, "last_pid"),
         old_addresses=_strings(raw, "old_addresses"),
         new_addresses=_strings(raw, "new_addresses"),

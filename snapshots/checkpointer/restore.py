@@ -13,7 +13,7 @@ import platform
 import select
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -24,10 +24,12 @@ from holdfast.procfs import bounded
 from holdfast.snapshots.checkpointer import (
     births,
     cgroups,
+    container_turn,
     criu,
     criu_images,
     file_numbers,
     folders,
+    heaps,
     login_ids,
     memory_files,
     namespaces,
@@ -39,6 +41,7 @@ from holdfast.snapshots.checkpointer import (
     streams,
     tmpfs,
     tree,
+    waiting_pages,
 )
 from holdfast.snapshots.checkpointer import (
     socket_entries as sockets,
@@ -82,11 +85,16 @@ def run(request: Restore, channel: HostChannel) -> None:
     kept = folders.snapshot(request.folder)
     facts = read_facts(kept)
     images = folders.create_scratch(request.scratch)
+    wishes = ExitStack()
     lazy: criu.Running | None = None
     try:
+        wish = -1
+        if request.on_touch:
+            wish = wishes.enter_context(container_turn.asked_to_load(target.container))
         prepared = prepare(
             kept, images, old=request.old_addresses, new=request.new_addresses, lazy=request.lazy
         )
+        waiting = _leave_heaps(kept, images) if prepared.lazy and request.on_touch else []
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there also lead: what is examined must be all that CRIU will find.
@@ -105,7 +113,7 @@ def run(request: Restore, channel: HostChannel) -> None:
         started = time.monotonic()
         if prepared.lazy:
             line = Lifeline(target.init_pid)
-            lazy = _start_lazy_pages(folder)
+            lazy = _start_lazy_pages(folder, wish, waiting)
         queues = tuple(overflow.holders(source, prepared.queues))
         search = partial(remembered.places, source, files)
         begin = Beginning(queues, search, facts["personalities"])
@@ -117,6 +125,7 @@ def run(request: Restore, channel: HostChannel) -> None:
             connections_closed=prepared.sockets.closed,
             sockets_moved=prepared.sockets.moved,
             lazy=lazy is not None,
+            on_touch=bool(waiting),
         )
         if lazy is not None:
             # The pages not yet in memory come from that process: it must outlive the conversation.
@@ -132,6 +141,7 @@ def run(request: Restore, channel: HostChannel) -> None:
                 error.errors[:0] = criu.errors_in(criu.read_log(folder, "lazy.log"))
         raise
     finally:
+        wishes.close()
         audit.close()
         folders.discard_scratch(request.scratch)
 
@@ -247,6 +257,33 @@ def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
     return on_demand
 
 
+def _leave_heaps(kept: Path, images: Path) -> list[int]:
+    """Have only large heaps wait until they are touched; return the inner pids of their processes.
+
+    Nothing is changed if there is too little of them.
+    """
+    changed: dict[Path, tuple[bytes, list[Any]]] = {}
+    waiting: list[int] = []
+    pages = 0
+    for source in kept.glob("pagemap-*.img"):
+        number = source.stem.partition("-")[2]
+        _, memory = criu_images.read(kept / f"mm-{number}.img")
+        if not number.isdecimal() or not memory:  # the pages of shared memory: they do not wait
+            continue
+        magic, (head, *entries) = criu_images.read(source)
+        parts = [*waiting_pages.marked(entries, waiting_pages.heaps(memory[0].vmas))]
+        changed[images / source.name] = magic, [head, *(entry for entry, _ in parts)]
+        found = sum(entry.nr_pages for entry, waits in parts if waits)
+        pages += found
+        waiting += [int(number)] if found else []
+    if pages * heaps.PAGE < waiting_pages.LEAST_OF_TREE:
+        return []
+    for path, (magic, entries) in changed.items():
+        path.unlink(missing_ok=True)  # a link to what is kept
+        criu_images.write(path, magic, entries)
+    return waiting
+
+
 def _restore(
     request: Restore,
     folder: int,
@@ -337,8 +374,11 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
     return max(status, 0) if let_go else status
 
 
-def _start_lazy_pages(folder: int) -> criu.Running:
+def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int]) -> criu.Running:
     """Start the process that serves pages on demand, and wait until it listens.
+
+    It loads the memory of the `waiting` processes, if there are any, when they touch it, and the rest once
+    `wish` can be read.
 
     It stays in the checkpointer's namespaces: it reads only images, and gets the userfaultfds of
     the restored tasks over a socket in the scratch folder. --status-fd gets a byte when it is ready.
@@ -352,7 +392,18 @@ def _start_lazy_pages(folder: int) -> criu.Running:
             "--log-file=lazy.log",
             "-v2",
         ]
-        running = criu.start(arguments, init_pid=None, images=folder, work=folder, also_inherit=(signal,))
+        inherited, environment = [signal], {}
+        if waiting:
+            inherited.append(wish)
+            environment = {"HOLDFAST_LOAD": str(wish), "HOLDFAST_WAITING": " ".join(map(str, waiting))}
+        running = criu.start(
+            arguments,
+            init_pid=None,
+            images=folder,
+            work=folder,
+            also_inherit=inherited,
+            environment=environment,
+        )
         os.close(signal)
         signal = -1
         if os.read(ready, 1) == b"":

@@ -35,13 +35,18 @@ class Lifeline:
         _ptrace(_SEIZE, pid, _EXITKILL)
 
     def wait(self, child: Process) -> int:
-        """Wait for the end of a child of this process, and return its status."""
+        """Wait for the end of a child of this process, and return its status.
+
+        When the held process has ended, with it all of its PID namespace, the child is ended as well.
+        """
         while child.returncode is None:
             pid, status = os.waitpid(-1, _WALL)
             if pid == child.pid:
                 child.returncode = os.waitstatus_to_exitcode(status)
             elif pid == self._pid:
                 self._pass_on(status)
+                if self._ended:
+                    os.kill(child.pid, signal.SIGKILL)
         return child.returncode
 
     def end(self) -> None:

@@ -94,6 +94,7 @@ def test_a_restore_carries_addresses() -> None:
         "00112233aabb",
         "ffffffffffff",
         False,
+        False,
         500,
         ("172.17.0.2",),
         ("172.17.0.3",),

@@ -1,0 +1,197 @@
+"""Forks hold little memory until they touch it, and nothing of it is ever lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Cli
+
+from holdfast.base import polling
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+
+SIZE = 96 << 20
+# Every page has a content of its own, so that no page can take another's place.
+FILL = f"""
+import ctypes, os, re
+heap = bytearray({SIZE})
+key = int.from_bytes(os.urandom(8), "big")
+start = -ctypes.addressof((ctypes.c_char * len(heap)).from_buffer(heap)) % 4096
+def mark(at):
+    return (key ^ at).to_bytes(8, "big")
+for at in range(0, len(heap), 4096):
+    heap[at:at + 8] = mark(at)
+def page(at):
+    return heap[at:at + 8] == mark(at)
+def whole():
+    return all(page(at) for at in range(0, len(heap), 4096))
+def resident():
+    where = ctypes.addressof((ctypes.c_char * len(heap)).from_buffer(heap))
+    maps = open("/proc/self/smaps").read()
+    form = r"^([0-9a-f]+)-([0-9a-f]+) .*\\n(?:.*\\n){{1,6}}?Rss: +([0-9]+) kB"
+    for begin, end, size in re.findall(form, maps, re.M):
+        if int(begin, 16) <= where < int(end, 16):
+            return int(size) << 10
+"""
+
+
+def resident(session: Session) -> int:
+    """Return the bytes of the heap that are in memory."""
+    return int(says(session, "resident()"))
+
+
+def says(session: Session, code: str) -> str:
+    result = session.cell(code, timeout=120)
+    assert result.status == "ok", result.error
+    return result.text or ""
+
+
+@pytest.fixture
+def filled(hf: Holdfast) -> Snapshot:
+    session = hf.new("parent")
+    says(session, FILL)
+    return session.snapshot("filled")
+
+
+def test_what_is_not_touched_takes_no_memory_and_all_of_it_is_there(hf: Holdfast, filled: Snapshot) -> None:
+    forks = filled.fork(3, "copy")
+    for fork in forks:
+        assert resident(fork) < SIZE / 2
+        assert (
+            says(fork, "page(4096 * 7), page(len(heap) - 4096), page(4096 * 20000)") == "(True, True, True)"
+        )
+    time.sleep(1)  # nothing loads it in the background
+    assert resident(forks[0]) < SIZE / 2
+    assert says(forks[0], "whole()") == "True"
+    assert resident(forks[0]) >= SIZE
+    assert resident(forks[1]) < SIZE / 2
+    eager = filled.fork(1, "eager", eager=True)[0]
+    assert polling.until(lambda: resident(eager) >= SIZE, 60)
+
+
+def test_a_capture_has_all_of_it(hf: Holdfast, filled: Snapshot) -> None:
+    """Of a copy, of a copy of that one, of one that is suspended; the parent may be gone by then."""
+    fork = filled.fork(1, "copy")[0]
+    hf.session("parent").remove()
+    assert resident(fork) < SIZE / 2
+    again = fork.fork(1, "again")[0]
+    assert says(fork, "whole()") == "True"
+    assert resident(again) < SIZE / 2
+    again.suspend()
+    again.resume()
+    assert says(again, "whole()") == "True"
+    third = filled.fork(1, "third")[0]
+    filled.remove()
+    third.rewind(third.snapshot("late"))
+    assert says(third, "whole()") == "True"
+
+
+def test_children_and_changed_mappings_have_the_right_content(filled: Snapshot) -> None:
+    """What a child sees, what is given back, moved or protected is as if all had been there."""
+    fork = filled.fork(1, "copy")[0]
+    says(
+        fork,
+        """
+def in_child(look):
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writes, b"y" if look() else b"n")
+        os._exit(0)
+    os.close(writes)
+    said = os.read(reads, 1)
+    os.close(reads)
+    os.waitpid(pid, 0)
+    return said == b"y"
+""",
+    )
+    assert says(fork, "all(in_child(lambda: page(4096 * n)) for n in (1, 900, 20000))") == "True"
+    assert says(fork, "all(in_child(lambda: page(4096 * n)) for n in range(300))") == "True"
+    assert says(fork, "in_child(whole) and whole()") == "True"
+    other = filled.fork(1, "other")[0]
+    says(
+        other,
+        """
+where = ctypes.addressof((ctypes.c_char * len(heap)).from_buffer(heap)) + start
+libc = ctypes.CDLL(None, use_errno=True)
+libc.madvise(ctypes.c_void_p(where + (32 << 20)), ctypes.c_size_t(8 << 20), 4)  # MADV_DONTNEED
+gone = bytes(heap[start + (32 << 20):start + (40 << 20)])
+""",
+    )
+    assert says(other, "gone.count(0) == len(gone)") == "True"
+    assert says(other, "all(page(at) for at in range(0, 31 << 20, 4096))") == "True"
+    assert says(other, "all(page(at) for at in range(41 << 20, len(heap) - 4096, 4096))") == "True"
+
+
+def test_many_children_do_not_pile_up(filled: Snapshot) -> None:
+    """A shell's are not even noticed; a process with missing memory gets the rest of it after some."""
+    fork = filled.fork(1, "copy")[0]
+    assert fork.exec("for i in $(seq 200); do /bin/true; done; echo $?").text == "0\n"
+    assert resident(fork) < SIZE / 2
+    says(
+        fork, "for n in range(100):\n    pid = os.fork()\n    if not pid: os._exit(0)\n    os.waitpid(pid, 0)"
+    )
+    assert polling.until(lambda: resident(fork) >= SIZE, 60)
+    assert says(fork, "whole()") == "True"
+
+
+def test_what_else_reads_a_process_works(hf: Holdfast, filled: Snapshot) -> None:
+    fork = filled.fork(1, "copy")[0]
+    pulse = fork.pulse()
+    kernel = next(each for each in pulse.processes if "ipykernel" in each.command)
+    told = fork.exec(
+        f"tr '\\0' ' ' < /proc/{kernel.pid}/cmdline; tr '\\0' '\\n' < /proc/{kernel.pid}/environ | wc -l"
+    )
+    assert "ipykernel" in told.text
+    assert int(told.text.split()[-1]) > 3
+    assert fork.check() is not None
+    assert fork.drift("filled") is not None
+    asked = fork.exec("read -p 'Name? ' name; echo $name", timeout=30)
+    assert asked.waiting is not None
+    assert fork.answer("bo\n").exit_code == 0
+
+
+def serving(session: Session) -> list[int]:
+    """Return the processes that serve a session's memory on demand: they are in its control groups."""
+    found = subprocess.run(["pgrep", "-f", "^/usr/sbin/criu lazy-pages"], capture_output=True, check=False)
+    return [int(pid) for pid in found.stdout.split() if str(session.row.container_id) in groups(int(pid))]
+
+
+def groups(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:  # it has ended
+        return ""
+
+
+def test_the_server_of_its_memory_ends_with_it_and_takes_it_along(hf: Holdfast, filled: Snapshot) -> None:
+    """A session never continues with memory that is not its own."""
+    one, two = filled.fork(2, "copy")
+    (first,), (second,) = serving(one), serving(two)
+    one.remove()
+    assert polling.until(lambda: not groups(first), 30)
+    os.kill(second, signal.SIGKILL)
+    assert polling.until(lambda: two.refresh().state == "dead", 30)
+    assert polling.until(lambda: not list((hf.home.root / "checkpointer").glob("*.load")), 30)
+
+
+def test_a_pause_of_the_session_does_no_harm(filled: Snapshot) -> None:
+    fork = filled.fork(1, "copy")[0]
+    container = fork.row.container_id
+    assert container
+    for verb in ("pause", "unpause", "pause", "unpause"):
+        subprocess.run(["docker", verb, container], check=True, capture_output=True)
+    assert says(fork, "whole()") == "True"
+
+
+def test_small_sessions_are_loaded_at_once(hf: Holdfast, cli: Cli) -> None:
+    hf.new("parent")
+    assert cli("fork", "parent", "--name", "copy", "-n", "2", "--eager").code == 0
+    assert cli("fork", "parent", "--name", "other").code == 0
+    assert [serving(session) for session in hf.sessions()] == [[], [], [], []]
