@@ -1,6 +1,6 @@
 # Every target sets up what it needs by itself, says what it does, and is quick the second time.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-compat programs test-vm test-machines lint bench bench-peers lock clean
+.PHONY: help setup demo test test-long test-compat programs test-vm test-machines test-doors lint bench bench-peers lock clean
 
 PYTHON_IN_VENV := .venv/bin/python
 
@@ -43,6 +43,10 @@ test-machines: setup  ## run the tests of other engines, image stores and users;
 	@setup/bootstrap disks
 	@$(if $(WRITE),HOLDFAST_WRITE=1) .venv/bin/pytest tests/integration/machines/test_*.py --timeout=3600 $(if $(CELL),-k $(CELL))
 
+test-doors: setup  ## run the suites of other people against what agents reach: the conformance tests of MCP
+	@setup/doors
+	@.venv/bin/pytest tests/integration/doors/test_*.py
+
 lint:  ## check style and types
 	@setup/venv
 	.venv/bin/ruff check .
@@ -61,5 +65,5 @@ lock:  ## renew the lock files from pyproject.toml
 	@setup/lock
 
 clean:  ## remove what was made here; sessions, snapshots and images stay
-	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache bench/results
+	rm -rf .venv .doors build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache bench/results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

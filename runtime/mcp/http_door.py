@@ -97,8 +97,8 @@ def url(opened: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
-def serve(server: AgentServer, opened: socket.socket, token: str) -> None:
-    """Serve until the process is asked to end."""
+def application(server: AgentServer, opened: socket.socket, token: str) -> App:
+    """Return what answers requests that arrive at a socket."""
     host = opened.getsockname()[0]
     app = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -106,8 +106,13 @@ def serve(server: AgentServer, opened: socket.socket, token: str) -> None:
         session_idle_timeout=_IDLE_SECONDS,
         max_sessions=_MOST_CONNECTIONS,
     )
+    return guarded(app, token)
+
+
+def serve(server: AgentServer, opened: socket.socket, token: str) -> None:
+    """Serve until the process is asked to end."""
     config = uvicorn.Config(
-        guarded(app, token),
+        application(server, opened, token),
         log_level="error",
         access_log=False,
         limit_concurrency=_MOST_CONNECTIONS,

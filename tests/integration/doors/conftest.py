@@ -1,0 +1,35 @@
+"""Suites that others wrote, against what programs and agents reach. `setup/doors` installs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TOKEN = "0123456789abcdef0123"
+SUITES = ROOT / ".doors"
+
+
+@pytest.fixture(scope="session")
+def node() -> Path:
+    found = SUITES / "bin" / "node"
+    assert found.exists(), "the suites are not installed: `make test-doors` does it"
+    return found
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """Return the address of a server that is called without a token: the suites can send none."""
+    command = [sys.executable, str(Path(__file__).parent / "tokenless.py"), str(tmp_path / "home")]
+    environment = {**os.environ, "HOLDFAST_MCP_TOKEN": TOKEN}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
