@@ -7,6 +7,7 @@ Everything is opened by descriptor from there and never through a link.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
@@ -16,7 +17,8 @@ STATE = Path("/state")
 INIT = STATE / "init"
 """Programs of first processes: one folder for each image they are of, named by their digests there."""
 PROCESS_IMAGES = "images"
-OLD_SCRATCH = 3600.0  # seconds
+OLD_SCRATCH = 3600.0
+"""Seconds in which a restore has begun to use its folder."""
 
 
 def staging(name: str) -> Path:
@@ -45,11 +47,35 @@ def discard_scratch(name: str) -> None:
     shutil.rmtree(STATE / "scratch" / name, ignore_errors=True)
 
 
+def use_scratch(folder: Path) -> int:
+    """Open the folder of a restore; it is not old as long as the returned descriptor is open."""
+    descriptor = open_folder(folder)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
 def discard_old_scratch() -> None:
-    """Remove what restores left whose checkpointer was killed. None takes an hour."""
+    """Remove what restores left whose checkpointer was killed.
+
+    One that loads memory when it is touched may be in use for as long as its session.
+    """
     for folder in (STATE / "scratch").glob("*"):
-        if folder.stat().st_mtime < time.time() - OLD_SCRATCH:
+        if folder.stat().st_mtime < time.time() - OLD_SCRATCH and not _in_use(folder):
             discard_scratch(folder.name)
+
+
+def _in_use(folder: Path) -> bool:
+    try:
+        descriptor = open_folder(folder)
+    except OSError:  # it is gone, or none of ours
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def snapshot(name: str) -> Path:

@@ -109,7 +109,7 @@ def run(request: Restore, channel: HostChannel) -> None:
         # CRIU gives a process the groups it had, but only if it had any.
         os.setgroups([])
         _set_last_pid(target.init_pid, _beyond(max(request.last_pid, prepared.highest)))
-        folder = folders.open_folder(images)
+        folder = folders.use_scratch(images)
         started = time.monotonic()
         if prepared.lazy:
             line = Lifeline(target.init_pid)

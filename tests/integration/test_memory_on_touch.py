@@ -127,6 +127,10 @@ gone = bytes(heap[start + (32 << 20):start + (40 << 20)])
     assert says(other, "gone.count(0) == len(gone)") == "True"
     assert says(other, "all(page(at) for at in range(0, 31 << 20, 4096))") == "True"
     assert says(other, "all(page(at) for at in range(41 << 20, len(heap) - 4096, 4096))") == "True"
+    grown = filled.fork(1, "grown")[0]
+    says(grown, "del heap[48 << 20:]; heap.extend(bytes(512 << 20))")  # munmap(2), mremap(2)
+    assert says(grown, "all(page(at) for at in range(0, 48 << 20, 4096))") == "True"
+    assert says(grown, "heap.count(0, 48 << 20) == 512 << 20") == "True"
 
 
 def test_many_children_do_not_pile_up(filled: Snapshot) -> None:
