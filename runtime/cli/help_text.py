@@ -94,6 +94,9 @@ Keep:
   quota           Limit the room that snapshots take.
   gc              Delete what is expired, orphaned or over quota.
 
+Agents:
+  mcp             Serve agents over the Model Context Protocol.
+
 Machine:
   doctor          Try out what this machine supports.
   image           Build and list the images of sessions.
