@@ -35,7 +35,7 @@ class Arena:
             f"kept=yes; cat > /tmp/hostile.c <<'END'\n{source}\nEND\n"
             f"gcc -O2 '-DCANARY=\"{self.canary.folder}\"' -o /tmp/hostile /tmp/hostile.c &&\n"
             "{ setsid /tmp/hostile </dev/null >/dev/null 2>&1 & } &&\n"
-            "until [ -e /workspace/hostile ]; do sleep 0.01; done",
+            "until [ -e /workspace/hostile ]; do :; done",  # not sleep(1), which it would stop
             timeout=60,
         )
         assert made.ok, made.text
