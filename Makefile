@@ -35,7 +35,7 @@ programs: setup  ## capture, restore and fork real programs in the middle of the
 	@$(PYTHON_IN_VENV) -m tests.compat programs run $(or $(PROGRAM),--write docs/programs.md)
 
 test-vm: setup  ## run the tests that need another kernel, in virtual machines: AppArmor, cgroup v2
-	@setup/bootstrap
+	@setup/bootstrap vm
 	@$(if $(WRITE),HOLDFAST_WRITE=1) .venv/bin/pytest tests/integration/vm/test_*.py --timeout=7200 $(if $(CELL),-k $(CELL))
 
 # CELL=WORD runs some, such as sid, vfs or trixie-containerd-root; WRITE=1 writes the table of docs/machines.md.
