@@ -15,9 +15,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import plot, row, show, warm
+from bench import curves, plot, row, show, warm
 from bench.capturers.capturer import Capturer
 from bench.families import (
+    agent,
     cell,
     create,
     execute,
@@ -25,6 +26,7 @@ from bench.families import (
     instant,
     moving,
     pulse,
+    scale,
     starting,
     storage,
     stores,
@@ -49,9 +51,12 @@ FAMILIES = (
     "instant",
     "storage",
     "forks",
+    "agent",
     "move",
     "stores",
 )
+ALONE = "scale"
+"""Runs only if it is named, and has a result of its own."""
 
 _errors = Console(stderr=True, highlight=False)
 
@@ -69,8 +74,8 @@ def main() -> int:
                 warm.touch(tell)
             peers = _peers(world) if chosen.peers else []
             try:
-                for name in FAMILIES:
-                    if chosen.only and name not in chosen.only:
+                for name in (*FAMILIES, ALONE):
+                    if name not in (chosen.only or FAMILIES):
                         continue
                     tell.family = name
                     rows += _guarded(name, world, QUICK if chosen.quick else FULL, peers)
@@ -87,7 +92,8 @@ def main() -> int:
         return 1
     facts["seconds"] = round(time.monotonic() - started)
     Console(width=None if sys.stdout.isatty() else 160).print(show.table(rows))
-    for path in _write(rows, facts):
+    latest = f"latest-{ALONE}" if chosen.only == [ALONE] else "latest"
+    for path in _write(rows, facts, latest):
         print(os.path.relpath(path))
     return 1 if any(each.skipped and each.subject.who == "Holdfast" for each in rows) else 0
 
@@ -110,8 +116,10 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "supervisor": supervisor.rows,
         "pulse": pulse.rows,
         "starting": starting.rows,
+        ALONE: scale.rows,
         "storage": storage.rows,
         "forks": untouched.rows,
+        "agent": agent.rows,
         "move": moving.rows,
         "stores": stores.rows,
     }
@@ -128,20 +136,28 @@ def _peers(world: World) -> list[Capturer]:
     return [podman.Podman(world), gvisor.GVisor(world)]
 
 
-def _write(rows: list[Row], facts: dict[str, object]) -> list[Path]:
+def _write(rows: list[Row], facts: dict[str, object], latest: str) -> list[Path]:
     RESULTS.mkdir(exist_ok=True)
     result = row.dump(rows, facts)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     text = json.dumps(result, indent=1) + "\n"
     written = [
         RESULTS / f"{stamp}.json",
-        RESULTS / "latest.json",
+        RESULTS / f"{latest}.json",
         RESULTS / f"{stamp}.svg",
-        RESULTS / "latest.svg",
+        RESULTS / f"{latest}.svg",
     ]
     for path in written:
-        path.write_text(text if path.suffix == ".json" else plot.svg(rows, facts))
+        path.write_text(text if path.suffix == ".json" else _picture(rows, facts))
     return written
+
+
+def _picture(rows: list[Row], facts: dict[str, object]) -> str:
+    if not (found := scale.curves(rows)):
+        return plot.svg(rows, facts)
+    title = "Seconds of a command, by the number of sessions"
+    each = f"each with {scale.SNAPSHOTS} snapshots and {scale.COMMANDS} commands in its journal"
+    return curves.svg(title, f"medians of {scale.ROUNDS}; {each}", scale.STEPS, found)
 
 
 class _Progress:
@@ -166,7 +182,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--peers", action="store_true", help="Podman and gVisor on the same heaps, too")
     parser.add_argument(
-        "--only", action="append", choices=FAMILIES, help="only this family (may be repeated)"
+        "--only", action="append", choices=(*FAMILIES, ALONE), help="only this family (may be repeated)"
     )
     return parser.parse_args()
 

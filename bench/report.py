@@ -10,17 +10,28 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench import row, show
 from bench.row import Row
 
-BEGIN = "<!-- figures: written by `python -m bench.report` -->"
-END = "<!-- end of figures -->"
+BEGIN = "<!-- {}: written by `python -m bench.report` -->"
+END = "<!-- end of {} -->"
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
-PICTURE = ROOT / "docs" / "benchmarks.svg"
 RESULTS = ROOT / "bench" / "results"
+
+
+class _Reported(NamedTuple):
+    what: str
+    latest: str
+    picture: str
+
+
+RESULT_OF = (
+    _Reported("figures", "latest", "benchmarks.svg"),
+    _Reported("figures of a large home", "latest-scale", "scale.svg"),
+)
 
 
 def figures(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
@@ -41,28 +52,31 @@ def figures(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def place(page: str, text: str) -> str:
-    """Return the page with the text between its markers.
+def place(page: str, text: str, what: str = "figures") -> str:
+    """Return the page with the text between the markers of `what`.
 
     Raises:
         ValueError: it has no markers.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = BEGIN.format(what), END.format(what)
+    before, begin, rest = page.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"cannot place the figures: the page lacks {BEGIN} or {END}")
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+        raise ValueError(f"cannot place the figures: the page lacks {first} or {last}")
+    return f"{before}{first}\n\n{text}\n\n{last}{after}"
 
 
 def main() -> int:
-    try:
-        result = json.loads((RESULTS / "latest.json").read_text())
-    except FileNotFoundError:
+    found = [one for one in RESULT_OF if (RESULTS / f"{one.latest}.json").exists()]
+    if not found:
         print("cannot report: there is no result yet; run `make bench`", file=sys.stderr)
         return 1
-    PAGE.write_text(place(PAGE.read_text(), figures(row.load(result), result["about"])))
-    shutil.copyfile(RESULTS / "latest.svg", PICTURE)
-    print(f"wrote {PAGE.relative_to(ROOT)} and {PICTURE.relative_to(ROOT)}")
+    for one in found:
+        result = json.loads((RESULTS / f"{one.latest}.json").read_text())
+        text = figures(row.load(result), result["about"])
+        PAGE.write_text(place(PAGE.read_text(), text, one.what))
+        shutil.copyfile(RESULTS / f"{one.latest}.svg", ROOT / "docs" / one.picture)
+        print(f"wrote {one.what} and docs/{one.picture}")
     return 0
 
 

@@ -6,6 +6,7 @@ answered, and the library checks Host and Origin against what a page of another 
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import secrets
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.base import private_files
 from holdfast.base.home import Home
@@ -29,11 +31,25 @@ _SHORTEST = 16
 _BACKLOG = 128
 _MOST_CONNECTIONS = 200
 _IDLE_SECONDS = 3600.0
+FIRST_REQUEST_SECONDS = 5.0
+"""For the head of the first request of a connection to arrive; later ones have uvicorn's own limit."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class _Impatient(H11Protocol):
+    """A connection that is closed if no request arrives in time: it would keep others out."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(FIRST_REQUEST_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
 
 
 def token_of(home: Home, given: str | None) -> tuple[str, Path | None]:
@@ -118,6 +134,7 @@ def serve(server: AgentServer, opened: socket.socket, token: str) -> None:
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=2,
         server_header=False,
+        http=_Impatient,
         ws="none",
     )
     uvicorn.Server(config).run(sockets=[opened])

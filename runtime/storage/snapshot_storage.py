@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DEEP = 0.9
 STORE_LOCK_SECONDS = 60.0
+SWEPT_AT_ONCE = 100
+"""Snapshots whose needs are read by the process that deletes one: a few milliseconds."""
 MOMENT = 0.2
 """Seconds in which the background packer lets others go first; what is busy for longer sweeps later."""
 
@@ -150,9 +152,7 @@ def sweep(context: Context, *, deep: bool = False) -> Swept:
             f"cannot free what no snapshot needs: of one, {error}", hint="`holdfast verify` says which one"
         ) from error
     if done is None:
-        with suppress(OSError):
-            packing_request.mark_sweep(context.home)
-            packing_request.start(context.home)
+        _sweep_later(context)
         return Swept()
     swept, marks = done
     _count(context, marks)
@@ -186,9 +186,21 @@ def waste(context: Context) -> int:
 
 
 def tidy(context: Context) -> None:
-    """Run `sweep` after another operation, which succeeds even if this fails."""
+    """Run `sweep` after another operation, which succeeds even if this fails.
+
+    A sweep reads what every snapshot needs. If there are many, the background packer does it.
+    """
     with suppress(HoldfastError, OSError):
-        sweep(context)
+        if len(context.store.snapshots()) > SWEPT_AT_ONCE:
+            _sweep_later(context)
+        else:
+            sweep(context)
+
+
+def _sweep_later(context: Context) -> None:
+    with suppress(OSError):
+        packing_request.mark_sweep(context.home)
+        packing_request.start(context.home)
 
 
 def _count(context: Context, marks: Marks) -> None:

@@ -15,10 +15,11 @@ def test_every_row_has_a_line() -> None:
 
 def test_figures_replace_those_between_the_markers() -> None:
     """Text around the markers stays; placing twice is placing once."""
-    page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
+    begin, end = report.BEGIN.format("figures"), report.END.format("figures")
+    page = f"before\n{begin}\nold\n{end}\nafter\n"
     placed = report.place(page, "new")
 
-    assert placed == f"before\n{report.BEGIN}\n\nnew\n\n{report.END}\nafter\n"
+    assert placed == f"before\n{begin}\n\nnew\n\n{end}\nafter\n"
     assert report.place(placed, "new") == placed
 
 

@@ -12,6 +12,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
+import pytest
 from tests import packing
 from tests.integration.conftest import Cli
 
@@ -107,6 +108,32 @@ def test_a_snapshot_that_is_being_removed_is_no_trouble(hf: Holdfast) -> None:
         hf.store.forget_snapshot(snapshot.id)
     assert packing_request.trouble(hf.home) == ""
     assert packing.settled(hf.home)
+
+
+def test_among_many_snapshots_the_sweep_is_left_to_the_packer(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleting one does not read what all others need; what only it needed goes all the same."""
+    monkeypatch.setattr(snapshot_storage, "SWEPT_AT_ONCE", 1)
+    session = hf.new("parent")
+    session.snapshot("small")
+    session.cell(HEAP.format(96), timeout=60)
+    large = session.snapshot("large")
+    session.cell("del heap")
+    session.snapshot("after")
+    assert packing.settled(hf.home)
+    before = pack_bytes(hf.home)
+    with locks.whole_file(packing_request.lock_of(hf.home), 60.0):
+        large.remove()
+        assert pack_bytes(hf.home) == before
+    packing_request.start(hf.home)
+    assert packing.settled(hf.home)
+    assert before - pack_bytes(hf.home) > 90 << 20
+    assert hf.verify().findings == []
+
+
+def pack_bytes(home: Home) -> int:
+    return sum(path.stat().st_size for path in (home.root / "chunks" / "packs").glob("*"))
 
 
 def begun(folder: Path) -> bool:

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,21 @@ def test_strangers_do_not_fill_its_memory_nor_keep_others_out(server: Server) ->
     assert server.post(authorization=f"Bearer {server.token}") not in (401, 503)
     assert resident(server.process) - before < 64 << 20
     for each in (*silent, endless):
+        each.close()
+
+
+def test_connections_that_ask_nothing_are_closed(server: Server) -> None:
+    """More of them than are served at once; some send the beginning of a request, and nothing more."""
+    right = f"Bearer {server.token}"
+    silent = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(400)]
+    for each in silent[::2]:
+        each.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.")
+    assert server.post(authorization=right) == 503
+    assert polling.until(lambda: server.post(authorization=right) != 503, 30)
+    for each in silent:
+        each.settimeout(30)
+        with suppress(ConnectionError):
+            assert not each.recv(1 << 16).startswith(b"HTTP/1.1 2")
         each.close()
 
 
