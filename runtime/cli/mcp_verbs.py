@@ -28,6 +28,13 @@ def mcp(
     ] = None,
     network: Network = None,
     allow: Allow = None,
+    mount: Annotated[
+        list[str] | None, typer.Option("--mount", metavar="SRC:DST[:ro]", help="Mount a host folder.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Set a variable.")
+    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", help="Limit, such as 512m or 4g.")] = None,
     http: Annotated[
         str | None,
         typer.Option("--http", metavar="PORT", help="Serve on this port of loopback."),
@@ -44,12 +51,24 @@ def mcp(
             "cannot serve agents on a terminal: an agent's program starts this",
             hint="for example: claude mcp add holdfast -- holdfast mcp",
         )
+    from holdfast.base import ids
     from holdfast.runtime.mcp.agent_server import AgentServer
     from holdfast.runtime.mcp.agent_sessions import Default, name_for
+    from holdfast.runtime.sessions.session_options import SessionOptions
 
-    given = {"image": image, "template": template, "network": network, "allow": allow}
+    given = {
+        "image": image,
+        "network": network,
+        "allow": allow,
+        "mounts": mount,
+        "env": env,
+        "memory": memory,
+    }
     options: dict[str, Any] = {key: value for key, value in given.items() if value}
-    default = Default(session or name_for(Path.cwd()), options)
+    SessionOptions.parse(**options)  # now, where a person sees what is wrong
+    if template is not None:
+        options["template"] = template
+    default = Default(ids.check_name(session) if session else name_for(Path.cwd()), options)
     server = AgentServer(None, default, actor=EarlyOptions.actor, progress=printing.note)
     if http is None:
         server.run("stdio")

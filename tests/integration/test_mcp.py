@@ -287,6 +287,10 @@ def test_what_a_user_does_wrong_is_told(cli: Cli) -> None:
         (["--http", "0.0.0.0:80"], "must be a port of this machine's loopback"),
         (["--http", "x"], "must be a port"),
         (["extra"], "unexpected extra argument"),
+        (["--session", "no/name"], "cannot name session"),
+        (["--memory", "much"], "memory"),
+        (["--mount", "nowhere"], "mount"),
+        (["--network", "everything"], "network"),
     ):
         done = cli("mcp", *words)
         assert done.code != 0
