@@ -24,8 +24,8 @@ def text(result: CellResult, id_: str, news: Iterable[str] = ()) -> str:
     if shown.omitted is not None:
         parts.append(f"read(id={id_!r}, line={shown.omitted[0]}) shows the rest")
     dropped = result.dropped + result.lost
-    lost = f"({dropped} bytes at the beginning are not kept)" if dropped else ""
-    return outcomes.joined([*news, shown.text, lost, outcomes.facts(parts)])
+    lost = f"({dropped} bytes before this are not kept)" if dropped else ""
+    return outcomes.joined([*news, lost, shown.text, outcomes.facts(parts)])
 
 
 def whole(result: CellResult) -> str:

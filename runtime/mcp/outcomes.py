@@ -18,7 +18,10 @@ def command(result: ExecResult, news: Iterable[str] = (), *, waited: float = 0.0
     """Return a command's result: news, output, facts. `waited` is in seconds."""
     shown = shorten(result.plain)
     lines = [*news, *(f"since your last command: {event.text}" for event in result.news)]
-    return joined([*lines, shown.text, *_remarks(result), facts(_facts(result, shown, waited))])
+    lost = f"({result.dropped + result.lost} bytes before this are not kept)" * bool(
+        result.dropped + result.lost
+    )
+    return joined([*lines, lost, shown.text, *_remarks(result), facts(_facts(result, shown, waited))])
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -68,8 +71,6 @@ def _signal(number: int | None) -> str:
 
 
 def _remarks(result: ExecResult) -> Iterable[str]:
-    if result.dropped or result.lost:
-        yield f"({result.dropped + result.lost} bytes at the beginning are not kept)"
     if result.message:
         yield f"({result.message})"
     elif result.shell_exited:
