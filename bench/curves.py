@@ -49,7 +49,7 @@ def svg(title: str, facts: str, places: Sequence[float], curves: Mapping[str, Se
         y = max(up(curve[-1]) + 4, taken[-1] + 14 if taken else 0)
         taken.append(y)
         label = f"{name}, {show.figure(curve[-1], 's')}"
-        body.append(f'<text x="{WIDTH - RIGHT + 8}" y="{y}" fill="{colour}">{escape(label)}</text>')
+        body.append(f'<text x="{WIDTH - RIGHT + 8}" y="{y}" style="fill:{colour}">{escape(label)}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'width="{WIDTH}" height="{HEIGHT}"><style>{_STYLE}</style>'
