@@ -7,15 +7,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from bench import show
+from bench.plot import STYLE, mark
 
 WIDTH, HEIGHT = 980, 460
 LEFT, RIGHT, TOP, BOTTOM = 70, 190, 64, 50
 _COLOURS = ("#2563eb", "#0f766e", "#b45309", "#7c3aed", "#be123c", "#475569", "#15803d", "#a16207")
-_STYLE = (
-    "text{font-family:system-ui,-apple-system,'Segoe UI',sans-serif;font-size:12px;fill:#334155}"
-    ".title{font-size:16px;font-weight:600;fill:#0f172a}.small{font-size:11px;fill:#64748b}"
-    ".grid{stroke:#e2e8f0;stroke-width:1}"
-)
 
 
 def svg(title: str, facts: str, places: Sequence[float], curves: Mapping[str, Sequence[float]]) -> str:
@@ -35,8 +31,7 @@ def svg(title: str, facts: str, places: Sequence[float], curves: Mapping[str, Se
     for power in range(low, high + 1):
         y = up(10.0**power)
         body.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
-        label = show.figure(10.0**power, "s").replace(".00", "").replace(".0", "")
-        body.append(f'<text class="small" x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{label}</text>')
+        body.append(f'<text class="small" x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{mark(power)}</text>')
     for place in places:
         x = across(place)
         body.append(f'<text class="small" x="{x}" y="{HEIGHT - 26}" text-anchor="middle">{place:g}</text>')
@@ -52,7 +47,7 @@ def svg(title: str, facts: str, places: Sequence[float], curves: Mapping[str, Se
         body.append(f'<text x="{WIDTH - RIGHT + 8}" y="{y}" style="fill:{colour}">{escape(label)}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}"><style>{_STYLE}</style>'
+        f'width="{WIDTH}" height="{HEIGHT}"><style>{STYLE}</style>'
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
         f'<text class="title" x="16" y="26">{escape(title)}</text>'
         f'<text class="small" x="16" y="44">{escape(facts)}</text>{"".join(body)}</svg>\n'

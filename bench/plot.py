@@ -21,7 +21,7 @@ LINE = 24
 TOP = 64
 BOTTOM = 46
 OURS, THEIRS, LIMIT = "#2563eb", "#94a3b8", "#dc2626"
-_STYLE = (
+STYLE = (
     "text{font-family:system-ui,-apple-system,'Segoe UI',sans-serif;font-size:12px;fill:#334155}"
     ".head{font-weight:600;fill:#0f172a}.title{font-size:16px;font-weight:600;fill:#0f172a}"
     ".small{font-size:11px;fill:#64748b}.grid{stroke:#e2e8f0;stroke-width:1}"
@@ -47,7 +47,7 @@ def svg(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         f'width="{WIDTH}" height="{height}">'
-        f'<style>{_STYLE}</style><rect width="{WIDTH}" height="{height}" fill="#fff"/>'
+        f'<style>{STYLE}</style><rect width="{WIDTH}" height="{height}" fill="#fff"/>'
         f'<text class="title" x="16" y="26">Holdfast and others, seconds on a logarithmic scale</text>'
         f'<text class="small" x="16" y="44">{escape(facts)}</text>{"".join(body)}</svg>\n'
     )
@@ -136,6 +136,12 @@ def _axis(scale: _Scale, height: int) -> str:
     for power in range(scale.low, scale.high + 1):
         x = scale.x(10.0**power)
         made.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{TOP}" y2="{height - BOTTOM + 8}"/>')
-        label = show.figure(10.0**power, "s").replace(".00", "").replace(".0", "")
-        made.append(f'<text class="small" x="{x}" y="{height - 18}" text-anchor="middle">{label}</text>')
+        made.append(
+            f'<text class="small" x="{x}" y="{height - 18}" text-anchor="middle">{mark(power)}</text>'
+        )
     return "".join(made)
+
+
+def mark(power: int) -> str:
+    """Return the name of a power of ten seconds, for a scale."""
+    return show.figure(10.0**power, "s").replace(".00", "").replace(".0", "")

@@ -14,16 +14,18 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from bench.plan import Plan
+from bench.rounds import timed
 from bench.row import Row
 from bench.stats import Series, Target
 from bench.world import World
 
 FAMILY = "agent"
-_BUILD = (
+BUILD = (
     "for i in $(seq 3000); do printf '\\r\\033[K[%d/3000] compiling unit%d.c' $i $i; done; echo; "
     'for i in $(seq 400); do echo "unit$i.c:12:5: warning: unused variable [-Wunused-variable]"; done; '
     "echo 'main.c:7:1: error: expected ;' >&2; (exit 2)"
 )
+"""A build of 3400 lines that fails, with a progress bar: a command."""
 
 
 def rows(world: World, plan: Plan) -> Iterator[Row]:
@@ -31,7 +33,7 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
     session = world.session("agent")
     session.exec("true")
     session.cell("data = list(range(1000))")
-    direct = [_timed(lambda: session.exec("true")) for _ in range(plan.execute)]
+    direct = [timed(lambda: session.exec("true")) for _ in range(plan.execute)]
     found = anyio.run(_ask, world, plan.execute)
     for name, most in (("list of tools", 5200), ("answer to a failing build", 8000), ("status", 3000)):
         yield Row(
@@ -47,12 +49,6 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
         baseline=Series("exec in process", "s", tuple(direct)),
     )
     session.remove()
-
-
-def _timed(do: Any) -> float:
-    started = time.perf_counter()
-    do()
-    return time.perf_counter() - started
 
 
 async def _ask(world: World, rounds: int) -> dict[str, Any]:
@@ -73,7 +69,7 @@ async def _ask(world: World, rounds: int) -> dict[str, Any]:
         said = {
             name: await client.call_tool(tool, arguments)
             for name, tool, arguments in (
-                ("answer to a failing build", "run", {"command": _BUILD}),
+                ("answer to a failing build", "run", {"command": BUILD}),
                 ("status", "status", {}),
             )
         }

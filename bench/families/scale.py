@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.memory import held
 from bench.plan import Plan
 from bench.row import Row
 from bench.stats import Series, Target
+from bench.usage import held, spent
 from bench.world import World
 from holdfast import Session
 
@@ -35,7 +35,6 @@ VERBS = {
 }
 _TWICE = Target(2.0, "ratio", "a command must not notice what else is in the home")
 _MEDIANS = f"medians of {ROUNDS}"
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def rows(world: World, plan: Plan) -> Iterator[Row]:
@@ -109,26 +108,11 @@ def _run(home: Path, words: Sequence[str]) -> float:
 
 def _idle(sessions: Sequence[Session]) -> Iterator[Row]:
     """Yield what a session costs that does nothing: processor time, memory of the supervisor."""
-    before = _spent(sessions)
+    before = spent(sessions)
     time.sleep(IDLE_SECONDS)
-    share = (_spent(sessions) - before) / IDLE_SECONDS / len(sessions)
+    share = (spent(sessions) - before) / IDLE_SECONDS / len(sessions)
     most = Target(0.003, "value", "0.3 % of a processor")
-    spent = Series("Holdfast", "s", (share,))
-    yield Row(FAMILY, "an idle session, processor time in each second", spent, target=most)
+    idle = Series("Holdfast", "s", (share,))
+    yield Row(FAMILY, "an idle session, processor time in each second", idle, target=most)
     memory = held(sessions) / len(sessions)
     yield Row(FAMILY, "an idle session with shell and kernel, memory", Series("Holdfast", "bytes", (memory,)))
-
-
-def _spent(sessions: Sequence[Session]) -> float:
-    """Return the seconds of processor time that all processes of the sessions have had."""
-    containers = [str(session.row.container_id) for session in sessions]
-    total = 0
-    for process in Path("/proc").iterdir():
-        if process.name.isdecimal():
-            try:
-                if any(container in (process / "cgroup").read_text() for container in containers):
-                    fields = (process / "stat").read_text().rpartition(")")[2].split()
-                    total += int(fields[11]) + int(fields[12])
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
-    return total / _TICKS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from bench.memory import held
 from bench.plan import MIB, Plan, heap_name
 from bench.rounds import timed
 from bench.row import Row, skipped
 from bench.stats import Series, Target
+from bench.usage import held
 from bench.world import World
 from holdfast import Session, Snapshot
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import anyio
 import pytest
+from bench.families.agent import BUILD
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.integration.conftest import Cli
@@ -34,16 +35,13 @@ png = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.com
 png += chunk(b"IEND", b"")
 display(Image(png)); len(png)
 """
-BUILD = r"""for i in $(seq 3000); do printf '\r\033[K[%d/3000] compiling unit%d.c' $i $i; done; echo
-for i in $(seq 400); do echo "unit$i.c:12:5: warning: unused variable [-Wunused-variable]"; done
-echo 'main.c:7:1: error: expected ;' >&2; (exit 2)"""
 
 
 Mode = Literal["auto", "legacy"]
 
 
 class Agent:
-    """A client, and what it was told while it waited."""
+    """A client, and the progress that was reported to it."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
