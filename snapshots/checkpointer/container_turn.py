@@ -7,14 +7,13 @@ version also finds them.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.folders import STATE
+from holdfast.snapshots.checkpointer.folders import STATE, locked
 
 # Every capture and restore has a limit of its own; loading 8 GiB from a slow disk takes two minutes.
 LIMIT = 600.0  # seconds
@@ -80,11 +79,8 @@ def _ask_to_load(container: str, place: Path) -> None:
 def _locked(path: Path) -> int | None:
     """Return a descriptor of the file, locked; None if another process has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino == path.stat().st_ino:
+    with suppress(FileNotFoundError):
+        if locked(descriptor) and os.fstat(descriptor).st_ino == path.stat().st_ino:
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
     os.close(descriptor)
     return None

@@ -70,12 +70,9 @@ def _in_use(folder: Path) -> bool:
     except OSError:  # it is gone, or none of ours
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not locked(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 def snapshot(name: str) -> Path:
@@ -96,6 +93,15 @@ def discard_staging(name: str, part: str = "") -> None:
 def open_folder(path: Path) -> int:
     """Open a folder and return a descriptor; the caller closes it."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def locked(descriptor: int) -> bool:
+    """Lock what is open, unless another process has it (flock(2)); return whether it is locked now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def give_to_owner(folder: Path) -> None:

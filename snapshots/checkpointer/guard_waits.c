@@ -78,10 +78,10 @@ static void replace_whole(void)
 	int none = eventfd(0, EFD_CLOEXEC);
 
 	if (none < 0)
-		die("cannot make a descriptor for processes that have their memory");
+		die("make a descriptor for processes that have their memory");
 	for (size_t number = 0; number < wholes; number++)
 		if (dup3(none, whole[number], O_CLOEXEC) < 0)
-			die("cannot let go of a process that has its memory");
+			die("let go of a process that has its memory");
 	close(none);
 	wholes = 0;
 }
@@ -114,7 +114,7 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 		struct pollfd wanted[] = {{epoll, POLLIN, 0}, {load, POLLIN, 0}};
 
 		if (poll(wanted, 2, -1) < 0 && errno != EINTR)
-			die("cannot wait for what is touched");
+			die("wait for what is touched");
 		if (wanted[1].revents) {
 			load = -1;
 			return 0;
@@ -133,7 +133,7 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 	if (operation == EPOLL_CTL_ADD && load >= 0 && announced && !restored && !is_waiting(announced)) {
 		whole = realloc(whole, (wholes + 1) * sizeof(*whole));
 		if (!whole)
-			die("cannot note a process that has its memory");
+			die("note a process that has its memory");
 		whole[wholes++] = fd;
 	}
 	announced = 0;

@@ -88,13 +88,11 @@ def run(request: Restore, channel: HostChannel) -> None:
     wishes = ExitStack()
     lazy: criu.Running | None = None
     try:
-        wish = -1
-        if request.on_touch:
-            wish = wishes.enter_context(container_turn.asked_to_load(target.container))
         prepared = prepare(
             kept, images, old=request.old_addresses, new=request.new_addresses, lazy=request.lazy
         )
         waiting = _leave_heaps(kept, images) if prepared.lazy and request.on_touch else []
+        wish = wishes.enter_context(container_turn.asked_to_load(target.container)) if waiting else -1
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there also lead: what is examined must be all that CRIU will find.
@@ -125,7 +123,6 @@ def run(request: Restore, channel: HostChannel) -> None:
             connections_closed=prepared.sockets.closed,
             sockets_moved=prepared.sockets.moved,
             lazy=lazy is not None,
-            on_touch=bool(waiting),
         )
         if lazy is not None:
             # The pages not yet in memory come from that process: it must outlive the conversation.
