@@ -191,7 +191,7 @@ def tidy(context: Context) -> None:
     A sweep reads what every snapshot needs. If there are many, the background packer does it.
     """
     with suppress(HoldfastError, OSError):
-        if len(context.store.snapshots()) > SWEPT_AT_ONCE:
+        if sum(1 for _ in context.home.snapshots.iterdir()) > SWEPT_AT_ONCE:
             _sweep_later(context)
         else:
             sweep(context)
