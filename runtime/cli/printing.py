@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from holdfast.base import printable_json
-from holdfast.base.text import plain
+from holdfast.base.text import plain, seconds
 from holdfast.base.text import size as size
 from holdfast.errors import HoldfastError, LiveUnsupported, SecretsFound
 
@@ -245,8 +245,4 @@ def image(ref: str) -> str:
 
 def ago(moment: datetime, now: datetime) -> str:
     """Return how long ago a time was, in the largest whole unit."""
-    seconds = max(0, int((now - moment).total_seconds()))
-    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= length:
-            return f"{seconds // length} {unit} ago"
-    return f"{seconds} s ago"
+    return f"{seconds(max(0.0, (now - moment).total_seconds()))} ago"

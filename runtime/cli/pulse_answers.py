@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from holdfast.runtime.cli.printing import size
+from holdfast.base.text import seconds, size
 from holdfast.runtime.pulse.pulse import AskedFile, Listener, Port, Pulse
 from holdfast.runtime.pulse.pulse_text import (
     COMMAND,
     ORIGIN,
     file_line,
     process_line,
-    seconds,
     short,
     socket_line,
 )

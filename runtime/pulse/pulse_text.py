@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.base.text import size
+from holdfast.base.text import seconds, size
 from holdfast.runtime.guest.layout import STATE_DIR
 from holdfast.runtime.pulse.facts import OpenFile, Origin, Process, Socket, Terminal
 from holdfast.runtime.pulse.kernel_facts import Kernel, Variable
@@ -41,14 +41,6 @@ def whole(pulse: Pulse, *, width: int | None = None, most: int = MOST_PROCESSES)
 def short(text: str, most: int) -> str:
     """Return the beginning of a text."""
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def seconds(count: float) -> str:
-    """Return a duration in its largest whole unit."""
-    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if count >= length:
-            return f"{int(count // length)} {unit}"
-    return f"{int(count)} s"
 
 
 def _head(pulse: Pulse) -> str:

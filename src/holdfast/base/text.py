@@ -31,6 +31,14 @@ def size(count: int) -> str:
     return f"{amount:.3g} TB"
 
 
+def seconds(count: float) -> str:
+    """Return a duration in its largest whole unit."""
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if count >= length:
+            return f"{int(count // length)} {unit}"
+    return f"{int(count)} s"
+
+
 def fit(char: str) -> bool:
     """Check whether a terminal shows the character and does nothing else with it."""
     if char.isascii():
