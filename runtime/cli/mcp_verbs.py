@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast.base import ids
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
@@ -51,7 +52,6 @@ def mcp(
             "cannot serve agents on a terminal: an agent's program starts this",
             hint="for example: claude mcp add holdfast -- holdfast mcp",
         )
-    from holdfast.base import ids
     from holdfast.runtime.mcp.agent_server import AgentServer
     from holdfast.runtime.mcp.agent_sessions import Default, name_for
     from holdfast.runtime.sessions.session_options import SessionOptions

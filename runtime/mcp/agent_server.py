@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
-from holdfast.errors import HoldfastError
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.mcp import tool_texts as texts
 from holdfast.runtime.mcp.agent_sessions import AgentSessions, Default
@@ -24,7 +23,6 @@ from holdfast.runtime.mcp.file_tools import FileTools
 from holdfast.runtime.mcp.kernel_tools import KernelTools
 from holdfast.runtime.mcp.patient_calls import PatientCalls
 from holdfast.runtime.mcp.state_tools import StateTools
-from holdfast.runtime.mcp.tool_hints import message
 from holdfast.runtime.operations.context import Progress
 
 MOST_CLIENTS = 100
@@ -115,21 +113,11 @@ class AgentServer(MCPServer[Any]):
     ) -> Any:
         """Call a tool; what is wrong with a call is reported in one line."""
         tool = self._tool_manager.get_tool(name)
-        unknown = [
-            plain(key, 40)
-            for key in arguments
-            if tool is not None and key not in tool.parameters["properties"]
-        ]
-        if tool is not None and unknown:
-            known = ", ".join(tool.parameters["properties"])
-            raise ToolError(
-                f"cannot call {name}: it has no argument {', '.join(unknown[:5])}; it has {known}"
-            )
+        if tool is not None:
+            _check_names(name, arguments, tool.parameters["properties"])
         try:
             return await super().call_tool(name, arguments, context)
-        except UnexpectedToolError as error:
-            if isinstance(error.__cause__, HoldfastError):
-                raise ToolError(message(error.__cause__)) from error
+        except UnexpectedToolError:
             raise
         except ToolError as error:
             if isinstance(error.__cause__, ValidationError):
@@ -154,11 +142,9 @@ def _check_names(tool: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 def _wrong(error: ValidationError) -> str:
-    found = [
-        f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}"
-        for each in error.errors(include_input=False)
-    ]
-    return plain("; ".join(found[:3]), 400)
+    found = error.errors(include_input=False)[:3]
+    said = [f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in found]
+    return plain("; ".join(said), 400)
 
 
 def _terse(schema: Mapping[str, Any]) -> dict[str, Any]:

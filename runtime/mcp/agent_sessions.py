@@ -138,28 +138,24 @@ class AgentSessions:
         """Return the session of that name or id, running; the default one for no name, made if need be.
 
         Raises:
-            SessionNotFound: there is none of that name.
+            SessionNotFound: no session has that name or id.
             HoldfastError: it cannot be made, or resumed.
         """
         with self._lock:
-            try:
-                session = self.holdfast.session(name or self.default.name)
-            except SessionNotFound:
-                if name and name != self.default.name:
-                    raise
-                session = self.holdfast.new(self.default.name, **self.default.options)
-                self.keep(session).news.append(f"session {session.name} was made")
-            found = self.keep(session)
-            if session.state == "suspended":
-                session.resume()
-                found.news.append(f"session {session.name} was suspended, and has been resumed")
+            found = self.known(name)
+            if found is None:
+                found = self.keep(self.holdfast.new(self.default.name, **self.default.options))
+                found.news.append(f"session {found.session.name} was made")
+            if found.session.state == "suspended":
+                found.session.resume()
+                found.news.append(f"session {found.session.name} was suspended, and has been resumed")
             return found
 
     def known(self, name: str) -> AgentSession | None:
         """Return the session as it is, without making or resuming it; None if the default one does not exist.
 
         Raises:
-            SessionNotFound: there is none of that name.
+            SessionNotFound: no session has that name or id.
         """
         try:
             return self.keep(self.holdfast.session(name or self.default.name))

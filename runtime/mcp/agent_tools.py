@@ -10,6 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from holdfast.errors import HoldfastError
+from holdfast.runtime.mcp import outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.mcp.patient_calls import LastLine, PatientCalls
 from holdfast.runtime.mcp.tool_hints import message
@@ -62,8 +63,13 @@ class AgentTools:
             return await self._calls.make(context, work, stop=stop)
         except HoldfastError as error:
             raise ToolError(message(error)) from error
-        except (BrokenPipeError, ConnectionError) as error:
+        except ConnectionError as error:
             raise ToolError(f"cannot reach the session: {error}") from error
+
+
+def said(found: AgentSession, text: str, *facts: str) -> str:
+    """Return an answer: what is new in the session, the text, the facts."""
+    return outcomes.joined([*found.take_news(), text, outcomes.facts(facts)])
 
 
 def patience(seconds: float) -> float:

@@ -10,27 +10,31 @@ from holdfast.runtime.mcp import outcomes
 from holdfast.runtime.mcp.plots import small_png
 from holdfast.runtime.mcp.short_text import MOST_CHARACTERS, shorten
 
+_MOST_RENDERED = 400 * MOST_CHARACTERS
+"""Characters of one output, from its end."""
 _PICTURES = ("image/png", "image/jpeg")
 
 
 def text(result: CellResult, id_: str, news: Iterable[str] = ()) -> str:
     """Return a cell's result: news, what it showed, the exception, facts."""
-    shown = shorten(_everything(result))
+    shown = shorten(whole(result))
     parts = [_STATUS.get(result.status, result.status), f"{result.duration:.1f} s"]
     if result.waiting is not None:
         parts = [outcomes.waits(result.waiting), f"id {id_}"]
     elif result.execution_count is not None:
         parts.append(f"In [{result.execution_count}]")
-    if shown.omitted is not None:
-        parts.append(f"read(id={id_!r}, line={shown.omitted[0]}) shows the rest")
-    dropped = result.dropped + result.lost
-    lost = f"({dropped} bytes before this are not kept)" if dropped else ""
-    return outcomes.joined([*news, lost, shown.text, outcomes.facts(parts)])
+    lost = outcomes.lost(result.dropped + result.lost)
+    known = outcomes.facts([*parts, outcomes.rest(shown, id_)])
+    return outcomes.joined([*news, lost, shown.text, known])
 
 
 def whole(result: CellResult) -> str:
     """Return all that a cell showed, as text."""
-    return _everything(result)
+    parts = [_clean(result.stdout), _clean(result.stderr), *_displays(result)]
+    if result.error is not None:
+        trace = "\n".join(result.error.traceback) or f"{result.error.ename}: {result.error.evalue}"
+        parts.append(_clean(trace))
+    return "\n".join(part.rstrip("\n") for part in parts if part.strip())
 
 
 def picture(result: CellResult) -> bytes | None:
@@ -42,14 +46,6 @@ def picture(result: CellResult) -> bytes | None:
 
 
 _STATUS = {"ok": "ok", "error": "it raised the exception above", "timeout": "interrupted: its time was over"}
-
-
-def _everything(result: CellResult) -> str:
-    parts = [_clean(result.stdout), _clean(result.stderr), *_displays(result)]
-    if result.error is not None:
-        trace = "\n".join(result.error.traceback) or f"{result.error.ename}: {result.error.evalue}"
-        parts.append(_clean(trace))
-    return "\n".join(part.rstrip("\n") for part in parts if part.strip())
 
 
 def _displays(result: CellResult) -> Iterable[str]:
@@ -68,5 +64,5 @@ def _displays(result: CellResult) -> Iterable[str]:
 
 def _clean(text: str) -> str:
     """Return text without escape sequences, with only the last version of lines that were redrawn."""
-    whole = colored(text[-4 * MOST_CHARACTERS * 100 :], keep=False)
-    return "\n".join(lines(line.rstrip("\r").rpartition("\r")[2]) for line in whole.split("\n"))
+    kept = colored(text[-_MOST_RENDERED:], keep=False)
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in kept.split("\n"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from mcp.server.mcpserver import Context
@@ -12,7 +11,7 @@ from holdfast.errors import TaskNotFound
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.mcp import cell_results, outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession
-from holdfast.runtime.mcp.agent_tools import AgentTools, patience
+from holdfast.runtime.mcp.agent_tools import AgentTools, patience, said
 from holdfast.runtime.mcp.kernel_tools import finished, followed
 from holdfast.runtime.mcp.patient_calls import LastLine
 from holdfast.runtime.mcp.short_text import part
@@ -33,20 +32,16 @@ class CommandTools(AgentTools):
         session: str = "",
     ) -> str:
         """Run a command."""
-
         seconds = patience(wait)
         if background:
             return await self.call(context, session, lambda found, _: _start(found, command))
-        begun = threading.Event()
 
         def work(found: AgentSession, last: LastLine) -> str:
-            begun.set()
             result = found.session.exec(command, patience=seconds, on_bytes=last.feed, busy_wait=1)
             return _told(found, result, seconds)
 
         def stop(found: AgentSession) -> None:
-            if begun.is_set():
-                found.session.interrupt(patience=0)
+            found.session.interrupt(patience=0)
 
         return await self.call(context, session, work, stop=stop)
 
@@ -120,8 +115,8 @@ class CommandTools(AgentTools):
 def _start(found: AgentSession, command: str) -> str:
     task = found.session.detach(command)
     info = task.info()
-    started = [f"started in the background as process {info.pid}", f"id {task.id}", "wait(id=…) follows it"]
-    return outcomes.joined([*found.take_news(), outcomes.facts(started)])
+    started = f"started in the background as process {info.pid}"
+    return said(found, "", started, f"id {task.id}", "wait(id=…) follows it")
 
 
 def _told(found: AgentSession, result: ExecResult, waited: float) -> str:

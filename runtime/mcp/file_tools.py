@@ -8,9 +8,8 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from holdfast.base.text import lines
-from holdfast.runtime.mcp import outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession
-from holdfast.runtime.mcp.agent_tools import AgentTools
+from holdfast.runtime.mcp.agent_tools import AgentTools, said
 from holdfast.runtime.mcp.patient_calls import LastLine
 from holdfast.runtime.mcp.short_text import part
 
@@ -42,10 +41,9 @@ class FileTools(AgentTools):
 
         def work(found: AgentSession, _: LastLine) -> str:
             if content is not None:
-                found.session.files.write(path, content)
-                return _said(
-                    found, f"wrote {len(content.encode('utf-8', 'surrogateescape'))} bytes to {path}"
-                )
+                data = content.encode()
+                found.session.files.write(path, data)
+                return said(found, "", f"wrote {len(data)} bytes to {path}")
             if old is not None and new is not None:
                 return _edited(found, path, old, new)
             return _read(found, path, line)
@@ -54,7 +52,8 @@ class FileTools(AgentTools):
 
 
 def _edited(found: AgentSession, path: str, old: str, new: str) -> str:
-    text = _content(found, path).decode("utf-8", "surrogateescape")
+    size = found.session.files.stat(path).size
+    text = _content(found, path, size).decode("utf-8", "surrogateescape")
     count = text.count(old) if old else 0
     if count != 1:
         raise ToolError(
@@ -65,7 +64,7 @@ def _edited(found: AgentSession, path: str, old: str, new: str) -> str:
     changed = text[:at] + new + text[at + len(old) :]
     found.session.files.write(path, changed.encode("utf-8", "surrogateescape"))
     first = text.count("\n", 0, at) + 1
-    return _said(found, f"edited {path} at line {first}")
+    return said(found, "", f"edited {path} at line {first}")
 
 
 def _read(found: AgentSession, path: str, line: int) -> str:
@@ -75,26 +74,16 @@ def _read(found: AgentSession, path: str, line: int) -> str:
         names = [each.name + "/" * (each.kind == "folder") for each in files.list(path)]
         shown = [lines(name) for name in names[:MOST_NAMES]]
         more = [f"… {len(names) - len(shown)} more …"] if len(names) > len(shown) else []
-        return outcomes.joined(
-            [*found.take_news(), "\n".join([*shown, *more]), outcomes.facts([f"{len(names)} names"])]
-        )
-    content = _content(found, path)
+        return said(found, "\n".join([*shown, *more]), f"{len(names)} names")
+    content = _content(found, path, what.size)
     if b"\0" in content[:8192]:
-        return _said(found, f"{path} is binary, {what.size} bytes; `run` can look into it")
+        return said(found, "", f"{path} is binary, {what.size} bytes; `run` can look into it")
     shown_part = part(content.decode("utf-8", "replace"), line)
     more_lines = f"line={shown_part.omitted[0]} shows more" if shown_part.omitted else "this is the end"
-    return outcomes.joined(
-        [*found.take_news(), lines(shown_part.text), outcomes.facts([f"{what.size} bytes", more_lines])]
-    )
+    return said(found, lines(shown_part.text), f"{what.size} bytes", more_lines)
 
 
-def _content(found: AgentSession, path: str) -> bytes:
-    files = found.session.files
-    size = files.stat(path).size
+def _content(found: AgentSession, path: str, size: int) -> bytes:
     if size > MOST_READ:
         raise ToolError(f"cannot read {path} here: it has {size} bytes; use `run` with head, sed or grep")
-    return files.read(path)
-
-
-def _said(found: AgentSession, text: str) -> str:
-    return outcomes.joined([*found.take_news(), outcomes.facts([text])])
+    return found.session.files.read(path)

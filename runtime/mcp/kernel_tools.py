@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError, KernelDied
 from holdfast.runtime.guest_rpc.results import CellResult
 from holdfast.runtime.mcp import cell_results, outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession, RunningCell
-from holdfast.runtime.mcp.agent_tools import AgentTools, patience
+from holdfast.runtime.mcp.agent_tools import AgentTools, patience, said
 from holdfast.runtime.mcp.patient_calls import LastLine
 from holdfast.runtime.mcp.tool_hints import message
 
@@ -44,14 +44,13 @@ def followed(found: AgentSession, cell: RunningCell, seconds: float) -> Any:
     try:
         result = cell.done.result(timeout=seconds)
     except concurrent.futures.TimeoutError:
-        facts = [f"still runs after {seconds:.0f} s", f"id {cell.id}", "wait(id=…) follows it"]
-        return outcomes.joined([*found.take_news(), outcomes.facts(facts)])
+        return said(found, "", *outcomes.still_runs(seconds, cell.id))
     except KernelDied as error:
         found.session.kernel.restart()
         raise ToolError(message(error)) from error
-    said = cell_results.text(result, cell.id, found.take_news())
+    text = cell_results.text(result, cell.id, found.take_news())
     png = cell_results.picture(result)
-    return said if png is None else [said, Image(data=png, format="png")]
+    return text if png is None else [text, Image(data=png, format="png")]
 
 
 def finished(cell: RunningCell) -> CellResult:

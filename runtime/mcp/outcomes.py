@@ -18,10 +18,8 @@ def command(result: ExecResult, news: Iterable[str] = (), *, waited: float = 0.0
     """Return a command's result: news, output, facts. `waited` is in seconds."""
     shown = shorten(result.plain)
     lines = [*news, *(f"since your last command: {event.text}" for event in result.news)]
-    lost = f"({result.dropped + result.lost} bytes before this are not kept)" * bool(
-        result.dropped + result.lost
-    )
-    return joined([*lines, lost, shown.text, *_remarks(result), facts(_facts(result, shown, waited))])
+    lines += [lost(result.dropped + result.lost), shown.text, *_remarks(result)]
+    return joined([*lines, facts(_facts(result, shown, waited))])
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -34,23 +32,40 @@ def facts(parts: Iterable[str]) -> str:
     return f"[{' · '.join(part for part in parts if part)}]"
 
 
-def waits(state: State, *, answer: str = "answer(text=…)") -> str:
+def lost(count: int) -> str:
+    """Return the remark that `count` bytes at the beginning are missing; empty for none."""
+    return f"({count} bytes before this are not kept)" if count else ""
+
+
+def rest(shown: Shown, id_: str) -> str:
+    """Return how to read what was left out of an output; empty if nothing was."""
+    return f"read(id={id_!r}, line={shown.omitted[0]}) shows the rest" if shown.omitted else ""
+
+
+def still_runs(waited: float, id_: str) -> tuple[str, ...]:
+    """Return the facts of what has not ended after `waited` seconds."""
+    return f"still runs after {waited:.0f} s", f"id {id_}", "wait(id=…) follows it"
+
+
+def doing(state: State) -> str:
+    """Return what a program does, without the time."""
+    return state.phrase(state.since).removesuffix(", 0 s so far")
+
+
+def waits(state: State) -> str:
     """Return what a program waits for, and how to answer it."""
-    return f"{state.phrase(state.since).removesuffix(', 0 s so far')}; {answer}"
+    return f"{doing(state)}; answer(text=…)"
 
 
 def _facts(result: ExecResult, shown: Shown, waited: float) -> list[str]:
     id_ = result.command_id
-    parts: list[str] = []
     if result.waiting is not None:
-        parts += [waits(result.waiting), f"id {id_}"]
+        parts = [waits(result.waiting), f"id {id_}"]
     elif result.running:
-        parts += [f"still runs after {waited:.0f} s", f"id {id_}", "wait(id=…) follows it"]
+        parts = [*still_runs(waited, id_)]
     else:
-        parts += [_end(result), f"{result.duration:.1f} s", plain(result.cwd or "", 200)]
-    if shown.omitted is not None:
-        parts.append(f"read(id={id_!r}, line={shown.omitted[0]}) shows the rest")
-    return parts
+        parts = [_end(result), f"{result.duration:.1f} s", plain(result.cwd or "", 200)]
+    return [*parts, rest(shown, id_)]
 
 
 def _end(result: ExecResult) -> str:

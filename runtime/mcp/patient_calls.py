@@ -33,23 +33,19 @@ _KEPT = 4096
 
 
 class LastLine:
-    """The last line of an output that other threads add to."""
+    """The last line of an output that another thread adds to."""
 
     def __init__(self) -> None:
         self._tail = b""
-        self._lock = threading.Lock()
 
     def feed(self, data: bytes) -> None:
         """Add output."""
-        with self._lock:
-            self._tail = (self._tail + data)[-_KEPT:]
+        self._tail = (self._tail + data[-_KEPT:])[-_KEPT:]
 
     @property
     def text(self) -> str:
         """The last line with something in it, without control characters."""
-        with self._lock:
-            tail = self._tail
-        shown = colored(tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
+        shown = colored(self._tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
         lines = [line.strip() for line in shown.split("\n") if line.strip()]
         return plain(lines[-1], _LAST_LINE) if lines else ""
 
@@ -101,14 +97,19 @@ class PatientCalls:
         """Do the work in a thread, and report the last line that it has fed every 5 s.
 
         `stop` is called, in a thread, if the client cancels the call.
+
+        Raises:
+            SessionBusy: too much is being done.
         """
+        if self._running >= MOST_AT_ONCE:
+            raise SessionBusy(
+                f"cannot do more than {MOST_AT_ONCE} things at once", hint="wait for some of them"
+            )
         last, outcome = LastLine(), _Finished[Result]()
         async with anyio.create_task_group() as group:
             group.start_soon(self._report, context, last)
             try:
                 await self._in_thread(lambda: outcome.of(lambda: work(last)))
-            except SessionBusy as error:
-                outcome.failed(error)
             except anyio.get_cancelled_exc_class():
                 if stop is not None and await self.cancellations.received(context):
                     with anyio.CancelScope(shield=True):
@@ -118,15 +119,7 @@ class PatientCalls:
         return outcome.value()
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
-        """Do the work in a thread of its own, which the process does not wait for at its end.
-
-        Raises:
-            SessionBusy: too much is being done.
-        """
-        if self._running >= MOST_AT_ONCE:
-            raise SessionBusy(
-                f"cannot do more than {MOST_AT_ONCE} things at once", hint="wait for some of them"
-            )
+        """Do the work in a thread of its own, which the process does not wait for at its end."""
         loop, done = asyncio.get_running_loop(), anyio.Event()
 
         def end() -> None:
@@ -163,11 +156,7 @@ class _Finished(Generic[Result]):
         try:
             self._result = work()
         except Exception as error:  # noqa: BLE001  (raised again by `value`)
-            self.failed(error)
-
-    def failed(self, error: Exception) -> None:
-        """Keep an error as the outcome."""
-        self._error = error
+            self._error = error
 
     def value(self) -> Result:
         """Return the result, or raise the error."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 from collections.abc import Mapping
 from typing import Any
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 MOST_BYTES = 100_000
 """Of the PNG that an agent receives."""
@@ -19,11 +18,9 @@ MOST_PIXELS = 40_000_000
 _LARGEST = 32 << 20
 _SHRINK = 0.7
 _UNREADABLE = (
-    binascii.Error,
-    ValueError,
-    OSError,
+    ValueError,  # binascii.Error is one
+    OSError,  # UnidentifiedImageError is one
     SyntaxError,
-    UnidentifiedImageError,
     Image.DecompressionBombError,
     Image.DecompressionBombWarning,
 )

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from holdfast.base.text import plain, size
+from holdfast.base.text import plain, seconds, size
 from holdfast.errors import SessionError
 from holdfast.runtime.guest.layout import INIT
 from holdfast.runtime.mcp import outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
-from holdfast.runtime.mcp.agent_tools import AgentTools
+from holdfast.runtime.mcp.agent_tools import AgentTools, said
 from holdfast.runtime.mcp.patient_calls import LastLine
 from holdfast.runtime.mcp.short_text import shorten
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.store.rows import SnapshotRow
 
 MOST_LINES = 15
 """Of what runs in a session."""
@@ -46,11 +47,8 @@ class StateTools(AgentTools):
             state = shell.observed
             facts = [f"cursor at line {row + 1}, column {column + 1}"]
             if state is not None:
-                waits = state.state == "waiting"
-                facts.insert(
-                    0, outcomes.waits(state) if waits else state.phrase(state.since).partition(", 0 s")[0]
-                )
-            return outcomes.joined([*found.take_news(), screen.text.rstrip(), outcomes.facts(facts)])
+                facts.insert(0, outcomes.waits(state) if state.state == "waiting" else outcomes.doing(state))
+            return said(found, screen.text.rstrip(), *facts)
 
         return await self.call(context, session, work)
 
@@ -77,8 +75,8 @@ class StateTools(AgentTools):
 
         def work(found: AgentSession, _: LastLine) -> str:
             taken = found.session.snapshot(label or None, reason=reason or None)
-            facts = [f"snapshot {taken.name}", size(taken.size), f"go_back(to={taken.name!r}) returns to it"]
-            return outcomes.joined([*found.take_news(), outcomes.facts(facts)])
+            back = f"go_back(to={taken.name!r}) returns to it"
+            return said(found, "", f"snapshot {taken.name}", size(taken.size), back)
 
         return await self.call(context, session, work)
 
@@ -114,7 +112,7 @@ class StateTools(AgentTools):
             agents = self.agents(context)
             moment = since or _last_snapshot(agents, found)
             text = shorten(found.session.drift(moment).text()).text
-            return outcomes.joined([*found.take_news(), text, outcomes.facts([f"since {moment}"])])
+            return said(found, text, f"since {moment}")
 
         return await self.call(context, session, work)
 
@@ -171,20 +169,12 @@ def _events(found: AgentSession) -> Iterable[str]:
 
 
 def _snapshots(agents: AgentSessions, found: AgentSession) -> Iterable[str]:
-    from holdfast.runtime.history.lineage import family
-
-    line = family.line(found.session.row, agents.holdfast.store.snapshots())[:MOST_SNAPSHOTS]
+    line = _past(agents, found)[:MOST_SNAPSHOTS]
     if not line:
         return ["no snapshots yet"]
     now = datetime.now(UTC)
-    each = [f"{row.name} ({_ago((now - row.created_at).total_seconds())})" for row in line]
+    each = [f"{row.name} ({seconds(max(0.0, (now - row.created_at).total_seconds()))} ago)" for row in line]
     return [f"snapshots it can go back to, the last first: {', '.join(each)}"]
-
-
-def _ago(seconds: float) -> str:
-    from holdfast.runtime.pulse.pulse_text import seconds as span
-
-    return f"{span(max(0.0, seconds))} ago"
 
 
 def _meant(agents: AgentSessions, found: AgentSession, to: str) -> Snapshot:
@@ -195,10 +185,15 @@ def _meant(agents: AgentSessions, found: AgentSession, to: str) -> Snapshot:
     return agents.holdfast.snapshot(to) if row is None else Snapshot(agents.holdfast.context, row)
 
 
-def _last_snapshot(agents: AgentSessions, found: AgentSession) -> str:
+def _past(agents: AgentSessions, found: AgentSession) -> Sequence[SnapshotRow]:
+    """Return the snapshots that a session can go back to, the last first."""
     from holdfast.runtime.history.lineage import family
 
-    line = family.line(found.session.row, agents.holdfast.store.snapshots())
+    return family.line(found.session.row, agents.holdfast.store.snapshots())
+
+
+def _last_snapshot(agents: AgentSessions, found: AgentSession) -> str:
+    line = _past(agents, found)
     if not line:
         raise ToolError("cannot tell since when: there is no snapshot yet; give `since`, such as 10m")
     return line[0].id
