@@ -22,7 +22,7 @@ from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.bundle.sealing import Sealing
 
 KINDS = {
-    "gzip": (media.LAYER_GZIP, segment_packing.gzip, f"gzip-{segment_packing.GZIP_LEVEL}"),
+    "gzip": (media.LAYER_GZIP, segment_packing.gzip, f"gzip-isal-{segment_packing.GZIP_LEVEL}"),
     "zstd": (media.LAYER_ZSTD, segment_packing.zstd, f"zstd-{segment_packing.ZSTD_LEVEL}"),
 }
 """Media type, command, and name in the cache: another level gives other bytes."""

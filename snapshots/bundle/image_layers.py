@@ -25,7 +25,7 @@ from holdfast.engine.engine import Engine
 from holdfast.engine.image_store import chain_ids
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError
-from holdfast.snapshots.bundle import tarsplit
+from holdfast.snapshots.bundle import segment_packing, tarsplit
 
 _BLOCK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -101,7 +101,7 @@ def each(engine: Engine, ref: str, wanted: Sequence[str], take: Callable[[Hashed
     for diff_id in wanted if root is not None else ():
         assert root is not None
         with suppress(tarsplit.Unknown):
-            layer = Hashed(tarsplit.read(root, chains[diff_id]), diff_id)
+            layer = Hashed(segment_packing.even(tarsplit.read(root, chains[diff_id])), diff_id)
             take(layer)
             left.discard(layer.digest)
     if left:

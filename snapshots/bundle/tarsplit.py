@@ -54,7 +54,7 @@ def read(root: Path, chain: str) -> Iterator[bytes]:
         try:
             with gzip.open(notes / "tar-split.json.gz") as lines:
                 for line in lines:
-                    yield from _entry(json.loads(line), tree)
+                    yield from _entry(json.loads(line.decode()), tree)
         finally:
             tree.close()
     except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
@@ -91,9 +91,11 @@ class _Tree:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or found.st_size != size:
                 raise Unknown("a file that has changed")
-            with suppress(OSError):
-                os.posix_fadvise(descriptor, 0, size, os.POSIX_FADV_SEQUENTIAL)
-            while block := os.read(descriptor, _BLOCK):
+            if size > _BLOCK:
+                with suppress(OSError):
+                    os.posix_fadvise(descriptor, 0, size, os.POSIX_FADV_SEQUENTIAL)
+            while size > 0 and (block := os.read(descriptor, _BLOCK)):
+                size -= len(block)
                 yield block
         finally:
             os.close(descriptor)

@@ -109,7 +109,7 @@ def test_layers_of_the_other_engine_are_not_compressed(tmp_path: Path, read: lis
 def test_an_invalid_note_is_not_believed(tmp_path: Path, read: list[str]) -> None:
     """It is a cache: without it, layers are read again."""
     (tmp_path / "cache").mkdir()
-    name = f"gzip-3 {IDS[0]}"
+    name = f"gzip-isal-2 {IDS[0]}"
     for text in ("", "[]", json.dumps({name: ["x", 1, 2]}), json.dumps({name: 5})):
         (tmp_path / "cache/layers.json").write_text(text)
         read.clear()
