@@ -19,6 +19,7 @@ from bench import curves, plot, row, show, warm
 from bench.capturers.capturer import Capturer
 from bench.families import (
     agent,
+    artifacts,
     cell,
     create,
     execute,
@@ -50,6 +51,7 @@ FAMILIES = (
     "heaps",
     "instant",
     "storage",
+    "artifacts",
     "forks",
     "agent",
     "move",
@@ -118,6 +120,7 @@ def _family(name: str, world: World, plan: Plan, peers: list[Capturer]) -> Itera
         "starting": starting.rows,
         ALONE: scale.rows,
         "storage": storage.rows,
+        "artifacts": artifacts.rows,
         "forks": untouched.rows,
         "agent": agent.rows,
         "move": moving.rows,
