@@ -27,8 +27,8 @@ BLOCK_BYTES = BLOCK * PAGE
 AHEAD = 8
 """Blocks that may wait to be compressed: 2 MiB."""
 PART = ".part"
-SAMPLE = 16 * PAGE
-"""Bytes of a block tried first: if they do not compress, the rest is stored plain, at disk speed."""
+SAMPLE = 4
+"""Pages of a block, spread over it, tried first: if they do not compress, all is stored plain, at disk speed."""
 WORTH = 0.95
 _OF_THREAD = threading.local()
 
@@ -154,7 +154,9 @@ def _packed(block: bytes, groups: bytes | None) -> tuple[bytes, bytes]:
         starts: Sequence[int] = range(0, len(block), GROUP_BYTES)
         groups = b"".join(digest(view[start : start + GROUP_BYTES]) for start in starts)
     compressor = _compressor()
-    if len(block) > SAMPLE and len(compressor.compress(block[:SAMPLE])) > SAMPLE * WORTH:
-        return block, groups
+    if len(block) == BLOCK_BYTES:
+        sample = b"".join([block[at : at + PAGE] for at in range(0, BLOCK_BYTES, BLOCK_BYTES // SAMPLE)])
+        if len(compressor.compress(sample)) > len(sample) * WORTH:
+            return block, groups
     data = compressor.compress(block)
     return (data if len(data) < len(block) * WORTH else block), groups
