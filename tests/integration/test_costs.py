@@ -1,0 +1,126 @@
+"""What frequent acts cost: requests, bytes written, processor time over a floor; never wall time.
+
+The limits leave room for noise, and none for what once made snapshots several times slower unseen.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blake3 import blake3
+
+from bench import usage
+from holdfast import Holdfast, Session
+
+HEAP = 256 << 20
+FILL = f"import os, random; heap = bytearray(os.urandom({HEAP}))"
+CHANGE = f"for page in random.sample(range({HEAP >> 12}), {HEAP // 409600}): heap[page << 12] ^= 1"
+
+
+def _requests(controller: Holdfast, do: Callable[[], object]) -> list[str]:
+    """Return what the engine was asked, as method and path."""
+    asked: list[str] = []
+    api: Any = controller.engine.client.api
+    send = api.send
+
+    def counted(request: Any, **options: Any) -> Any:
+        asked.append(f"{request.method} {request.path_url}")
+        return send(request, **options)
+
+    api.send = counted
+    try:
+        do()
+    finally:
+        del api.send
+    return asked
+
+
+def _processor(who: int = resource.RUSAGE_SELF) -> float:
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
+
+
+def _command(*words: str, environment: dict[str, str] | None = None, times: int = 7) -> float:
+    """Return the processor time of a command; the least of some runs, which noise changes least."""
+    found = []
+    quiet = [(os.POSIX_SPAWN_OPEN, number, "/dev/null", os.O_RDWR, 0) for number in (0, 1)]
+    for _ in range(times):
+        pid = os.posix_spawn(
+            sys.executable, [sys.executable, *words], environment or os.environ, file_actions=quiet
+        )
+        _, status, used = os.wait4(pid, 0)
+        assert status == 0
+        found.append(used.ru_utime + used.ru_stime)
+    return min(found)
+
+
+def _written() -> int:
+    """Return the bytes that this process has written so far (proc_pid_io(5))."""
+    return int(Path("/proc/self/io").read_text().partition("wchar: ")[2].split()[0])
+
+
+def test_the_engine_is_asked_a_few_times(hf: Holdfast) -> None:
+    """Each request takes milliseconds, and more where many containers run."""
+    hf.new("before").snapshot()  # images, checkpointer and network are there
+
+    new = _requests(hf, lambda: hf.new("work"))
+    session = hf.session("work")
+    taken = []
+    snapshot = _requests(hf, lambda: taken.append(session.snapshot()))
+    restore = _requests(hf, lambda: taken[0].restore("copy"))
+    fork = _requests(hf, lambda: taken[0].fork(3, name="twin"))
+    ran = _requests(hf, lambda: session.exec("true"))
+
+    assert ran == []
+    assert len(new) <= 7, new
+    assert len(snapshot) <= 8, snapshot
+    assert len(restore) <= 9, restore
+    assert len(fork) <= 25, fork
+
+
+@pytest.mark.parametrize("verb", [("exec", "shared", "true"), ("ls",)], ids=["exec", "ls"])
+def test_a_frequent_verb_takes_a_few_times_the_processor_time_of_python_itself(
+    shared_cli: Any, verb: tuple[str, ...]
+) -> None:
+    """It is about three."""
+    floor = _command("-c", "pass")
+    assert _command("-m", "holdfast", *verb, environment=shared_cli.environment) <= 5 * floor
+
+
+def test_the_caller_of_a_snapshot_neither_writes_nor_packs_its_memory(hf: Holdfast) -> None:
+    """It makes digests, a fraction of the time that packing takes; the packer stores what has changed."""
+    session = hf.new("work")
+    session.exec("true")
+    session.snapshot()
+    session.cell(FILL, timeout=60)
+    data = os.urandom(1 << 20)
+    begun = _processor()
+    for _ in range(HEAP >> 20):
+        blake3(data).digest()
+    hashing = _processor() - begun
+
+    written, begun = _written(), _processor()
+    first = session.snapshot()
+    spent = _processor() - begun
+
+    assert _written() - written <= 1 << 20
+    assert spent <= 0.15 + 4 * hashing
+    assert first.pack().row.details["storage"]["own"] <= 1.1 * HEAP
+    session.cell(CHANGE, timeout=60)
+    assert session.snapshot().pack().row.details["storage"]["own"] <= 0.05 * HEAP
+
+
+def test_a_session_that_rests_uses_next_to_no_processor_time(shared: Session) -> None:
+    """At the prompt nothing ticks; only the kernel's threads wake up a few times a second."""
+    assert shared.cell("1").ok
+    time.sleep(1)
+    before = usage.spent([shared])
+    time.sleep(3)
+    assert usage.spent([shared]) - before <= 0.1
