@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.task import Task
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
-    from holdfast.runtime.guest_rpc.shell_calls import OnBytes, OnOutput, OnWaiting
+    from holdfast.runtime.guest_rpc.shell_calls import OnBytes, OnOutput, OnStart, OnWaiting
     from holdfast.runtime.guest_rpc.shell_report import SyntaxCheck
 
 
@@ -41,6 +41,7 @@ class SessionShell:
         key: str | None = None,
         reason: str | None = None,
         on_waiting: OnWaiting | None = None,
+        on_start: OnStart | None = None,
         shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Run a command in the shell, until it ends or waits for input.
@@ -66,6 +67,7 @@ class SessionShell:
                 return what was recorded.
             reason: why, for the journal.
             on_waiting: called each time it begins to wait for input; implies `wait`.
+            on_start: called with its id when it has begun; `interrupt` in another thread can name it.
             shell: which of the session's shells.
 
         Raises:
@@ -103,6 +105,7 @@ class SessionShell:
                 reason=reason,
             )
             running.on_waiting = on_waiting
+            running.on_start = on_start
             return running.run()
 
         if key is None:
@@ -235,11 +238,16 @@ class SessionShell:
             )
 
     def interrupt(
-        self, *, patience: float = INTERRUPT_PATIENCE, shell: str = defaults.MAIN
+        self,
+        *,
+        command_id: str | None = None,
+        patience: float = INTERRUPT_PATIENCE,
+        shell: str = defaults.MAIN,
     ) -> ExecResult | None:
         """Send the terminal's interrupt (SIGINT) to its foreground processes, and return the outcome.
 
         Args:
+            command_id: interrupt only this command; if another one runs by now, do nothing.
             patience: seconds for the command to end, or to wait for input again, as a Python prompt does;
                 then the result says that it still runs.
             shell: which of the session's shells.
@@ -251,4 +259,4 @@ class SessionShell:
         from holdfast.runtime.guest_rpc.reply import interrupt
 
         with self._line.explained():
-            return interrupt(self._line, shell=shell, patience=patience)
+            return interrupt(self._line, shell=shell, patience=patience, command_id=command_id)

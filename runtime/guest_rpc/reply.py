@@ -55,9 +55,14 @@ def answer(
     return following.run(wire_fields.integer(sent, "offset"))
 
 
-def interrupt(line: SessionChannel, *, shell: str, patience: float) -> ExecResult | None:
-    """Interrupt what runs in the foreground of a shell, and follow the command of `exec` that was running."""
-    sent = line.request("signal", shell=shell, signal="INT")
+def interrupt(
+    line: SessionChannel, *, shell: str, patience: float, command_id: str | None = None
+) -> ExecResult | None:
+    """Interrupt what runs in the foreground of a shell, and follow the command of `exec` that was running.
+
+    With a `command_id`, nothing is done unless that command runs.
+    """
+    sent = line.request("signal", shell=shell, signal="INT", id=command_id)
     command = wire_fields.optional_text(sent, "exec")
     if command is None:
         return None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.event import Event
 
     OnWaiting = Callable[[State], None]
+    OnStart = Callable[[str], object]
 
 OnOutput = Callable[[str], object]
 OnBytes = Callable[[bytes], object]
@@ -75,6 +76,8 @@ class Following:
         self._overdue: float | None = None
         self.on_waiting: OnWaiting | None = None
         """Called each time the command begins to wait for input, instead of ending the call."""
+        self.on_start: OnStart | None = None
+        """Called with the command's id when it has begun."""
 
     def run(self, start: int | None = None) -> ExecResult:
         """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command.
@@ -119,6 +122,8 @@ class Following:
             self._start = wire_fields.integer(frame, "offset")
             self._size = _size(frame)
             self._next = self._start if self._next is None else self._next
+            if self.on_start is not None:
+                self.on_start(str(self._args["id"]))
         elif kind == "output":
             self._take(frame)
         elif kind == "gap":
@@ -265,9 +270,9 @@ class ShellCall(Following):
             return super().run(start)
         except KeyboardInterrupt:
             try:
-                self._persistence.run(self.interrupt)
-                self._deadline = time.monotonic() + INTERRUPT_SECONDS
-                super().run()
+                if self._persistence.run(self.interrupt):
+                    self._deadline = time.monotonic() + INTERRUPT_SECONDS
+                    super().run()
             except (GuestError, SessionBusy) as error:
                 raise KeyboardInterrupt from error
             raise
@@ -281,9 +286,10 @@ class ShellCall(Following):
             self._until = time.monotonic() + self._patience  # by other rules than it waited for the shell
         return super()._hear(frame)
 
-    def interrupt(self) -> None:
-        """Send the terminal's interrupt to its foreground processes."""
-        self._client.request("signal", shell=self._args["shell"], signal="INT")
+    def interrupt(self) -> bool:
+        """Interrupt the command; return whether it runs. While it waits for the shell, another one does."""
+        sent = self._client.request("signal", shell=self._args["shell"], signal="INT", id=self._args["id"])
+        return sent.head.get("reached") is not False
 
 
 # What few commands have to read is loaded when it is there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from mcp.server.mcpserver import Context
@@ -36,12 +37,23 @@ class CommandTools(AgentTools):
         if background:
             return await self.call(context, session, lambda found, _: _start(found, command))
 
+        ids, stopped = list[str](), threading.Event()
+
         def work(found: AgentSession, last: LastLine) -> str:
-            result = found.session.exec(command, patience=seconds, on_bytes=last.feed, busy_wait=1)
+            def start(command_id: str) -> None:
+                ids.append(command_id)
+                if stopped.is_set():
+                    stop(found)
+
+            result = found.session.exec(
+                command, patience=seconds, on_bytes=last.feed, on_start=start, busy_wait=1
+            )
             return _told(found, result, seconds)
 
         def stop(found: AgentSession) -> None:
-            found.session.interrupt(patience=0)
+            stopped.set()
+            if ids:  # else it still waits for the shell, and is stopped when it begins
+                found.session.interrupt(command_id=ids[-1], patience=0)
 
         return await self.call(context, session, work, stop=stop)
 

@@ -238,6 +238,13 @@ def test_a_cancelled_command_is_interrupted_and_one_whose_client_left_goes_on(hf
             with anyio.move_on_after(1.0):
                 await agent("run", command="echo begun; sleep 1000")
             assert await anyio.to_thread.run_sync(lambda: polling.until(lambda: idle(session), 10))
+            other = session.exec("sleep 1000", patience=0).command_id
+            with anyio.move_on_after(0.5):
+                await agent("run", command="echo never >> begun")
+            await anyio.sleep(1.5)
+            assert session.shell().command_id == other
+            session.interrupt()
+            assert session.exec("cat begun").exit_code == 1
 
     async def told() -> None:
         async with Client(stdio_client(server)) as client:

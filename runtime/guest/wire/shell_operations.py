@@ -86,11 +86,14 @@ async def send(guest: Guest, call: ClientCall) -> None:
 
 
 async def send_signal(guest: Guest, call: ClientCall) -> None:
-    """Send a signal to what has the terminal."""
-    shell = guest.shell(call.target("shell"))
+    """Send a signal to what has the terminal; with an `id`, only if that command runs."""
+    shell, wanted = guest.shell(call.target("shell")), call.frame.head.get("id")
     name = call.text("signal").removeprefix("SIG")
     if name not in SIGNALS:
         raise RequestRefused("invalid", f"cannot send signal {name}: use one of {', '.join(SIGNALS)}")
+    if wanted is not None and (shell.current is None or shell.current.id != wanted):
+        await call.finish("ok", offset=shell.log.end, exec=None, reached=False)
+        return
     if shell.current is None:
         # What runs was typed by the lease's holder; a command of `exec` may be interrupted by its caller.
         guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
@@ -100,7 +103,7 @@ async def send_signal(guest: Guest, call: ClientCall) -> None:
     else:
         shell.signal(signal.Signals[f"SIG{name}"])
     begun = current is not None and current.phase is not Phase.WAITING
-    await call.finish("ok", offset=offset, exec=current.id if current and begun else None)
+    await call.finish("ok", offset=offset, exec=current.id if current and begun else None, reached=True)
 
 
 async def check_syntax(guest: Guest, call: ClientCall) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -341,6 +343,24 @@ def test_an_interrupt_is_passed_on_and_raised_after_the_end(guest: Any) -> None:
 
     assert shown == [b"x", b"^C"]
     assert [request.op for request in guest.requests] == ["exec", "signal", "exec"]
+
+
+def test_ctrl_c_while_another_command_has_the_shell_ends_only_the_waiting(guest: Any) -> None:
+    """The other command is not interrupted, and this one is not begun after all."""
+
+    def busy(peer: Any, request: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        peer.receive()
+
+    def other(peer: Any, request: Any) -> None:
+        assert request.head["id"] == guest.requests[0].head["id"]
+        peer.send(event="ok", offset=0, exec=None, reached=False, end=True)
+
+    guest(busy, other)
+    with pytest.raises(KeyboardInterrupt):
+        _call(guest, busy_wait=50.0)
+
+    assert [request.op for request in guest.requests] == ["exec", "signal"]
 
 
 def test_a_joined_command_is_followed_and_never_interrupted(guest: Any) -> None:

@@ -35,6 +35,18 @@ def test_the_next_command_after_an_interrupt_or_an_answer_is_taken(guest: Guest)
     assert guest.ask("signal", signal="INT")[-1].head["exec"] is None
 
 
+def test_an_interrupt_of_one_command_leaves_others_alone(guest: Guest) -> None:
+    """A caller that gives up must not stop what another one runs, nor what a person types."""
+    with guest.begin("mkfifo gate; read x < gate", id="first") as connection:
+        sent = guest.ask("signal", signal="INT", id="other")[-1].head
+        assert (sent["exec"], sent["reached"]) == (None, False)
+        assert guest.shell()["exec"] == "first"
+        sent = guest.ask("signal", signal="INT", id="first")[-1].head
+        assert (sent["exec"], sent["reached"]) == ("first", True)
+        assert connection.until("finished").head["exit_code"] == 130
+    assert guest.ask("signal", signal="INT", id="first")[-1].head["reached"] is False
+
+
 def test_a_caller_may_wait_for_a_shell_that_is_taken(guest: Guest) -> None:
     """They get it one after the other, also after typed lines; a caller whose time is over is refused."""
     with guest.begin("mkfifo gate; read x < gate", id="first"):
