@@ -19,6 +19,7 @@ from holdfast.engine.image_store import ImageStore
 from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.layer import image, oci
+from holdfast.snapshots.layer.known_blobs import KnownBlobs
 from holdfast.snapshots.link import CheckpointerFailed, CheckpointerLink, LinkLost
 
 # Overlays are limited to about 120 layers, and each makes the first lookup of a file slower.
@@ -42,6 +43,7 @@ class Filing:
         staging: the folder of the capture; the checkpointer knows it by its name.
         ref: the name of the image to be made.
         labels: the labels of the image.
+        known: what is known of images' layers.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Filing:
         staging: Path,
         ref: str,
         labels: Mapping[str, str],
+        known: KnownBlobs,
     ) -> None:
         self._engine = engine
         self._ask = ask
@@ -59,6 +62,7 @@ class Filing:
         self._staging = staging
         self._ref = ref
         self._labels = labels
+        self._known = known
         self._parent: image.Parent | None = None
 
     def begin(self) -> None:
@@ -113,8 +117,10 @@ class Filing:
         assert self._parent is not None
         layer = self._staging / file_entry.FOLDER
         made = image.add(self._engine, self._parent, layer, self._ref, self._labels)
+        if made.blobs is not None:
+            self._known.add(made.id, made.layers, made.blobs)
         shutil.rmtree(layer)
-        return made
+        return made.id
 
     def _below(self) -> image.Parent | None:
         """Return the image to add the layer to; None if the engine's store does not allow that."""
@@ -124,8 +130,14 @@ class Filing:
         found = image.parent(self._engine, self._container.image_id)
         if store is ImageStore.OVERLAY2:
             return found
-        blobs = oci.blobs(self._engine, self._container.image_id, found.layers)
-        return None if blobs is None else replace(found, blobs=blobs)
+        known, image_id = self._known, self._container.image_id
+        blobs = known.get(image_id, found.layers)
+        if blobs is None:
+            blobs = oci.blobs(self._engine, image_id, found.layers)
+            if blobs is None:
+                return None
+            known.add(image_id, found.layers, blobs)
+        return replace(found, blobs=blobs)
 
     def _asked(self, **fields: object) -> bool:
         target = {

@@ -36,6 +36,7 @@ from holdfast.snapshots import files, freeze_protocol, manifest, raw_cache, serv
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import CaptureResult
+from holdfast.snapshots.layer.known_blobs import KnownBlobs
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 
@@ -95,9 +96,9 @@ class Taking:
             "holdfast.operation": operation.id,
         }
         ask = partial(service.ask, context.engine, context.home, context.progress)
-        self._files = Filing(
-            context.engine, ask, container, self._staging, snapshot_storage.image_ref(row.id), labels
-        )
+        ref = snapshot_storage.image_ref(row.id)
+        known = KnownBlobs(context.home.root / "cache" / "blobs.json")
+        self._files = Filing(context.engine, ask, container, self._staging, ref, labels, known)
         self._ask = ask
         self._twins = True
 

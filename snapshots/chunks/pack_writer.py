@@ -28,7 +28,8 @@ AHEAD = 8
 """Blocks that may wait to be compressed: 2 MiB."""
 PART = ".part"
 SAMPLE = 4
-"""Pages of a block, spread over it, tried first: if they do not compress, all is stored plain, at disk speed."""
+"""Pages of a block, spread over it, tried first: if they do not compress, all is stored plain, at disk speed.
+"""
 WORTH = 0.95
 _OF_THREAD = threading.local()
 

@@ -60,8 +60,17 @@ def parent(engine: Engine, image_id: str) -> Parent:
     )
 
 
-def add(engine: Engine, below: Parent, layer: Path, ref: str, labels: Mapping[str, str]) -> str:
-    """Make an image of a parent and one more layer, tagged ref, and return its id.
+@dataclass(frozen=True, slots=True)
+class Added:
+    """An image with one more layer than its parent. `layers` and `blobs` as in `Parent`."""
+
+    id: str
+    layers: tuple[str, ...]
+    blobs: tuple[Blob, ...] | None = None
+
+
+def add(engine: Engine, below: Parent, layer: Path, ref: str, labels: Mapping[str, str]) -> Added:
+    """Make an image of a parent and one more layer.
 
     Args:
         engine: the engine that has the parent.
@@ -76,15 +85,16 @@ def add(engine: Engine, below: Parent, layer: Path, ref: str, labels: Mapping[st
     """
     what = "keep the files of the session"
     making = _Making(below, ref, {**labels, BASE_LABEL: str(below.base)})
+    archive = LayerArchive(layer)
     if below.blobs is None:
-        engine.images.load(making.read(LayerArchive(layer)), what)
-        return making.id
+        engine.images.load(making.read(archive), what)
+        return Added(making.id, (*below.layers, archive.digest))
     layout = OciLayout(below.blobs, making.config, ref)
-    engine.images.load(layout.read(LayerArchive(layer)), what)
+    engine.images.load(layout.read(archive), what)
     # containerd takes descriptors for granted: what was collected meanwhile would be missed much later.
-    if not engine.layers.has_blobs(layout.digests):
+    if not engine.layers.has_blobs(each.digest for each in layout.layers):
         raise EngineError(f"cannot {what}: a layer of its image was removed from the engine meanwhile")
-    return layout.id
+    return Added(layout.id, (*below.layers, archive.digest), tuple(layout.layers))
 
 
 class _Making:

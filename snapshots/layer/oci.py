@@ -10,7 +10,7 @@ import hashlib
 import json
 import secrets
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -54,11 +54,15 @@ def blobs(engine: Engine, image_id: str, layers: Sequence[str]) -> tuple[Blob, .
     found = search(lambda digest: engine.layers.blob(digest, LARGEST), image_id, layers)
     if found is not None:
         return found
+    documents: dict[str, bytes] = {}
     try:
-        documents = _saved(engine, image_id)  # the whole image is read for it, where only root has more
+        for data in _saved(engine, image_id):  # most of the image is read for it, where only root has more
+            documents[f"sha256:{hashlib.sha256(data).hexdigest()}"] = data
+            if (found := search(documents.get, image_id, layers)) is not None:
+                return found
     except (EngineError, tarfile.TarError):
         return None
-    return search(documents.get, image_id, layers)
+    return None
 
 
 def search(find: Find, image_id: str, layers: Sequence[str]) -> tuple[Blob, ...] | None:
@@ -86,11 +90,20 @@ def _search(find: Find, digest: str, layers: list[str], seen: set[str]) -> tuple
     listed = document["layers"]
     if len(listed) != len(layers):
         return None
-    return tuple(Blob(str(each["mediaType"]), str(each["digest"]), int(each["size"])) for each in listed)
+    return tuple(map(blob, listed))
 
 
-def _saved(engine: Engine, image_id: str) -> dict[str, bytes]:
-    documents: dict[str, bytes] = {}
+def blob(described: Mapping[str, Any]) -> Blob:
+    """Read a descriptor.
+
+    Raises:
+        TypeError, ValueError, LookupError: it is not one.
+    """
+    return Blob(str(described["mediaType"]), str(described["digest"]), int(described["size"]))
+
+
+def _saved(engine: Engine, image_id: str) -> Iterator[bytes]:
+    """Yield the documents of an image, in an order of the engine's own."""
     with closing(engine.images.save(image_id, _BLOCK)) as saved:
         stream = cast("Any", Joined(saved))
         with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as archive:
@@ -98,14 +111,13 @@ def _saved(engine: Engine, image_id: str) -> dict[str, bytes]:
                 if member.isreg() and member.size <= LARGEST and (file := archive.extractfile(member)):
                     data = file.read()
                     if data.startswith(b"{"):
-                        documents[f"sha256:{hashlib.sha256(data).hexdigest()}"] = data
-    return documents
+                        yield data
 
 
 class OciLayout:
     """The layout of an image: the blobs of its parent, and one more layer.
 
-    `id`, the digest of its manifest, and `digests`, those of its layers, are known once all of it was read.
+    `id`, the digest of its manifest, and `layers`, the lowest first, are known once all of it was read.
     """
 
     def __init__(self, parent: Sequence[Blob], config: Callable[[str], bytes], ref: str) -> None:
@@ -120,7 +132,7 @@ class OciLayout:
         self._config = config
         self._ref = ref
         self.id = ""
-        self.digests: list[str] = []
+        self.layers: list[Blob] = []
 
     def read(self, archive: LayerArchive) -> Iterator[bytes]:
         """Yield the layout as a tar archive, piece by piece; once.
@@ -137,7 +149,7 @@ class OciLayout:
         described = asdict(_described(_CONFIG, config))
         manifest = _json(_MANIFEST, config=described, layers=[asdict(each) for each in layers])
         self.id = _described(_MANIFEST, manifest).digest
-        self.digests = [each.digest for each in layers]
+        self.layers = layers
         names = {
             "io.containerd.image.name": f"docker.io/{self._ref}",
             "org.opencontainers.image.ref.name": self._ref.rpartition(":")[2],

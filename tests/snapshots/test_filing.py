@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from holdfast.engine.image_store import ImageStore
 from holdfast.snapshots.filing import Filing
+from holdfast.snapshots.layer.known_blobs import MOST, KnownBlobs
+from holdfast.snapshots.layer.oci import Blob
 
 
 class Asked:
@@ -43,7 +50,8 @@ def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) 
     images = SimpleNamespace(described=lambda _id: attributes)
     engine: Any = SimpleNamespace(layers=SimpleNamespace(store=lambda: ImageStore.OVERLAY2), images=images)
     container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1")
-    filing = Filing(engine, asked, container, tmp_path / "0123456789ab", "ref", {})
+    known = KnownBlobs(tmp_path / "blobs.json")
+    filing = Filing(engine, asked, container, tmp_path / "0123456789ab", "ref", {}, known)
 
     filing.begin()
     filing.begin()
@@ -52,3 +60,42 @@ def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) 
     assert asked.requests == [
         {"op": "files", "container": "c" * 64, "init_pid": 7, "folder": "0123456789ab", "flatten": 0}
     ]
+
+
+def test_an_image_is_read_whole_once_where_the_store_of_containerd_is_closed(tmp_path: Path) -> None:
+    """Others than root cannot see how its layers are stored; to learn it takes as long as an export."""
+    config = json.dumps({"rootfs": {"diff_ids": ["a"]}}).encode()
+    digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
+    layer = {"mediaType": "tar", "digest": "sha256:7", "size": 7}
+    manifest = json.dumps({"config": {"digest": digest}, "layers": [layer]}).encode()
+    image_id, saved = f"sha256:{hashlib.sha256(manifest).hexdigest()}", io.BytesIO()
+    with tarfile.open(fileobj=saved, mode="w") as archive:
+        for name, data in (("config", config), ("manifest", manifest)):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    reads: list[str] = []
+
+    def save(ref: str, _block: int) -> Iterator[bytes]:
+        reads.append(ref)
+        yield saved.getvalue()
+
+    attributes = {"Architecture": "amd64", "Os": "linux", "Config": {}, "RootFS": {"Layers": ["a"]}}
+    images = SimpleNamespace(described=lambda _id: attributes, save=save)
+    layers = SimpleNamespace(store=lambda: ImageStore.CONTAINERD, blob=lambda *_: None)
+    engine: Any = SimpleNamespace(layers=layers, images=images)
+    container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id=image_id)
+    for _ in range(3):
+        known = KnownBlobs(tmp_path / "cache" / "blobs.json")
+        filing = Filing(engine, Asked(), container, tmp_path / "0123456789ab", "ref", {}, known)
+        filing.begin()
+        assert not filing.by_engine
+
+    assert reads == [image_id]
+    assert known.get(image_id, ["a"]) == (Blob("tar", "sha256:7", 7),)
+    assert known.get(image_id, ["b"]) is None
+    (tmp_path / "cache" / "blobs.json").write_text('{"x": [}')
+    assert known.get(image_id, ["a"]) is None
+    for number in range(MOST + 5):
+        known.add(str(number), [], [])
+    assert (known.get("4", []), known.get("5", [])) == (None, ())

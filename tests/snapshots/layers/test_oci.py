@@ -52,7 +52,7 @@ def test_a_layout_has_what_the_specification_asks_for_and_one_layer(folder: Path
     assert members(packed) == {"a": b"hello"}
     assert len(packed) == layer["size"]
     assert len(found) == 5
-    assert layout.digests == [lower["digest"], layer["digest"]]
+    assert [each.digest for each in layout.layers] == [lower["digest"], layer["digest"]]
     assert layout.id == entry["digest"]
 
 
