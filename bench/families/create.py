@@ -1,35 +1,51 @@
-"""From nothing to the first command's end, compared with `docker run` of the same image."""
+"""From nothing to a first command or cell, compared with `docker run` of the same image."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bench.plan import Plan
 from bench.rounds import take_turns, timed
 from bench.row import Row
-from bench.stats import Series
+from bench.stats import Series, Target
 from bench.world import World
+from holdfast import Session
 
 FAMILY = "new session"
+DOCKER = "docker"
+_COMMAND = Target(1.0, "ratio", "as fast as the engine")
+_CELL = Target(1.5, "ratio", "half as much again for an interpreter that is ready")
 
 
 def rows(world: World, plan: Plan) -> Iterator[Row]:
-    """Measure, and yield one row."""
+    """Measure both ways to start, cold and warm."""
 
-    def ours() -> list[float]:
-        with_first = timed(lambda: world.session("create").exec("true"))
-        world.holdfast.remove_session("create")
-        return [with_first]
+    def started(do: Callable[[Session], object], *, warm: bool) -> Callable[[], list[float]]:
+        def turn() -> list[float]:
+            taken = timed(lambda: do(world.holdfast.new("create", warm=warm)))
+            world.holdfast.remove_session("create")
+            return [taken]
 
-    def dockers() -> list[float]:
-        took = timed(world.docker_run)
+        return turn
+
+    def docker() -> list[float]:
+        taken = timed(world.docker_run)
         world.sweep()
-        return [took]
+        return [taken]
 
-    found = take_turns(plan.create, {"holdfast": ours, "docker": dockers}, world.tell)
-    yield Row(
-        FAMILY,
-        "new session to first command",
-        Series("Holdfast", "s", found["holdfast"]),
-        baseline=Series("docker run … true", "s", found["docker"]),
-    )
+    contenders = {
+        "new session to first command": started(lambda made: made.exec("true"), warm=False),
+        "new session to first cell": started(lambda made: made.cell("1"), warm=False),
+        "warm session to first command": started(lambda made: made.exec("true"), warm=True),
+        "warm session to first cell": started(lambda made: made.cell("1"), warm=True),
+    }
+    found = take_turns(plan.create, {DOCKER: docker, **contenders}, world.tell)
+    for name in contenders:
+        yield Row(
+            FAMILY,
+            name,
+            Series("Holdfast", "s", found[name]),
+            baseline=Series("docker run … true", "s", found[DOCKER]),
+            target=_CELL if name.endswith("cell") else _COMMAND,
+        )
+    world.forget()

@@ -13,6 +13,7 @@ from holdfast.base import actors
 from holdfast.base.delegation import late
 from holdfast.base.home import Home
 from holdfast.errors import (
+    InvalidArgument,
     SessionNotFound,
     SnapshotNotFound,
 )
@@ -132,6 +133,7 @@ class Holdfast:
         remove: bool = False,
         policy: Mapping[str, Any] | None = None,
         template: str | None = None,
+        warm: bool = False,
         **options: Any,
     ) -> Session:
         """Create a session and wait until its shell can be used.
@@ -144,6 +146,8 @@ class Holdfast:
             policy: when it is captured automatically, as for `Session.policy`.
             template: start from this template, or other snapshot; of the options, network, allow, memory,
                 cpus and pids can then be chosen, and those of the captured session are the default.
+            warm: start from a template of a fresh session of this image and these options, whose kernel is
+                ready. The first such start makes it.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
 
@@ -153,9 +157,15 @@ class Holdfast:
             SnapshotNotFound, LiveUnsupported, SnapshotDamaged, RestoreFailed: nor could it from the template.
         """
         if template is not None:
+            if warm:
+                raise InvalidArgument("cannot start warm from a template: it is one", hint="leave out one")
             from holdfast.runtime.restore import template_start
 
             row = template_start.start(self.context, template, name, policy, **options)
+        elif warm:
+            from holdfast.runtime.api import warm_start
+
+            row = warm_start.start(self.context, name, policy, options, self.new)
         else:
             from holdfast.runtime.lifecycle.create import create
 

@@ -36,6 +36,9 @@ def mcp(
         list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Set a variable.")
     ] = None,
     memory: Annotated[str | None, typer.Option("--memory", help="Limit, such as 512m or 4g.")] = None,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Start sessions that are made with the kernel ready.")
+    ] = False,
     http: Annotated[
         str | None,
         typer.Option("--http", metavar="PORT", help="Serve on this port of loopback."),
@@ -68,6 +71,8 @@ def mcp(
     SessionOptions.parse(**options)  # now, where a person sees what is wrong
     if template is not None:
         options["template"] = template
+    if warm:
+        options["warm"] = True
     default = Default(ids.check_name(session) if session else name_for(Path.cwd()), options)
     server = AgentServer(None, default, actor=EarlyOptions.actor, progress=printing.note)
     if http is None:

@@ -52,6 +52,10 @@ def new(
     template: Annotated[
         str | None, typer.Option(help="Start as this template was, with its programs running.")
     ] = None,
+    warm: Annotated[
+        bool,
+        typer.Option("--warm", help="Start with the kernel ready, from a template made at the first use."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Start a session."""
@@ -74,6 +78,7 @@ def new(
         workdir=workdir,
         policy=None if policy is None else policy_text.policy(policy),
         template=template,
+        warm=warm,
     )
     if wants_json(json):
         printing.emit(printing.session(made))
