@@ -13,6 +13,7 @@ from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.journal import host_events
 
 if TYPE_CHECKING:
+    from holdfast.runtime.files.file_watch import FileWatch
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 MOST_IN_MEMORY = 256 << 20
@@ -89,6 +90,22 @@ class SessionFiles:
         """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
         self._requests().remove(path, recursive=recursive, missing_ok=missing_ok)
         self._note("removed", path)
+
+    def watch(self, path: str = ".", *, recursive: bool = False, timeout: float | None = None) -> FileWatch:
+        """Watch a folder or a file; iterate over the result, and close it (`with`).
+
+        The watch has begun on return. Changes are found by what is there when the session looks, some
+        milliseconds after they happened: what is made and removed at once may not be seen. Nothing is lost
+        over a snapshot, a rewind, or a lost connection. Writes through memory mappings are not seen.
+
+        Args:
+            path: a link is followed.
+            recursive: watch the folders below as well, those on other file systems excepted.
+            timeout: seconds after which the iteration ends.
+        """
+        from holdfast.runtime.files.file_watch import FileWatch
+
+        return FileWatch(self._line, path, recursive=recursive, user=self._user, timeout=timeout)
 
     def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = _silent) -> Copied:
         """Copy a file or a folder of the session to this machine, under the name `to`.

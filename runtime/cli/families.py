@@ -45,6 +45,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "journal": "Show what was run, by whom, why, and its result.",
         "drift": "Show what has changed since a moment, and who did it.",
         "replay": "Play back what the terminal showed.",
+        "watch": "Show changes of a session's files as they happen.",
     },
     "Snapshots": {
         "snapshots": "List snapshots.",

@@ -61,6 +61,7 @@ Observe:
   journal         Show what was run, by whom, why, and its result.
   drift           Show what has changed since a moment, and who did it.
   replay          Play back what the terminal showed.
+  watch           Show changes of a session's files as they happen.
 
 Snapshots:
   snapshots       List snapshots.

@@ -33,6 +33,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "lease": ("lease_verbs", "lease"),
     "shells": ("shell_set_verbs", "shells"),
     "replay": ("recording_verbs", "replay"),
+    "watch": ("watch_verbs", "watch"),
     "drift": ("drift_verbs", "drift"),
     "diff": ("diff_verbs", "diff"),
     "snapshot": ("snapshot_verbs", "snapshot"),

@@ -77,7 +77,11 @@ def listed(frame: Frame, known: set[str]) -> list[SessionFile]:
     Raises:
         ProtocolError: one of them is not valid, or appears twice, or has a name that no file can have.
     """
-    found = wire_fields.json_of(frame)
+    return listed_in(wire_fields.json_of(frame), known)
+
+
+def listed_in(found: object, known: set[str]) -> list[SessionFile]:
+    """Return the files in a list; raises as `listed` does."""
     if not isinstance(found, list):
         raise ProtocolError("cannot understand the session: a list of files is not valid")
     files = [SessionFile.of(wire_fields.table(each, "a file")) for each in found]

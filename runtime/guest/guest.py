@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -69,6 +69,8 @@ class Guest:
         self.engine_files = EngineFiles()
         self.uploads = Uploads()
         self.file_calls = FileCalls()
+        self.watches: dict[object, Callable[[], None]] = {}
+        """How to end each watch of files: a capture must not find it."""
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
         self.changes = Changes(self.shells, self.kernels, self.lineage, self.journal)

@@ -38,6 +38,7 @@ from holdfast.runtime.guest.wire import (
     shell_operations,
     shell_set_operations,
     task_operations,
+    watch_operations,
 )
 from holdfast.runtime.guest.wire.call import ClientCall
 from holdfast.runtime.guest.wire.supervisor_server import Server
@@ -109,6 +110,7 @@ async def _supervise(layout: Layout) -> None:
         **pulse_operations.operations(guest),
         **drift_operations.OPERATIONS,
         **file_operations.OPERATIONS,
+        **watch_operations.OPERATIONS,
         **capture_operations.OPERATIONS,
     }
     server = Server(layout.socket, guest, operations)

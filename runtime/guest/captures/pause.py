@@ -61,6 +61,8 @@ class Pause:
                 desk.cut()
             guest.captures.pausing()
             await self._server.close(spare=call.connection)
+            for end_watch in tuple(guest.watches.values()):
+                end_watch()
             self._hold(hold=True)
             for shell in guest.shells.values():
                 shell.drain()

@@ -31,10 +31,15 @@ def facts(path: str, *, follow: bool) -> dict[str, Any]:
 
 def of(found: os.stat_result, path: str) -> dict[str, Any]:
     """Return the facts in a stat(2); of a link also where it leads."""
-    kind = KINDS.get(stat.S_IFMT(found.st_mode), "device")
+    target = os.readlink(path) if stat.S_ISLNK(found.st_mode) else None  # noqa: PTH115
+    return described(found, os.path.basename(path.rstrip("/")), target)  # noqa: PTH119
+
+
+def described(found: os.stat_result, name: str, target: str | None) -> dict[str, Any]:
+    """Return the facts in a stat(2) of a name; `target` is where a link leads."""
     told: dict[str, Any] = {
-        "name": os.path.basename(path.rstrip("/")),  # noqa: PTH119
-        "kind": kind,
+        "name": name,
+        "kind": KINDS.get(stat.S_IFMT(found.st_mode), "device"),
         "size": found.st_size,
         "mode": stat.S_IMODE(found.st_mode),
         "mtime_ns": found.st_mtime_ns,
@@ -42,6 +47,6 @@ def of(found: os.stat_result, path: str) -> dict[str, Any]:
         "gid": found.st_gid,
         "version": f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}:{found.st_ctime_ns}:{found.st_size}",
     }
-    if kind == "link":
-        told["target"] = os.readlink(path)  # noqa: PTH115
+    if target is not None:
+        told["target"] = target
     return told

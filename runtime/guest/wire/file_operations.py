@@ -1,29 +1,22 @@
 """The operations on files: look, list, read, write, make, move, remove. Each may be repeated.
 
-Names are any bytes but NUL and slash: they travel in the payload, as JSON whose lone surrogates are bytes
-that are no UTF-8 (os.fsencode). Every request is done with the rights of the session's user, or of one that
-is named.
+Every request is done with the rights of the session's user, or of one that is named.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import json
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
-from typing import Any, TypeGuard
+from typing import Any
 
 from holdfast.runtime.guest.files import file_facts, removal
-from holdfast.runtime.guest.files.as_user import as_user
-from holdfast.runtime.guest.files.uploads import NotWritable
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
+from holdfast.runtime.guest.wire.named_path import NamedPath, json_bytes, refusing
 
 MAX_READ = 4 << 20
 PER_TURN = 200
@@ -31,25 +24,19 @@ PER_TURN = 200
 PER_FRAME = 2000
 MAX_NAMES = 200_000
 """Most names of one folder."""
-_CODES = {
-    errno.ENOENT: "no_file",
-    errno.ENOTDIR: "no_file",
-    errno.EACCES: "file_denied",
-    errno.EPERM: "file_denied",
-}
 
 
 async def look(guest: Guest, call: ClientCall) -> None:
     """Send the facts about one path."""
-    place = _NamedPath(guest, call)
+    place = NamedPath(guest, call)
     with place.rights("look at"):
         found = file_facts.facts(place.path, follow=place.follow)
-    await call.finish("facts", _json({**found, "path": place.path}))
+    await call.finish("facts", json_bytes({**found, "path": place.path}))
 
 
 async def list_(guest: Guest, call: ClientCall) -> None:
     """Send the facts about everything in a folder, in the order of the names."""
-    place = _NamedPath(guest, call)
+    place = NamedPath(guest, call)
     with place.rights("list"):
         names = sorted(os.listdir(place.path))  # noqa: PTH208
     if len(names) > MAX_NAMES:
@@ -60,9 +47,9 @@ async def list_(guest: Guest, call: ClientCall) -> None:
             found += _facts_of(place.path, names[start : start + PER_TURN])
         await asyncio.sleep(0)
         if len(found) >= PER_FRAME:
-            await call.send("facts", _json(found))
+            await call.send("facts", json_bytes(found))
             found = []
-    await call.finish("facts", _json(found))
+    await call.finish("facts", json_bytes(found))
 
 
 def _facts_of(folder: str, names: list[str]) -> Iterator[dict[str, Any]]:
@@ -75,7 +62,7 @@ def _facts_of(folder: str, names: list[str]) -> Iterator[dict[str, Any]]:
 
 async def read(guest: Guest, call: ClientCall) -> None:
     """Send a range of a regular file, and the facts about it at that moment."""
-    place = _NamedPath(guest, call)
+    place = NamedPath(guest, call)
     offset, length = call.integer("offset", low=0), call.integer("length", low=0, high=MAX_READ)
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     with place.rights("read"):
@@ -94,7 +81,7 @@ async def read(guest: Guest, call: ClientCall) -> None:
 
 async def begin(guest: Guest, call: ClientCall) -> None:
     """Begin to write a file."""
-    place = _NamedPath(guest, call)
+    place = NamedPath(guest, call)
     with place.rights("write"):
         guest.uploads.begin(call.id(), place.path, place.account)
     await call.finish("ok")
@@ -102,7 +89,7 @@ async def begin(guest: Guest, call: ClientCall) -> None:
 
 async def write(guest: Guest, call: ClientCall) -> None:
     """Write a part of a file that was begun."""
-    with _refusing("write it"):
+    with refusing("write it"):
         guest.uploads.write(call.id(), call.integer("offset", low=0), call.frame.payload)
     await call.finish("ok")
 
@@ -112,7 +99,7 @@ async def finish(guest: Guest, call: ClientCall) -> None:
     given = call.frame.head
     mode = None if given.get("mode") is None else call.integer("mode", low=0, high=0o777)
     when = None if given.get("mtime_ns") is None else call.integer("mtime_ns", low=-(2**62), high=2**62)
-    with _refusing("write it"):
+    with refusing("write it"):
         guest.uploads.finish(call.id(), call.integer("size", low=0), mode, when)
     await call.finish("ok")
 
@@ -125,7 +112,7 @@ async def abandon(guest: Guest, call: ClientCall) -> None:
 
 async def make_folder(guest: Guest, call: ClientCall) -> None:
     """Make a folder unless it is there; with `parents` also those above it."""
-    place, mode = _NamedPath(guest, call), call.integer("mode", 0o755, low=0, high=0o777)
+    place, mode = NamedPath(guest, call), call.integer("mode", 0o755, low=0, high=0o777)
     with place.rights("make the folder"):
         if call.frame.head.get("parents") is True:
             os.makedirs(place.path, exist_ok=True)  # noqa: PTH103
@@ -137,7 +124,7 @@ async def make_folder(guest: Guest, call: ClientCall) -> None:
 
 async def make_link(guest: Guest, call: ClientCall) -> None:
     """Make a symbolic link; a link or file of that name is replaced."""
-    place = _NamedPath(guest, call)
+    place = NamedPath(guest, call)
     target = place.other("target", resolve=False)
     part = f"{os.path.dirname(place.path)}/.{call.id()[:32]}.part"  # noqa: PTH120
     with place.rights("make the link"):
@@ -154,7 +141,7 @@ async def make_link(guest: Guest, call: ClientCall) -> None:
 
 async def move(guest: Guest, call: ClientCall) -> None:
     """Give a file or folder another name on the same file system."""
-    place = _NamedPath(guest, call)
+    place = NamedPath(guest, call)
     to = place.other("to")
     if call.id() not in guest.file_calls:
         with place.rights("move"):
@@ -165,7 +152,7 @@ async def move(guest: Guest, call: ClientCall) -> None:
 
 async def remove(guest: Guest, call: ClientCall) -> None:
     """Remove a file, or with `recursive` a folder and all that is in it."""
-    place, recursive = _NamedPath(guest, call), call.frame.head.get("recursive") is True
+    place, recursive = NamedPath(guest, call), call.frame.head.get("recursive") is True
     tolerant = call.id() in guest.file_calls or call.frame.head.get("missing_ok") is True
     guest.file_calls.add(call.id())
     steps = removal.steps(place.path, recursive=recursive, missing_ok=tolerant)
@@ -175,71 +162,6 @@ async def remove(guest: Guest, call: ClientCall) -> None:
                 break
         await asyncio.sleep(0)
     await call.finish("ok")
-
-
-class _NamedPath:
-    """The path that a request names, and who asks."""
-
-    def __init__(self, guest: Guest, call: ClientCall) -> None:
-        self._guest = guest
-        self._call = call
-        try:
-            asked = json.loads(call.frame.payload)
-        except (ValueError, RecursionError):
-            asked = None
-        self._asked = asked if isinstance(asked, dict) else {}
-        self.follow = call.frame.head.get("follow") is True
-        self.account = call.account(guest.account)
-        self.path = self.other("path")
-
-    @property
-    def shown(self) -> str:
-        """The path in a message."""
-        return repr(self.path)
-
-    def other(self, name: str, *, resolve: bool = True) -> str:
-        """Return a path; a relative one begins in the shell's directory, `~` is the user's home."""
-        value = self._asked.get(name)
-        if not _is_path(value):
-            raise RequestRefused("invalid", f"cannot do {self._call.frame.op}: {name} must be a path")
-        if not resolve:
-            return value
-        if value == "~" or value.startswith("~/"):
-            value = f"{self.account.home}{value[1:]}"
-        return value if value.startswith("/") else f"{self._guest.shell(MAIN).kept.cwd()}/{value}"
-
-    @contextmanager
-    def rights(self, what: str) -> Iterator[None]:
-        """Do something as the account; what the kernel refuses is refused in words."""
-        with _refusing(f"{what} {self.shown}"), as_user(self.account):
-            yield
-
-
-def _is_path(value: object) -> TypeGuard[str]:
-    if not isinstance(value, str) or not value or "\0" in value:
-        return False
-    try:
-        os.fsencode(value)
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-@contextmanager
-def _refusing(what: str) -> Iterator[None]:
-    try:
-        yield
-    except NotWritable as error:
-        raise RequestRefused("not_a_file", f"cannot {what}: {error}") from None
-    except LookupError:
-        raise RequestRefused("no_file", f"cannot {what}: it was not begun, or long ago") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RequestRefused(_CODES.get(error.errno or 0, "file"), f"cannot {what}: {reason}") from None
-
-
-def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
 
 
 OPERATIONS: Operations = {

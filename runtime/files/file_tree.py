@@ -1,0 +1,140 @@
+"""What a watcher knows of a folder in a session, and how that differs from a new report. Pure.
+
+Whatever order the session reports in, the tree is afterwards as the session last saw it, and the changes lead
+from the tree before to the tree after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.files.session_file import LONGEST_PATH, SessionFile
+from holdfast.runtime.guest_rpc import wire_fields
+
+MOST_NAMES = 1_000_000
+"""More than a session can have in what it watches for us; beyond that it is not one of ours."""
+ChangeKind = Literal["created", "modified", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedChange:
+    """One change: what happened to `path`, an absolute one; `file` is what is there now, if anything is.
+
+    A file that is replaced by another one is modified; a file in the place of a folder is created after the
+    folder was removed. A name that moves is removed and created.
+    """
+
+    kind: ChangeKind
+    path: str
+    file: SessionFile | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {"kind": self.kind, "path": self.path, "file": self.file and self.file.as_dict()}
+
+
+class FileTree:
+    """The folders of one watch, by their paths below its root; "" is the root."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, dict[str, SessionFile]] = {"": {}}
+        self._partial: dict[str, dict[str, SessionFile]] = {}
+        self._names = 0
+
+    def replace(self, at: str, files: list[SessionFile], *, more: bool) -> Iterator[tuple[ChangeKind, str]]:
+        """Take in the content of a folder, which may come in several parts; yield what has changed."""
+        part = self._partial.setdefault(at, {})
+        part.update((file.name, file) for file in files)
+        self._check()
+        if more:
+            return
+        after = self._partial.pop(at)
+        for name in [name for name in self._folders.get(at, ()) if name not in after]:
+            yield from self.change(at, name, None)
+        for name, file in after.items():
+            yield from self.change(at, name, file)
+
+    def change(
+        self, at: str, name: str, file: SessionFile | None, *, written: bool = False
+    ) -> Iterator[tuple[ChangeKind, str]]:
+        """Take in what is at a name now; yield kinds and paths of what has changed."""
+        folder = self._folders.get(at)
+        if folder is None:
+            return  # it was removed meanwhile
+        before, path = folder.get(name), f"{at}/{name}" if at else name
+        if before is not None and (file is None or (before.kind == "folder") != (file.kind == "folder")):
+            yield from self._remove(at, name)
+            before = None
+        if file is None:
+            return
+        folder[name] = file
+        if file.kind == "folder":
+            self._folders.setdefault(path, {})
+        if before is None:
+            self._names += 1
+            self._check()
+            yield "created", path
+        elif written or _differ(before, file):
+            yield "modified", path
+
+    def forget_all_but(self, known: FileTree) -> Iterator[tuple[ChangeKind, str]]:
+        """Become another tree, which is newer; yield what has changed."""
+        self._partial.clear()
+        for at in [at for at in self._folders if at not in known._folders]:
+            above, _, name = at.rpartition("/")
+            if at and at in self._folders:
+                yield from self.change(above, name, None)
+        for at, files in known._folders.items():
+            yield from self.replace(at, list(files.values()), more=False)
+
+    def file(self, path: str) -> SessionFile | None:
+        """Return what is at a path below the root."""
+        at, _, name = path.rpartition("/")
+        return self._folders.get(at, {}).get(name)
+
+    def _remove(self, at: str, name: str) -> Iterator[tuple[ChangeKind, str]]:
+        path = f"{at}/{name}" if at else name
+        inside = self._folders.pop(path, {})
+        del self._folders[at][name]
+        self._names -= 1
+        # From the inside out, as programs remove folders; without recursion, they may be deep.
+        found, left = [path], [(path, inside)]
+        while left:
+            here, files = left.pop()
+            for below in files:
+                deeper = f"{here}/{below}"
+                found.append(deeper)
+                self._names -= 1
+                if (more := self._folders.pop(deeper, None)) is not None:
+                    left.append((deeper, more))
+        for each in reversed(found):
+            yield "removed", each
+
+    def _check(self) -> None:
+        if self._names + sum(map(len, self._partial.values())) > MOST_NAMES:
+            raise ProtocolError(f"cannot watch files of the session: it reports more than {MOST_NAMES}")
+
+
+def folder_in(told: Mapping[str, Any]) -> str:
+    """Return the folder that a report is about, a path below the root.
+
+    Raises:
+        ProtocolError: it is not valid.
+    """
+    at = wire_fields.text(told, "at", "")
+    parts = at.split("/") if at else []
+    if len(at) > LONGEST_PATH or "\0" in at or any(part in ("", ".", "..") for part in parts):
+        raise ProtocolError("cannot understand the session: the path of a folder is not valid")
+    return at
+
+
+def _differ(before: SessionFile, after: SessionFile) -> bool:
+    """Compare two of one name. The times of a folder say only that something in it has changed."""
+    if before.kind == "folder":
+        return (before.mode, before.uid, before.gid) != (after.mode, after.uid, after.gid)
+    return (before.version, before.mode, before.uid, before.gid, before.target) != (
+        (after.version, after.mode, after.uid, after.gid, after.target)
+    )

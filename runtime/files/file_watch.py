@@ -1,0 +1,177 @@
+"""A watch of files of one session, which continues across captures and lost connections.
+
+The session keeps nothing for it: on each new connection it reports everything, and what has changed since the
+last report is found here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from holdfast.errors import GuestDisconnected, ProtocolError
+from holdfast.runtime.files.file_tree import ChangeKind, FileTree, WatchedChange, folder_in
+from holdfast.runtime.files.session_file import asked, listed_in
+from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.guest_client import raise_error
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from holdfast.runtime.guest.wire.protocol import Frame
+    from holdfast.runtime.guest_rpc.guest_client import Connection
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+
+LISTING_SECONDS = 120.0
+"""Seconds of silence while a session reports everything."""
+
+
+class FileWatch:
+    """Changes in one folder, or of one file; an iterator that waits for the next one. To be closed.
+
+    It has begun when it exists. It ends when what is watched is removed, or given another name; `ended` is
+    true then.
+    """
+
+    def __init__(
+        self,
+        line: SessionChannel,
+        path: str,
+        *,
+        recursive: bool = False,
+        user: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Begin; `timeout` is the number of seconds after which the iteration ends."""
+        self._line = line
+        self._args: dict[str, Any] = {"recursive": recursive, **({} if user is None else {"user": user})}
+        self._asked = path
+        self._until = None if timeout is None else time.monotonic() + timeout
+        self._tree: FileTree | None = None
+        self._report: FileTree | None = None
+        self._changes: deque[WatchedChange] = deque()
+        self._connection: Connection | None = None
+        self.path = path
+        """The absolute path of what is watched, without links."""
+        self._root = ""
+        self.ended = False
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> Iterator[WatchedChange]:
+        """Yield changes until what is watched is gone, or the time is over."""
+        while (change := self.next(None)) is not None:
+            yield change
+
+    def next(self, timeout: float | None) -> WatchedChange | None:
+        """Return the next change; None if there is none for `timeout` seconds, or the watch has ended.
+
+        Raises:
+            SessionError: the session has ended, or was suspended.
+            SessionFileNotFound: what was watched was gone when the connection was made again.
+        """
+        ends = [] if timeout is None else [time.monotonic() + timeout]
+        ends += [] if self._until is None else [self._until]
+        left = None
+        while not self._changes and not self.ended:
+            if left is not None and left <= 0:
+                return None
+            left = min(ends) - time.monotonic() if ends else None
+            try:
+                self._receive(None if left is None else max(left, 0.001))
+            except GuestDisconnected as error:
+                if isinstance(error.__cause__, TimeoutError):
+                    return None
+                self._connect()
+        return self._changes.popleft() if self._changes else None
+
+    def close(self) -> None:
+        """End it."""
+        self.ended = True
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _connect(self) -> None:
+        persistence = self._line.persistence()
+        persistence.again = lambda: None  # after a rewind the difference is what it undid
+        with self._line.explained():
+            persistence.run(self._open)
+
+    def _open(self) -> None:
+        """Make a connection, and take in what the session reports first."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._line.client().open("file_watch", asked(path=self._asked), **self._args)
+        self._report = FileTree()
+        while self._report is not None and not self.ended:
+            self._receive(LISTING_SECONDS)
+
+    def _receive(self, seconds: float | None) -> None:
+        """Wait for frames, and take them in."""
+        assert self._connection is not None
+        self._connection.socket.settimeout(seconds)
+        for frame in self._connection.receive():
+            raise_error(frame)
+            self._take(frame)
+
+    def _take(self, frame: Frame) -> None:
+        kind, report, tree = wire_fields.event(frame), self._report, self._tree
+        if kind == "content":  # of a new connection; or the kernel dropped events
+            self._report = self._begin(wire_fields.body(frame))
+        elif kind == "folder" and report is not None:
+            deque(self._folder(report, frame), maxlen=0)
+        elif kind == "folder" and tree is not None:
+            self._add(self._folder(tree, frame))
+        elif kind == "watched" and report is not None:
+            self._report = None
+            if tree is None:
+                self._tree = report
+            else:
+                self._add(tree.forget_all_but(report))
+        elif kind == "changes" and report is None and tree is not None:
+            for told in wire_fields.rows({"changes": wire_fields.json_of(frame)}, "changes"):
+                self._add(self._one(tree, told))
+        elif kind == "gone":
+            self._changes.append(WatchedChange("removed", self.path))
+            self.close()
+        else:
+            raise ProtocolError("cannot understand the session: its report of files has no such part")
+
+    def _begin(self, told: Mapping[str, Any]) -> FileTree:
+        self._root = wire_fields.text(told, "path").rstrip("/")
+        self.path = f"{self._root}/{wire_fields.optional_text(told, 'name') or ''}".rstrip("/") or "/"
+        self._asked = self.path
+        return FileTree()
+
+    @staticmethod
+    def _folder(tree: FileTree, frame: Frame) -> Iterator[tuple[ChangeKind, str]]:
+        told = wire_fields.body(frame)
+        files = listed_in(told.get("files"), set())
+        return tree.replace(folder_in(told), files, more=wire_fields.flag(told, "more"))
+
+    @staticmethod
+    def _one(tree: FileTree, told: Mapping[str, Any]) -> Iterator[tuple[ChangeKind, str]]:
+        name, facts = wire_fields.text(told, "name"), told.get("facts")
+        (file,) = listed_in([facts], set()) if facts is not None else (None,)
+        if file is not None and file.name != name:
+            raise ProtocolError("cannot understand the session: a change is of another name")
+        return tree.change(folder_in(told), name, file, written=wire_fields.flag(told, "written"))
+
+    def _add(self, changes: Iterator[tuple[ChangeKind, str]]) -> None:
+        for kind, path in changes:
+            file = None if kind == "removed" or self._tree is None else self._tree.file(path)
+            self._changes.append(WatchedChange(kind, f"{self._root}/{path}", file))

@@ -1,0 +1,265 @@
+"""Which names in a folder may have changed, and what is there now.
+
+The kernel's events say where to look; what is there is looked up when they are read. So whatever order they
+arrive in, the last look at a name is later than its last change. A folder is watched before its content is
+read. Paths below the root are relative to it, "" is the root. Owns the watches; knows no client.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.base.value_classes import dataclass
+from holdfast.runtime.guest.files import file_facts
+from holdfast.runtime.guest.files import inotify_events as bits
+from holdfast.runtime.guest.files.as_user import as_user
+from holdfast.runtime.guest.files.inotify_queue import InotifyQueue, WatchLimit
+from holdfast.runtime.guest.identity.account import UserAccount
+
+MAX_FOLDERS = 20_000
+MAX_NAMES = 200_000
+"""Most names of one folder."""
+PER_TURN = 200
+"""Names looked at before others get their turn: about a millisecond."""
+_READS = 64
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITTEN, _ANOTHER = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is at a name now, None if nothing is; `written`: it was written to since the last look."""
+
+    folder: str
+    name: str
+    facts: dict[str, Any] | None
+    written: bool
+
+
+class WatchedTree:
+    """A folder, and with `recursive` those below it on the same file system. To be closed."""
+
+    def __init__(self, root: str, account: UserAccount, *, recursive: bool, only: str | None = None) -> None:
+        """Begin; nothing is watched yet.
+
+        Args:
+            root: absolute, without links.
+            account: whose rights count.
+            recursive: also watch the folders below.
+            only: the one name in the root that is of interest.
+
+        Raises:
+            WatchLimit, OSError: the kernel allows no more.
+        """
+        self._root = root
+        self._account = account
+        self._recursive = recursive
+        self._only = only
+        self._device: int | None = None
+        self.queue = InotifyQueue()
+        self._paths: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._touched: dict[tuple[str, str], int] = {}
+        self.lost = False
+        """True if the kernel dropped events: everything must be listed again."""
+        self.gone = False
+        """True if the root was removed, or has another name."""
+
+    @property
+    def pending(self) -> bool:
+        """True if there are names to look at."""
+        return bool(self._touched)
+
+    def walk(self, start: str = "") -> Iterator[tuple[str, list[dict[str, Any]], bool]]:
+        """Watch a folder and those below; yield their content: folder, facts, and whether more of it follows.
+
+        A folder that is not there, or that the account may not read, is left out. The caller may do other
+        things between two items.
+
+        Raises:
+            WatchLimit: there are more folders or names than are allowed.
+            OSError: the root cannot be watched.
+        """
+        below = [start]
+        while below:
+            folder, entered = below.pop(), False
+            try:
+                for facts, more in self._content(folder):
+                    yield folder, facts, more
+                    entered = True
+                    if self._recursive:
+                        below += [_joined(folder, each["name"]) for each in facts if each["kind"] == "folder"]
+            except WatchLimit:
+                raise
+            except OSError:
+                if folder == "" and not entered:
+                    raise
+
+    def read(self) -> None:
+        """Read the kernel's events, and note which names to look at."""
+        for _ in range(_READS):
+            events = self.queue.read()
+            if not events:
+                return
+            for event in events:
+                self._note(event)
+            if len(self._touched) > MAX_NAMES:
+                self.lost = True
+
+    def looks(self) -> Iterator[Look | None]:
+        """Yield what is now at each name that may have changed; None when others should get their turn.
+
+        A folder that is new there comes first as a name; the caller then walks it if `is_new` says so.
+        """
+        touched, self._touched = self._touched, {}
+        by_folder: dict[str, list[str]] = {}
+        for folder, name in touched:
+            by_folder.setdefault(folder, []).append(name)
+        for folder, names in by_folder.items():
+            for start in range(0, len(names), PER_TURN):
+                # A folder that is not watched any more is gone, or will be walked.
+                some = names[start : start + PER_TURN] if folder in self._numbers else []
+                for name, facts in zip(some, self._facts(folder, some), strict=True):
+                    why = touched[folder, name]
+                    if facts is None or facts["kind"] != "folder" or why & _ANOTHER:
+                        self._drop(_joined(folder, name))
+                    yield Look(folder, name, facts, bool(why & _WRITTEN))
+                yield None
+
+    def is_new(self, look: Look) -> bool:
+        """Return whether a look found a folder that has to be walked."""
+        found = look.facts is not None and look.facts["kind"] == "folder"
+        return found and self._recursive and _joined(look.folder, look.name) not in self._numbers
+
+    def restart(self) -> None:
+        """Forget everything after events were lost; `walk` begins again.
+
+        Raises:
+            WatchLimit, OSError: the kernel allows no more.
+        """
+        self.close()
+        self.queue, self.lost = InotifyQueue(), False
+
+    def close(self) -> None:
+        """End all watches."""
+        self.queue.close()
+        self._paths.clear()
+        self._numbers.clear()
+        self._touched.clear()
+
+    def _note(self, event: bits.RawEvent) -> None:
+        if event.mask & bits.OVERFLOW:
+            self.lost = True
+            return
+        folder = self._paths.get(event.watch)
+        if folder is None:
+            return
+        if event.mask & bits.IGNORED:
+            del self._paths[event.watch]
+            if self._numbers.get(folder) == event.watch:
+                del self._numbers[folder]
+                self._gone(folder)
+        elif not event.name:
+            self.gone = self.gone or (folder == "" and bool(event.mask & (bits.DELETE_SELF | bits.MOVE_SELF)))
+        elif self._only is None or event.name == self._only:
+            came = event.mask & (bits.CREATE | bits.MOVED_TO) and event.mask & bits.ISDIR
+            why = (_WRITTEN if event.mask & bits.MODIFY else 0) | (_ANOTHER if came else 0)
+            key = (folder, event.name)
+            self._touched[key] = self._touched.get(key, 0) | why
+
+    def _gone(self, folder: str) -> None:
+        """Note that a folder's watch has ended, and that another one may have its name."""
+        if folder == "":
+            self.gone = True
+            return
+        above, _, name = folder.rpartition("/")
+        self._touched[above, name] = self._touched.get((above, name), 0) | _ANOTHER
+
+    def _content(self, folder: str) -> Iterator[tuple[list[dict[str, Any]], bool]]:
+        with as_user(self._account):
+            opened = self._open(folder)
+        try:
+            with as_user(self._account):
+                if not self._watch(folder, opened):
+                    return
+                names = sorted(os.listdir(opened))  # noqa: PTH208
+            if self._only is not None:
+                names = [name for name in names if name == self._only]
+            if len(names) > MAX_NAMES:
+                raise WatchLimit(f"a folder has more than {MAX_NAMES} names")
+            for start in range(0, len(names) or 1, PER_TURN):
+                with as_user(self._account):
+                    looked = [self._look(opened, name) for name in names[start : start + PER_TURN]]
+                yield [each for each in looked if each is not None], start + PER_TURN < len(names)
+        finally:
+            os.close(opened)
+
+    def _watch(self, folder: str, opened: int) -> bool:
+        """Watch an open folder, unless it is on another file system."""
+        device = os.fstat(opened).st_dev
+        if self._device is None:
+            self._device = device
+        if device != self._device:
+            return False
+        if len(self._paths) >= MAX_FOLDERS and folder not in self._numbers:
+            raise WatchLimit(f"there are more than {MAX_FOLDERS} folders")
+        number = self.queue.add(opened)
+        before = self._paths.get(number)
+        if before is not None and before != folder:
+            self._drop(before, kept=number)  # it was moved here
+        if self._numbers.get(folder, number) != number:
+            self._drop(folder)  # another one was here
+        self._paths[number], self._numbers[folder] = folder, number
+        return True
+
+    def _drop(self, folder: str, *, kept: int | None = None) -> None:
+        """Forget the watches of a folder and those below; all but one end."""
+        if folder not in self._numbers:
+            return
+        for path in [path for path in self._numbers if path == folder or path.startswith(f"{folder}/")]:
+            number = self._numbers.pop(path)
+            if self._paths.get(number) == path:
+                del self._paths[number]
+                if number != kept:
+                    self.queue.remove(number)
+
+    def _facts(self, folder: str, names: list[str]) -> list[dict[str, Any] | None]:
+        """Return what is at some names; None for each if the folder is not there or may not be read."""
+        if not names:
+            return []
+        with as_user(self._account):
+            try:
+                opened = self._open(folder)
+            except OSError:
+                return [None] * len(names)
+            try:
+                return [self._look(opened, name) for name in names]
+            finally:
+                os.close(opened)
+
+    def _open(self, folder: str) -> int:
+        """Open a folder, following no link below the root."""
+        here = os.open(self._root, _FOLDER)
+        for part in folder.split("/") if folder else ():
+            try:
+                below = os.open(part, _FOLDER, dir_fd=here)
+            finally:
+                os.close(here)
+            here = below
+        return here
+
+    @staticmethod
+    def _look(opened: int, name: str) -> dict[str, Any] | None:
+        try:
+            found = os.stat(name, dir_fd=opened, follow_symlinks=False)
+            target = os.readlink(name, dir_fd=opened) if stat.S_ISLNK(found.st_mode) else None
+        except OSError:
+            return None
+        return file_facts.described(found, name, target)
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name

@@ -1,0 +1,109 @@
+"""What a watcher makes of reports: of an ordinary session in any order, and of a hostile one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.files import file_tree
+from holdfast.runtime.files.file_tree import FileTree, folder_in
+from holdfast.runtime.files.file_watch import FileWatch
+from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.guest.wire.protocol import Frame
+
+FACTS: dict[str, Any] = {
+    "name": "x", "kind": "file", "size": 3, "mode": 0o644, "mtime_ns": 1, "uid": 0, "gid": 0, "version": "v",
+}  # fmt: skip
+
+
+def of(name: str, kind: str = "file", version: str = "v") -> SessionFile:
+    return SessionFile.of(FACTS | {"name": name, "kind": kind, "version": version})
+
+
+def test_a_folder_goes_with_all_that_is_in_it_from_the_inside_out() -> None:
+    tree = FileTree()
+    list(tree.replace("", [of("a", "folder"), of("b")], more=False))
+    list(tree.replace("a", [of("c", "folder")], more=False))
+    list(tree.replace("a/c", [of("d"), of("e")], more=False))
+
+    gone = list(tree.change("", "a", None))
+    assert [kind for kind, _ in gone] == ["removed"] * 4
+    assert [path for _, path in gone][-2:] == ["a/c", "a"]
+    assert list(tree.change("a/c", "d", of("d"))) == []
+    assert list(tree.replace("a", [of("late")], more=False)) == []
+
+
+def test_a_report_in_parts_counts_when_it_is_whole() -> None:
+    tree = FileTree()
+    list(tree.replace("", [of("a"), of("b"), of("c")], more=False))
+
+    assert list(tree.replace("", [of("a")], more=True)) == []
+    assert list(tree.replace("", [of("c", version="w"), of("d")], more=False)) == [
+        ("removed", "b"),
+        ("modified", "c"),
+        ("created", "d"),
+    ]
+
+
+def test_another_report_of_everything_is_compared_with_the_one_before() -> None:
+    """A part of an earlier one whose rest never came does not count."""
+    tree, again = FileTree(), FileTree()
+    for each, names in ((tree, "ab"), (again, "bc")):
+        list(each.replace("", [of("f", "folder"), *map(of, names)], more=False))
+        list(each.replace("f", [of("x", version=names)], more=False))
+    list(tree.replace("f", [of("lost")], more=True))
+
+    assert sorted(tree.forget_all_but(again)) == [("created", "c"), ("modified", "f/x"), ("removed", "a")]
+    assert list(tree.forget_all_but(again)) == []
+
+
+def test_the_times_of_a_folder_are_no_change_and_writing_is_one() -> None:
+    tree = FileTree()
+    list(tree.replace("", [of("f", "folder"), of("a")], more=False))
+    assert list(tree.change("", "f", of("f", "folder", "other"))) == []
+    assert list(tree.change("", "a", of("a"))) == []
+    assert list(tree.change("", "a", of("a"), written=True)) == [("modified", "a")]
+
+
+@pytest.mark.parametrize("at", ["/etc", "..", "a/../b", "a//b", "a/", ".", "a\0b", "x" * 5000, 5, None])
+def test_folders_that_are_not_below_the_root_are_refused(at: object) -> None:
+    with pytest.raises(ProtocolError, match=r"^cannot"):
+        folder_in({"at": at})
+
+
+def test_a_session_that_reports_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_tree, "MOST_NAMES", 10)
+    tree = FileTree()
+    for number in range(10):
+        list(tree.replace("", [of(str(number))], more=True))
+    with pytest.raises(ProtocolError, match="more than 10"):
+        list(tree.replace("", [of("last")], more=True))
+    tree = FileTree()
+    for number in range(50):  # what is removed does not count
+        list(tree.change("", "x", of("x")))
+        list(tree.change("", "x", None))
+        list(tree.replace("", [of(str(number))], more=False))
+
+
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("changes", [{"at": "", "name": "x", "facts": {**FACTS, "name": "y"}}]),
+        ("changes", [{"at": "..", "name": "x", "facts": FACTS}]),
+        ("changes", [5]),
+        ("changes", {"at": ""}),
+        ("folder", {"at": "", "files": [{**FACTS, "name": "../x"}], "more": False}),
+        ("folder", {"at": "", "files": [FACTS, FACTS], "more": False}),
+        ("folder", []),
+        ("watched", None),
+        ("output", None),
+    ],
+)
+def test_reports_that_make_no_sense_end_the_watch(event: str, payload: object) -> None:
+    watch = FileWatch.__new__(FileWatch)
+    watch._tree, watch._report = FileTree(), None
+    with pytest.raises(ProtocolError, match=r"^cannot"):
+        watch._take(Frame({"event": event}, json.dumps(payload).encode()))
