@@ -25,6 +25,7 @@ _CHANGES = {
     "heap[page * 4096 + random.randrange(4096)] ^= 1 + random.randrange(255)",
 }
 _TRIES = 20
+_REPEATED = 5
 _PACKER_SECONDS = 300.0
 
 
@@ -47,7 +48,8 @@ def _ordinary(world: World, rounds: int) -> Iterator[Row]:
         own = _stored(world.holdfast.snapshots()[-1])["own"]
         sizes["later" if turn else "first"].append(own)
         if _rest(session):
-            nothing.append(timed(session.snapshot))
+            polling.until(lambda: not packing_request.at_work(world.holdfast.home), _PACKER_SECONDS)
+            nothing += [timed(session.snapshot) for _ in range(_REPEATED)]
     base = _bytes("as CRIU wrote it", sizes["raw"])
     yield Row(
         FAMILY, "first snapshot of an ordinary session", _bytes("Holdfast", sizes["first"]), baseline=base

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
+from bench import usage
 from bench.plan import MIB, Plan
 from bench.row import Row
 from bench.stats import Series, Target
@@ -37,11 +40,24 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
 
 
 def _memory(session: Session) -> tuple[int, int]:
-    """Return PSS and RSS in bytes of the supervisor and the container's first process."""
-    answer = session.exec("cat /proc/1/smaps_rollup /proc/$PPID/smaps_rollup").text
-    found = {
-        key: sum(map(int, re.findall(rf"^{key}:\s+(\d+) kB", answer, re.M))) * 1024 for key in ("Pss", "Rss")
-    }
-    if len(re.findall(r"^Pss:", answer, re.M)) != 2:
-        raise RuntimeError(f"cannot read the memory of the supervisor: {answer[:200]}")
-    return found["Pss"], found["Rss"]
+    """Return PSS and RSS in bytes of the supervisor and the container's first process (proc_pid_smaps(5)).
+
+    They are read from this side: in the session, no process may examine these two.
+
+    Raises:
+        PermissionError: this process may not either; it must be root.
+    """
+    supervisor = session.exec("echo $PPID").text.strip()
+    both = [process for process in usage.processes([session]) if _inner_pid(process) in ("1", supervisor)]
+    if len(both) != 2:
+        raise RuntimeError(f"cannot find the supervisor and the first process: {len(both)} of 2")
+    rollups = "".join((process / "smaps_rollup").read_text() for process in both)
+    pss, rss = (sum(map(int, re.findall(rf"^{key}:\s+(\d+) kB", rollups, re.M))) for key in ("Pss", "Rss"))
+    return pss << 10, rss << 10
+
+
+def _inner_pid(process: Path) -> str:
+    """Return the id of a process in its own namespace; empty for one that has ended."""
+    with suppress(OSError, IndexError):
+        return str(re.findall(r"^NSpid:.*?(\d+)$", (process / "status").read_text(), re.M)[0])
+    return ""

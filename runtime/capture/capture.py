@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from holdfast.base import ids, run_dir
+from holdfast.base import run_dir
 from holdfast.base.interrupts import held
 from holdfast.engine.engine import ContainerState
 from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
@@ -339,19 +339,19 @@ class Taking:
 def new_row(
     context: Context,
     session: SessionRow,
-    operation: OperationRow,
+    snapshot_id: str,
     label: str | None,
     kind: SnapshotKind,
     reason: str | None = None,
     auto: Mapping[str, Any] | None = None,
     failure: Failure | None = None,
 ) -> SnapshotRow:
-    """Return the pending row of a snapshot about to be taken; the operation already carries its id."""
+    """Record a snapshot that is about to be taken; return its row."""
     return context.store.add_snapshot(
         session.id,
         kind,
         label=label,
-        snapshot_id=operation.snapshot_id or ids.new_id(),
+        snapshot_id=snapshot_id,
         parent_snapshot_id=_comes_after(context.store, session),
         details=SnapshotDetails.of(
             generation=session.generation,

@@ -27,7 +27,7 @@ from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import remove_snapshot, snapshot_storage
-from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.store.rows import OperationKind, SnapshotRow
 from holdfast.snapshots import manifest
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         OperationState,
         SessionRow,
         SnapshotKind,
-        SnapshotRow,
     )
     from holdfast.snapshots.failure import Failure
 
@@ -93,11 +92,15 @@ def capture(
         thawed()
         return found[0]
     prune.check_room(context, session)
-    snapshot_id = ids.new_id()
+    snapshot_id, rows = ids.new_id(), list[SnapshotRow]()
+
+    def plan() -> None:
+        rows.append(new_row(context, session, snapshot_id, label, kind, reason, auto, failure))
+
     with carry_out(
-        context, OperationKind.SNAPSHOT, session_id=session.id, snapshot_id=snapshot_id
+        context, OperationKind.SNAPSHOT, session_id=session.id, snapshot_id=snapshot_id, plan=plan
     ) as operation:
-        row = new_row(context, session, operation, label, kind, reason, auto, failure)
+        row = rows[0]
         shares = kind == "live" and not force_drop
         snapshot = snapshot_reuse.share(context, session, operation, row) if shares else None
         if snapshot is None:
@@ -117,21 +120,23 @@ def suspend(context: Context, session: SessionRow, *, settle: bool = True) -> Se
 
     Without `settle` its memory is not packed soon: it is about to be moved, and then removed.
     """
-    with (
-        turn(context, session, "suspend") as session,
-        carry_out(
-            context, OperationKind.SUSPEND, session_id=session.id, snapshot_id=ids.new_id()
-        ) as operation,
-    ):
-        prune.check_room(context, session)
-        attempt_log.glance(context, session)
-        row = new_row(context, session, operation, None, "live")
-        taken = Taking(context, session, operation, row).suspend()
-        with held():
-            suspended = _put_away(context, session, taken, operation.id)
+    snapshot_id, rows = ids.new_id(), list[SnapshotRow]()
+    with turn(context, session, "suspend") as running:
+
+        def plan() -> None:
+            rows.append(new_row(context, running, snapshot_id, None, "live"))
+
+        with carry_out(
+            context, OperationKind.SUSPEND, session_id=running.id, snapshot_id=snapshot_id, plan=plan
+        ) as operation:
+            prune.check_room(context, running)
+            attempt_log.glance(context, running)
+            taken = Taking(context, running, operation, rows[0]).suspend()
+            with held():
+                suspended = _put_away(context, running, taken, operation.id)
     if settle:
         snapshot_storage.leave_to_worker(context)
-    prune.make_room(context, session, taken, must=True)
+    prune.make_room(context, running, taken, must=True)
     return suspended
 
 

@@ -35,6 +35,15 @@ def test_a_start_waits_for_the_disk_a_few_times(hf: Holdfast) -> None:
     assert hf.session("work").row.details.policy == {"keep": 1}
 
 
+def test_a_capture_waits_for_the_disk_a_few_times(hf: Holdfast) -> None:
+    """Intent and row, result, end, entry in the journal: also if nothing has happened since the last one."""
+    session = hf.new("work")
+    session.exec("true")
+
+    assert _transactions(hf, session.snapshot) <= 5
+    assert _transactions(hf, session.snapshot) <= 5
+
+
 _LOADS = """/usr/bin/python3 -I -c '
 import sys
 sys.path.insert(0, "/opt/holdfast/guest")
