@@ -62,6 +62,8 @@ class WatchedTree:
         self.queue = InotifyQueue()
         self._paths: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
+        self._inside: dict[str, set[str]] = {}
+        """The names of the watched folders in each: to forget a folder costs as much as is in it."""
         self._touched: dict[tuple[str, str], int] = {}
         self.lost = False
         """True if the kernel dropped events: everything must be listed again."""
@@ -148,6 +150,7 @@ class WatchedTree:
         self.queue.close()
         self._paths.clear()
         self._numbers.clear()
+        self._inside.clear()
         self._touched.clear()
 
     def _note(self, event: bits.RawEvent) -> None:
@@ -213,15 +216,21 @@ class WatchedTree:
         if self._numbers.get(folder, number) != number:
             self._drop(folder)  # another one was here
         self._paths[number], self._numbers[folder] = folder, number
+        if folder:
+            above, _, name = folder.rpartition("/")
+            self._inside.setdefault(above, set()).add(name)
         return True
 
     def _drop(self, folder: str, *, kept: int | None = None) -> None:
         """Forget the watches of a folder and those below; all but one end."""
-        if folder not in self._numbers:
-            return
-        for path in [path for path in self._numbers if path == folder or path.startswith(f"{folder}/")]:
-            number = self._numbers.pop(path)
-            if self._paths.get(number) == path:
+        above, _, name = folder.rpartition("/")
+        self._inside.get(above, set()).discard(name)
+        left = [folder]
+        while left:
+            path = left.pop()
+            left += [_joined(path, inside) for inside in self._inside.pop(path, ())]
+            number = self._numbers.pop(path, None)
+            if number is not None and self._paths.get(number) == path:
                 del self._paths[number]
                 if number != kept:
                     self.queue.remove(number)

@@ -222,6 +222,10 @@ def test_after_any_changes_the_tree_is_what_is_there(root: Path, seed: int) -> N
         assert watcher.known() == really(root)
         assert set(_replayed(before, changes)) == really(root)
         assert set(watcher.watched._numbers) == folders(root)
+        inside = {
+            f"{at}/{name}".lstrip("/") for at, names in watcher.watched._inside.items() for name in names
+        }
+        assert inside == folders(root) - {""}
         assert {number: path for path, number in watcher.watched._numbers.items()} == watcher.watched._paths
 
 
