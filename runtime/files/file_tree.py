@@ -14,8 +14,10 @@ from holdfast.errors import ProtocolError
 from holdfast.runtime.files.session_file import LONGEST_PATH, SessionFile
 from holdfast.runtime.guest_rpc import wire_fields
 
-MOST_NAMES = 1_000_000
-"""More than a session can have in what it watches for us; beyond that it is not one of ours."""
+MOST_BYTES = 256 << 20
+"""Memory of one tree: some 600 000 files with ordinary names. Beyond that the watch ends."""
+_EACH = 400
+"""Bytes of a file beside its texts, and of its place."""
 ChangeKind = Literal["created", "modified", "removed"]
 
 
@@ -42,16 +44,21 @@ class FileTree:
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, SessionFile]] = {"": {}}
         self._partial: dict[str, dict[str, SessionFile]] = {}
-        self._names = 0
+        self._bytes = 0
+        self._partial_bytes = 0
 
     def replace(self, at: str, files: list[SessionFile], *, more: bool) -> Iterator[tuple[ChangeKind, str]]:
         """Take in the content of a folder, which may come in several parts; yield what has changed."""
-        part = self._partial.setdefault(at, {})
-        part.update((file.name, file) for file in files)
+        if at not in self._partial:
+            self._partial[at] = {}
+            self._partial_bytes += _EACH + len(at)
+        self._partial[at].update((file.name, file) for file in files)
+        self._partial_bytes += sum(map(_weight, files))
         self._check()
         if more:
             return
         after = self._partial.pop(at)
+        self._partial_bytes -= sum(map(_weight, after.values())) + _EACH + len(at)
         for name in [name for name in self._folders.get(at, ()) if name not in after]:
             yield from self.change(at, name, None)
         for name, file in after.items():
@@ -71,11 +78,11 @@ class FileTree:
         if file is None:
             return
         folder[name] = file
+        self._bytes += _weight(file) - (0 if before is None else _weight(before))
+        self._check()
         if file.kind == "folder":
             self._folders.setdefault(path, {})
         if before is None:
-            self._names += 1
-            self._check()
             yield "created", path
         elif written or _differ(before, file):
             yield "modified", path
@@ -83,6 +90,7 @@ class FileTree:
     def forget_all_but(self, known: FileTree) -> Iterator[tuple[ChangeKind, str]]:
         """Become another tree, which is newer; yield what has changed."""
         self._partial.clear()
+        self._partial_bytes = 0
         for at in [at for at in self._folders if at not in known._folders]:
             above, _, name = at.rpartition("/")
             if at and at in self._folders:
@@ -98,24 +106,25 @@ class FileTree:
     def _remove(self, at: str, name: str) -> Iterator[tuple[ChangeKind, str]]:
         path = f"{at}/{name}" if at else name
         inside = self._folders.pop(path, {})
-        del self._folders[at][name]
-        self._names -= 1
+        self._bytes -= _weight(self._folders[at].pop(name))
         # From the inside out, as programs remove folders; without recursion, they may be deep.
         found, left = [path], [(path, inside)]
         while left:
             here, files = left.pop()
-            for below in files:
+            for below, file in files.items():
                 deeper = f"{here}/{below}"
                 found.append(deeper)
-                self._names -= 1
+                self._bytes -= _weight(file)
                 if (more := self._folders.pop(deeper, None)) is not None:
                     left.append((deeper, more))
         for each in reversed(found):
             yield "removed", each
 
     def _check(self) -> None:
-        if self._names + sum(map(len, self._partial.values())) > MOST_NAMES:
-            raise ProtocolError(f"cannot watch files of the session: it reports more than {MOST_NAMES}")
+        if self._bytes + self._partial_bytes > MOST_BYTES:
+            raise ProtocolError(
+                "cannot watch files of the session: there are too many", hint="watch a part of them"
+            )
 
 
 def folder_in(told: Mapping[str, Any]) -> str:
@@ -129,6 +138,10 @@ def folder_in(told: Mapping[str, Any]) -> str:
     if len(at) > LONGEST_PATH or "\0" in at or any(part in ("", ".", "..") for part in parts):
         raise ProtocolError("cannot understand the session: the path of a folder is not valid")
     return at
+
+
+def _weight(file: SessionFile) -> int:
+    return _EACH + len(file.name) + len(file.version) + len(file.target or "")
 
 
 def _differ(before: SessionFile, after: SessionFile) -> bool:

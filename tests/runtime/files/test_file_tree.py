@@ -75,12 +75,16 @@ def test_folders_that_are_not_below_the_root_are_refused(at: object) -> None:
 
 
 def test_a_session_that_reports_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_tree, "MOST_NAMES", 10)
+    monkeypatch.setattr(file_tree, "MOST_BYTES", 10 * file_tree._weight(of("x")))
     tree = FileTree()
-    for number in range(10):
+    for number in range(9):
         list(tree.replace("", [of(str(number))], more=True))
-    with pytest.raises(ProtocolError, match="more than 10"):
+    with pytest.raises(ProtocolError, match="too many"):
         list(tree.replace("", [of("last")], more=True))
+    tree = FileTree()
+    with pytest.raises(ProtocolError, match="too many"):  # noqa: PT012  (one of them is)
+        for number in range(20):
+            list(tree.replace(f"never/whole/{number}", [], more=True))
     tree = FileTree()
     for number in range(50):  # what is removed does not count
         list(tree.change("", "x", of("x")))
