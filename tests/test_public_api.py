@@ -104,7 +104,7 @@ def test_types_in_signatures_of_handles_are_public() -> None:
     )
     internal = {"Holdfast.engine", "Holdfast.store", "Session.row", "Snapshot.row"}
     aliases = {"Keep", "KeepAs", "Name", "SnapshotKind", "Progress", "Self"}
-    aliases |= {"OnBytes", "OnEvent", "OnInput", "OnOutput", "OnWaiting"}
+    aliases |= {"OnBytes", "OnEvent", "OnInput", "OnOutput", "OnStart", "OnWaiting"}
     outside = {"AbstractContextManager", "Any", "Callable", "Collection", "Iterable", "Iterator", "Mapping"}
     outside |= {"None", "Path", "Sequence"}
     mentioned: dict[str, list[str]] = {}

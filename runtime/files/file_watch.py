@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from holdfast.errors import GuestDisconnected, ProtocolError
 from holdfast.runtime.files.file_tree import ChangeKind, FileTree, WatchedChange, folder_in
 from holdfast.runtime.files.session_file import asked, listed_in
-from holdfast.runtime.guest_rpc import wire_fields
-from holdfast.runtime.guest_rpc.guest_client import raise_error
+from holdfast.runtime.guest_rpc import guest_client, wire_fields
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.wire.protocol import Frame
     from holdfast.runtime.guest_rpc.guest_client import Connection
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
-
-LISTING_SECONDS = 120.0
-"""Seconds of silence while a session reports everything."""
 
 
 class FileWatch:
@@ -116,16 +112,18 @@ class FileWatch:
         if self._connection is not None:
             self._connection.close()
         self._connection = self._line.client().open("file_watch", asked(path=self._asked), **self._args)
-        self._report = FileTree()
+        self._report, ends = FileTree(), time.monotonic() + guest_client.WHOLE_SECONDS
         while self._report is not None and not self.ended:
-            self._receive(LISTING_SECONDS)
+            if time.monotonic() >= ends:
+                raise ProtocolError(guest_client.ENDLESS)
+            self._receive(guest_client.ANSWER_SECONDS)
 
     def _receive(self, seconds: float | None) -> None:
         """Wait for frames, and take them in."""
         assert self._connection is not None
         self._connection.socket.settimeout(seconds)
         for frame in self._connection.receive():
-            raise_error(frame)
+            guest_client.raise_error(frame)
             self._take(frame)
 
     def _take(self, frame: Frame) -> None:

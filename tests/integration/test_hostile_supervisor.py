@@ -229,6 +229,11 @@ def _attach(session: Session) -> str:
         os.close(master)
 
 
+def _watch(session: Session) -> None:
+    with session.files.watch("x", timeout=PATIENCE) as changes:
+        list(changes)
+
+
 ID = "0123456789ab"
 CALLS: dict[str, Callable[[Session], object]] = {
     "hello": lambda one: one.shell(),
@@ -270,6 +275,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "file_look": lambda one: one.files.stat("x"),
     "file_list": lambda one: one.files.list("x"),
     "file_read": lambda one: one.files.read("x"),
+    "file_watch": _watch,
     "file_begin": lambda one: one.files.write("x", b"data"),
     "file_write": lambda one: FileRequests(one._line)._ask("file_write", b"x", id="x", offset=0),
     "file_finish": lambda one: FileRequests(one._line)._ask("file_finish", id="x", size=1),
