@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import subprocess
 import time
@@ -13,6 +14,8 @@ from tests import stepping
 from tests.stepping import Canary, Hostile, Stepped, Stepper, Stop
 
 from holdfast.runtime.api.controller import Holdfast
+
+logger = logging.getLogger(__name__)
 
 RATE = 40_000
 """Of a million: about 25 calls of a capture are held."""
@@ -80,6 +83,7 @@ class Arena:
             hostile.close()
         self.canary.assert_untouched()
         if command.returncode != 0:
+            logger.warning("%s was refused: %s", " ".join(words), err)
             assert command.returncode == 1, (words, err)
             error = json.loads(err)["error"]
             assert error["code"] not in ("internal", "store_error"), error

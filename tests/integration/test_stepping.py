@@ -37,8 +37,14 @@ def test_attacks_between_any_two_calls_do_not_reach_the_host(arena: Arena) -> No
         found, code = arena.step(*words)
         results[" ".join(words)] = code
         held += len(found.stops)
+        state = arena.hf.session("evil").state
         if words[0] == "suspend" and code == 0:
             continue
+        if words[0] == "resume" and code != 0:
+            assert state == "suspended"
+            arena.hf.session("evil").resume()  # what was refused lost nothing
+        else:
+            assert state == "running", (words, code)
         assert arena.alive(), words
         if words[0] == "restore" and code == 0:
             assert arena.alive("copy")
