@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.families.storage import CHANGES, PACKER_SECONDS
 from bench.plan import Plan, heap_name
 from bench.row import Row
 from bench.stats import Series, Target
@@ -24,15 +25,9 @@ CONTENTS = {
     "random bytes": "import os, random; heap = bytearray(os.urandom({heap}))",
     "objects": "import random; heap = [[number, str(number), {{}}] for number in range({heap} // 250)]",
 }
-"""Cells that fill about so many bytes of memory."""
-CHANGE = (
-    "for page in random.sample(range(len(heap) // 4096), len(heap) // 409600): "
-    "heap[page * 4096 + random.randrange(4096)] ^= 1 + random.randrange(255)"
-)
+"""Cells that fill about `heap` bytes of memory."""
 SPEED = 1e9
 """Bytes a second."""
-PATIENCE = 300.0
-"""Seconds for a packer that is at work."""
 _COMPRESSIBLE = Target(1.0, "ratio", "a gigabyte of what compresses in each second")
 _DISK = Target(1.5, "ratio", "no slower than the disk")
 
@@ -61,27 +56,18 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
             session.cell(cell.format(heap=heap), timeout=300)
             first[name].append(_pack(world.holdfast.home, session))
             if name == "random bytes":
-                session.cell(CHANGE, timeout=300)
+                session.cell(CHANGES["scattered"], timeout=300)
                 second.append(_pack(world.holdfast.home, session))
                 written.append(_write(world.home / "written", first[name][-1].own))
             world.forget()
     random, objects = (first[name] for name in CONTENTS)
-    yield Row(
-        FAMILY,
-        "first snapshot of random bytes",
-        Series("Holdfast", "s", tuple(cost.seconds for cost in random)),
-        group,
-        baseline=Series("writing as much", "s", tuple(written)),
-        target=_DISK,
-    )
-    yield Row(
-        FAMILY,
-        "first snapshot of objects",
-        Series("Holdfast", "s", tuple(cost.seconds for cost in objects)),
-        group,
-        baseline=Series("at 1 GB/s", "s", tuple(cost.raw / SPEED for cost in objects)),
-        target=_COMPRESSIBLE,
-    )
+    at_speed = Series("at 1 GB/s", "s", tuple(cost.raw / SPEED for cost in objects))
+    for name, costs, baseline, target in (
+        ("random bytes", random, Series("writing as much", "s", tuple(written)), _DISK),
+        ("objects", objects, at_speed, _COMPRESSIBLE),
+    ):
+        taken = Series("Holdfast", "s", tuple(cost.seconds for cost in costs))
+        yield Row(FAMILY, f"first snapshot of {name}", taken, group, baseline=baseline, target=target)
     yield Row(
         FAMILY,
         "second snapshot, 1 % changed, processor time",
@@ -95,10 +81,10 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
 
 def _pack(home: Home, session: Session) -> _Cost:
     """Take a snapshot, and return what its packer takes, which runs alone."""
-    polling.until(lambda: not packing_request.at_work(home), PATIENCE)
-    with locks.whole_file(packing_request.lock_of(home), PATIENCE):
+    polling.until(lambda: not packing_request.at_work(home), PACKER_SECONDS)
+    with locks.whole_file(packing_request.lock_of(home), PACKER_SECONDS):
         snapshot = session.snapshot()
-    polling.until(lambda: not packing_request.at_work(home), PATIENCE)
+    polling.until(lambda: not packing_request.at_work(home), PACKER_SECONDS)
     command = [sys.executable, "-m", "holdfast.runtime.storage.background_packer", str(home.root)]
     begun = time.perf_counter()
     _, status, used = os.wait4(os.posix_spawn(sys.executable, command, os.environ), 0)
@@ -110,7 +96,7 @@ def _pack(home: Home, session: Session) -> _Cost:
 
 
 def _write(path: Path, size: int) -> float:
-    """Return the seconds in which so many bytes are written and on the disk."""
+    """Return how many seconds it takes to write `size` bytes and sync them."""
     block = os.urandom(1 << 20)
     begun = time.perf_counter()
     with path.open("wb", buffering=0) as file:

@@ -18,7 +18,7 @@ from holdfast.snapshots import files, manifest, raw, raw_cache
 FAMILY = "storage"
 _SHARE = Target(0.05, "ratio", "1 % of the memory changed")
 _NOTHING = Target(0.02, "value", "nothing is captured")
-_CHANGES = {
+CHANGES = {
     "one after the other": "start = random.randrange(len(heap) * 99 // 100) // 4096 * 4096; "
     "heap[start:start + len(heap) // 100] = os.urandom(len(heap) // 100)",
     "scattered": "for page in random.sample(range(len(heap) // 4096), len(heap) // 409600): "
@@ -26,7 +26,7 @@ _CHANGES = {
 }
 _TRIES = 20
 _REPEATED = 5
-_PACKER_SECONDS = 300.0
+PACKER_SECONDS = 300.0
 
 
 def rows(world: World, plan: Plan) -> Iterator[Row]:
@@ -48,7 +48,7 @@ def _ordinary(world: World, rounds: int) -> Iterator[Row]:
         own = _stored(world.holdfast.snapshots()[-1])["own"]
         sizes["later" if turn else "first"].append(own)
         if _rest(session):
-            polling.until(lambda: not packing_request.at_work(world.holdfast.home), _PACKER_SECONDS)
+            polling.until(lambda: not packing_request.at_work(world.holdfast.home), PACKER_SECONDS)
             nothing += [timed(session.snapshot) for _ in range(_REPEATED)]
     base = _bytes("as CRIU wrote it", sizes["raw"])
     yield Row(
@@ -72,7 +72,7 @@ def _heap(world: World, heap: int, rounds: int) -> Iterator[Row]:
     found: defaultdict[str, list[float]] = defaultdict(list)
     session.snapshot()
     for turn in range(rounds):
-        for name, change in _CHANGES.items():
+        for name, change in CHANGES.items():
             world.tell(f"{group}: 1 % {name}, {turn + 1} of {rounds}")
             session.cell(change, timeout=300)
             snapshot = session.snapshot()
@@ -80,7 +80,7 @@ def _heap(world: World, heap: int, rounds: int) -> Iterator[Row]:
             found["raw"].append(_stored(snapshot)["raw"])
         _restores(world, session.snapshot(), found)
     base = _bytes("as CRIU wrote it", found["raw"])
-    for name in _CHANGES:
+    for name in CHANGES:
         yield Row(
             FAMILY,
             f"1 % changed, {name}",
@@ -99,7 +99,7 @@ def _heap(world: World, heap: int, rounds: int) -> Iterator[Row]:
 def _restores(world: World, snapshot: Snapshot, found: defaultdict[str, list[float]]) -> None:
     home, folder = world.holdfast.home, world.holdfast.home.snapshots / snapshot.pack().id
     # The packer keeps the images that it reads; nothing else may run beside what is measured.
-    polling.until(lambda: not packing_request.at_work(home), _PACKER_SECONDS)
+    polling.until(lambda: not packing_request.at_work(home), PACKER_SECONDS)
     kept = manifest.read(folder)
 
     def restore() -> None:

@@ -39,7 +39,7 @@ def start(
     options: Mapping[str, Any],
     new: Callable[..., Session],
 ) -> SessionRow:
-    """Start a session from the warm template of its options, which is made if there is none.
+    """Start a session from the warm template of its options, making that first if it is missing.
 
     Args:
         context: the context of the call.
@@ -85,7 +85,7 @@ def _is_there(context: Context, label: str) -> bool:
 
 
 def _make(context: Context, label: str, new: Callable[..., Session]) -> None:
-    context.progress("a template for warm starts, as there is none of this image and these options")
+    context.progress("making the template for warm starts with this image and these options")
     with new(f"{label}-{ids.new_id()[:_LETTERS]}", remove=True) as fresh:
         fresh.cell("", reason="wait for the kernel")
         fresh.template(label, reason="for warm starts")

@@ -65,7 +65,7 @@ class FileWatch:
             yield change
 
     def next(self, timeout: float | None) -> WatchedChange | None:
-        """Return the next change; None if there is none for `timeout` seconds, or the watch has ended.
+        """Return the next change; None after `timeout` seconds without one, or once the watch has ended.
 
         Raises:
             SessionError: the session has ended, or was suspended.

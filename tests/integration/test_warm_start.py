@@ -1,4 +1,4 @@
-"""Warm starts: the kernel is ready, from a template that is made when there is none of the kind."""
+"""Warm starts: the kernel is ready, from a template that the first start of its kind makes."""
 
 from __future__ import annotations
 

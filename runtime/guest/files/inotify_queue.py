@@ -63,7 +63,7 @@ class InotifyQueue:
         _libc.inotify_rm_watch(self.descriptor, number)
 
     def read(self) -> list[events.RawEvent]:
-        """Return the next events, or none if there are none yet."""
+        """Return the next queued events; an empty list if the queue is empty."""
         try:
             return list(events.parse(os.read(self.descriptor, _READ)))
         except BlockingIOError:

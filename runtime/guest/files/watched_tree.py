@@ -38,6 +38,11 @@ class Look:
     facts: dict[str, Any] | None
     written: bool
 
+    @property
+    def path(self) -> str:
+        """The path below the root."""
+        return _joined(self.folder, self.name)
+
 
 class WatchedTree:
     """A folder, and with `recursive` those below it on the same file system. To be closed."""
@@ -134,7 +139,7 @@ class WatchedTree:
     def is_new(self, look: Look) -> bool:
         """Return whether a look found a folder that has to be walked."""
         found = look.facts is not None and look.facts["kind"] == "folder"
-        return found and self._recursive and _joined(look.folder, look.name) not in self._numbers
+        return found and self._recursive and look.path not in self._numbers
 
     def restart(self) -> None:
         """Forget everything after events were lost; `walk` begins again.

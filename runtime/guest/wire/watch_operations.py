@@ -108,7 +108,7 @@ class Watching:
             if self._tree.is_new(look):
                 await self._send(found)
                 found = []
-                await self._walk(f"{look.folder}/{look.name}".lstrip("/"))
+                await self._walk(look.path)
             elif len(found) >= PER_FRAME:
                 await self._send(found)
                 found = []

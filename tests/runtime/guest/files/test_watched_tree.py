@@ -48,7 +48,7 @@ class Watcher:
                     (file,) = listed_in([look.facts], set()) if look.facts else (None,)
                     self.changes += self.tree.change(look.folder, look.name, file, written=look.written)
                     if self.watched.is_new(look):
-                        self._walk(self.tree, f"{look.folder}/{look.name}".lstrip("/"))
+                        self._walk(self.tree, look.path)
 
     def known(self) -> set[str]:
         return {f"{at}/{name}".lstrip("/") for at, files in self.tree._folders.items() for name in files}
