@@ -50,6 +50,7 @@ def test_the_public_names_are_pinned() -> None:
         "Mount",
         "Moved",
         "OpenFile",
+        "Patience",
         "Policy",
         "Port",
         "Process",

@@ -18,6 +18,7 @@ from holdfast.runtime.guest_rpc.program_calls import InputFeed, OnBytes, Program
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
 
 if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 
@@ -43,7 +44,7 @@ class RunningProgram:
         self,
         *,
         timeout: float | None = None,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
         on_stdout: OnBytes | None = None,
         on_stderr: OnBytes | None = None,
     ) -> ProgramResult:
@@ -51,7 +52,7 @@ class RunningProgram:
 
         Args:
             timeout: seconds after which it is ended, with all that it started: SIGTERM, then SIGKILL.
-            patience: seconds after which the result says that it still runs.
+            patience: seconds after which the result says that it still runs, or a `Patience`.
             on_stdout: called with its output from the beginning, then as it comes; `on_stderr` likewise.
             on_stderr: see `on_stdout`.
         """
@@ -61,7 +62,7 @@ class RunningProgram:
             on_stdout=on_stdout,
             on_stderr=on_stderr,
             timeout=call_arguments.seconds(timeout, "timeout"),
-            patience=call_arguments.patience(patience, "patience"),
+            patience=patience,
         )
         return following.run()
 

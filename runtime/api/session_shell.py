@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.runtime.api.task import Task
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.guest_rpc.shell_calls import OnBytes, OnOutput, OnStart, OnWaiting
@@ -32,7 +33,7 @@ class SessionShell:
         command: str,
         *,
         timeout: float | None = None,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
         on_output: OnOutput | None = None,
         on_bytes: OnBytes | None = None,
         wait: bool = False,
@@ -58,8 +59,8 @@ class SessionShell:
             busy_wait: seconds to wait while another command runs in the shell; else SessionBusy is raised
                 at once.
             timeout: seconds after which it is interrupted.
-            patience: seconds from its start after which the result says that it still runs, undisturbed.
-                `join` follows it further.
+            patience: seconds from its start after which the result says that it still runs, undisturbed,
+                or a `Patience`, which another thread may end. `join` follows it further.
             on_output: called with the output as it comes, as text; the result then keeps only the last
                 MiB of it.
             on_bytes: the same, as bytes, which may be split within a character.
@@ -71,7 +72,8 @@ class SessionShell:
             shell: which of the session's shells.
 
         Raises:
-            SessionBusy: something else runs in the shell, or another actor holds it.
+            SessionBusy: something else runs in the shell, another actor holds it, or the patience was ended
+                before the command began.
             ShellNotFound: the session has no shell of that name.
             InvalidArgument: the key was used for another command.
             OutcomeUnknown: it may have run under its key, and the session is gone.
@@ -136,7 +138,7 @@ class SessionShell:
         on_output: OnOutput | None = None,
         on_bytes: OnBytes | None = None,
         wait: bool = False,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
         shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Follow a command that was started elsewhere: by another process, or before a restore. As `exec`.
@@ -148,7 +150,8 @@ class SessionShell:
                 default all.
             on_output: called with the output from there, then as it comes, as text; `on_bytes` as bytes.
             wait: as for `exec`.
-            patience: seconds after which the result says that it still runs. The command continues.
+            patience: seconds after which the result says that it still runs, or a `Patience`. The command
+                continues.
             shell: which of the session's shells.
 
         Raises:
@@ -213,7 +216,7 @@ class SessionShell:
         on_output: OnOutput | None = None,
         on_bytes: OnBytes | None = None,
         wait: bool = False,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
         shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Type text for the command that runs, and follow it from there: `send`, then `join`.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.runtime.api.task_info import TaskInfo
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
@@ -47,7 +48,7 @@ class Task:
         on_output: OnOutput | None = None,
         on_bytes: OnBytes | None = None,
         wait: bool = False,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
     ) -> ExecResult:
         """Wait until it ends, or waits for input, which `send` answers. As `Session.join`.
 
@@ -55,7 +56,7 @@ class Task:
             on_output: called with the output from its beginning, then as it comes, as text; `on_bytes` as
                 bytes.
             wait: keep waiting while it waits for input.
-            patience: seconds after which the result says that it still runs.
+            patience: seconds after which the result says that it still runs, or a `Patience`.
         """
         with self._line.explained():
             return _Following(self._line, self.id, on_output, on_bytes, wait=wait, patience=patience).run()
@@ -102,7 +103,7 @@ class _Following(Following):
         on_bytes: OnBytes | None,
         *,
         wait: bool = True,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
     ) -> None:
         super().__init__(
             line.client(),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError, ProtocolError
 from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
 from holdfast.runtime.terminal.uncook import Tail
 
@@ -46,7 +47,7 @@ class ProgramFollowing:
         on_stdout: OnBytes | None = None,
         on_stderr: OnBytes | None = None,
         timeout: float | None = None,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
     ) -> None:
         self._line = line
         self._client = line.client()
@@ -56,9 +57,9 @@ class ProgramFollowing:
         self._tails = {name: Tail(KEEP_STREAMED if self._pass_on[name] else KEEP) for name in STREAMS}
         self._places = dict.fromkeys(STREAMS, 0)
         self._lost = 0
-        now = time.monotonic()
-        self._timeout = None if timeout is None else now + timeout
-        self._until = None if patience is None else now + patience
+        self._timeout = None if timeout is None else time.monotonic() + timeout
+        self._patience = Patience.of(patience)
+        self._patience.begin()
         self._timed_out = False
 
     def run(self) -> ProgramResult:
@@ -73,8 +74,11 @@ class ProgramFollowing:
 
     def _attempt(self, heard: Callable[[], None]) -> ProgramResult | None:
         """Follow until the end; None if the timeout is over."""
+        if self._patience.ended:
+            return self._result(info(self._line, self._id))
         args: dict[str, Any] = {"id": self._id, "reader": self._reader, **self._places}
         with self._client.open("program_follow", **args) as connection:
+            self._patience.hold(connection)
             connection.socket.settimeout(self._left())
             try:
                 for frame in connection.events():
@@ -84,32 +88,30 @@ class ProgramFollowing:
                         return self._result(ProgramInfo.of(frame))
                     if (left := self._left()) is not None:
                         connection.socket.settimeout(left)
-                    if self._is_over(self._until) or self._is_over(self._timeout):
+                    if self._patience.over or self._is_late():
                         break
             except GuestDisconnected:
-                if not (self._is_over(self._until) or self._is_over(self._timeout)):
+                if not (self._patience.over or self._is_late()):
                     raise
-        if self._is_over(self._timeout):
+        if self._is_late() and not self._patience.ended:
             return None
-        if self._is_over(self._until):
+        if self._patience.over:
             return self._result(info(self._line, self._id))
         raise GuestDisconnected("cannot continue: the session ended the call without a result")
 
     def _left(self) -> float | None:
-        ends = [end for end in (self._until, self._timeout) if end is not None]
+        ends = [end for end in (self._patience.until, self._timeout) if end is not None]
         return max(0.01, min(ends) - time.monotonic()) if ends else None
 
-    @staticmethod
-    def _is_over(end: float | None) -> bool:
-        return end is not None and time.monotonic() >= end
+    def _is_late(self) -> bool:
+        return self._timeout is not None and time.monotonic() >= self._timeout
 
     def _times_out(self) -> None:
         """End it: by SIGTERM first, then by SIGKILL, then by giving up."""
         if self._timed_out:
             signal(self._line, self._id, "KILL")
-            if self._until is None:
-                self._until = time.monotonic() + GRACE
             self._timeout = None
+            self._patience.limit(GRACE)
             return
         self._timed_out, self._timeout = True, time.monotonic() + GRACE
         signal(self._line, self._id, "TERM")

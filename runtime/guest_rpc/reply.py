@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest_rpc import call_arguments, typing_input, wire_fields
 from holdfast.runtime.guest_rpc.kernel_calls import KernelCall, OnEvent, OnInput
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
 from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
 
@@ -23,14 +24,14 @@ def answer(
     on_output: OnOutput | None = None,
     on_bytes: OnBytes | None = None,
     wait: bool = False,
-    patience: float | None = None,
+    patience: float | Patience | None = None,
 ) -> ExecResult:
     """Type text into the terminal of a shell and follow the command that runs in it.
 
     Raises:
         InvalidArgument: the text is too long; or no command of `exec` runs, although the text was typed.
     """
-    data, patience = call_arguments.typed(text, "answer"), call_arguments.patience(patience, "patience")
+    data, patience = call_arguments.typed(text, "answer"), Patience.of(patience)
     if len(data) > LONGEST:
         raise InvalidArgument(f"cannot answer: the text has {len(data)} bytes, the limit is {LONGEST}")
     sent = typing_input.send(line, "send", data, shell=shell)

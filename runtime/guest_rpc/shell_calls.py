@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from holdfast.base.text import plain
-from holdfast.errors import GuestDisconnected, GuestError, SessionBusy
+from holdfast.errors import CommandNotFound, GuestDisconnected, GuestError, SessionBusy
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.terminal.uncook import Tail, Uncook
@@ -54,7 +55,7 @@ class Following:
         on_output: OnOutput | None = None,
         on_bytes: OnBytes | None = None,
         wait: bool = False,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
     ) -> None:
         """Prepare. `on_output` receives text in whole characters; `on_bytes` the bytes as they come."""
         self._client = client
@@ -64,8 +65,8 @@ class Following:
         self._on_output, self._on_bytes = on_output, on_bytes
         self._decoder = None if on_output is None else _Decoder("replace")
         self._wait = wait
-        patience = call_arguments.patience(patience, "patience")
-        self._until = None if patience is None else time.monotonic() + patience
+        self._patience = Patience.of(patience)
+        self._patience.begin()
         self._uncook = Uncook()
         self._tail = Tail(KEEP if on_output is None and on_bytes is None else KEEP_STREAMED)
         self._start = 0
@@ -88,21 +89,24 @@ class Following:
         return self._persistence.run(self._follow)
 
     def _follow(self) -> ExecResult:
+        if self._patience.ended:
+            return self._left()
         args = self._request()
         if self._next is not None:
             args["from_offset"] = self._next
         with self._client.open(self._op, self._payload, **args) as connection:
+            self._patience.hold(connection)
             self._limit(connection)
             for frame in self._patient(connection.events()):
                 self._persistence.heard()
                 result = self._hear(frame)
-                if result is None and self._until is not None and time.monotonic() >= self._until:
-                    result = self._goes_on()
+                if result is None and self._patience.over:
+                    result = self._left()
                 if result is not None:
                     return result
                 self._limit(connection)
-        if self._until is not None and time.monotonic() >= self._until:
-            return self._goes_on()
+        if self._patience.over:
+            return self._left()
         raise GuestDisconnected("cannot continue: the session ended the call without a result")
 
     def _request(self) -> dict[str, Any]:
@@ -111,7 +115,7 @@ class Following:
 
     def _limit(self, connection: Connection) -> None:
         """Limit the next wait to the next deadline."""
-        ends = self._deadline or self._until or self._overdue
+        ends = self._deadline or self._patience.until or self._overdue
         if ends is not None:
             connection.socket.settimeout(max(0.01, ends - time.monotonic()))
 
@@ -122,8 +126,9 @@ class Following:
             self._start = wire_fields.integer(frame, "offset")
             self._size = _size(frame)
             self._next = self._start if self._next is None else self._next
-            if self.on_start is not None:
-                self.on_start(str(self._args["id"]))
+            if self.on_start is not None:  # said again on each new connection
+                begun, self.on_start = self.on_start, None
+                begun(str(self._args["id"]))
         elif kind == "output":
             self._take(frame)
         elif kind == "gap":
@@ -144,7 +149,7 @@ class Following:
                 self._check_time()
         except GuestDisconnected:
             self._check_time()
-            if self._until is None or time.monotonic() < self._until:
+            if not self._patience.over:
                 raise
 
     def _check_time(self) -> None:
@@ -186,6 +191,10 @@ class Following:
         found = _state(frame.head.get("state"))
         self._start = wire_fields.integer(frame, "start_offset")
         return replace(self._goes_on(), waiting=found, duration=wire_fields.number(frame, "duration"))
+
+    def _left(self) -> ExecResult:
+        """Return the result for a caller that waits no longer."""
+        return self._goes_on()
 
     def _goes_on(self) -> ExecResult:
         self._end_output()
@@ -242,7 +251,7 @@ class ShellCall(Following):
         wait: bool = False,
         lease_wait: float | None = None,
         busy_wait: float | None = None,
-        patience: float | None = None,
+        patience: float | Patience | None = None,
         key: str | None = None,
         reason: str | None = None,
     ) -> None:
@@ -253,7 +262,8 @@ class ShellCall(Following):
         self._op, self._payload = "exec", call_arguments.command(command)
         self._args["timeout"] = call_arguments.seconds(timeout, "timeout")
         self._args["lease_wait"] = call_arguments.seconds(lease_wait, "lease_wait")
-        self._patience = call_arguments.patience(patience, "patience")
+        self._patience = Patience.of(patience)
+        self._begun = False
         now, busy = time.monotonic(), call_arguments.patience(busy_wait, "busy_wait") or 0.0
         self._busy_until = now + busy
         if timeout is not None:
@@ -282,9 +292,29 @@ class ShellCall(Following):
         return {**self._args, "busy_wait": left} if left > 0 else dict(self._args)
 
     def _hear(self, frame: Frame) -> ExecResult | None:
-        if self._patience is not None and self._until is None and wire_fields.event(frame) == "started":
-            self._until = time.monotonic() + self._patience  # by other rules than it waited for the shell
+        if wire_fields.event(frame) == "started":
+            self._begun = True
+            self._patience.begin()  # by other rules than it waited for the shell
         return super()._hear(frame)
+
+    def _left(self) -> ExecResult:
+        """Return the result for a caller that waits no longer.
+
+        Raises:
+            SessionBusy: the command has not begun.
+        """
+        if not self._begun and not self._is_known():
+            raise SessionBusy("cannot run the command: the caller waits for the shell no longer")
+        return self._goes_on()
+
+    def _is_known(self) -> bool:
+        """Check whether the session has begun the command, although it could not say so."""
+        try:
+            with self._client.connect() as connection:
+                connection.ask("wait", id=self._args["id"], shell=self._args["shell"])
+        except CommandNotFound:
+            return False
+        return True
 
     def interrupt(self) -> bool:
         """Interrupt the command; return whether it runs. While it waits for the shell, another one does."""

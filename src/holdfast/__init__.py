@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.flaky.spread import Difference, Run, Spread
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.guest_rpc.event import Event
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
     from holdfast.runtime.guest_rpc.results import (
         CellError,
@@ -164,6 +165,7 @@ __all__ = [
     "NetworkNotClosed",
     "OpenFile",
     "OutcomeUnknown",
+    "Patience",
     "Policy",
     "Port",
     "Process",
@@ -254,6 +256,7 @@ _LATE = {
     "Mount": "runtime.sessions.session_options",
     "Moved": "runtime.moving.move_session",
     "OpenFile": "runtime.pulse.facts",
+    "Patience": "runtime.guest_rpc.patience",
     "Policy": "runtime.store.policy",
     "Port": "runtime.pulse.pulse",
     "Process": "runtime.pulse.facts",

@@ -1,0 +1,68 @@
+"""How long a caller waits for something that continues without it; another thread may end the waiting.
+
+It knows neither commands nor programs. On the path of `exec`: it loads no `threading`, and needs no lock,
+because its attributes are set in an order in which either thread finds what the other one did.
+"""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.runtime.guest_rpc import call_arguments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.guest_client import Connection
+
+
+class Patience:
+    """The patience of one call: a number of seconds, or endless; `end` ends it now, from any thread.
+
+    When it is over, the call returns a result that says that the command or program still runs.
+
+    Args:
+        seconds: how long the caller waits, from 0 on; endlessly if None.
+
+    Raises:
+        InvalidArgument: it is no such number.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = call_arguments.patience(seconds, "patience")
+        self._connection: Connection | None = None
+        self.until: float | None = None
+        """When it is over, by the monotonic clock; None while that is unknown."""
+        self.ended = False
+        """True once `end` was called."""
+
+    @classmethod
+    def of(cls, value: float | Patience | None) -> Patience:
+        """Return a caller's patience, which may be a number of seconds."""
+        return value if isinstance(value, Patience) else cls(value)
+
+    def end(self) -> None:
+        """Let the call return now. What it follows continues."""
+        self.ended = True
+        if (connection := self._connection) is not None:
+            connection.hang_up()
+
+    def begin(self) -> None:
+        """Count the seconds from now on, unless they are counted already."""
+        if self.until is None and self._seconds is not None:
+            self.until = time.monotonic() + self._seconds
+
+    def limit(self, seconds: float) -> None:
+        """Let it be over in this many seconds, if no other limit is known."""
+        if self.until is None:
+            self.until = time.monotonic() + seconds
+
+    def hold(self, connection: Connection) -> None:
+        """Note the connection that is waited for; it is hung up at once if the patience was ended before."""
+        self._connection = connection
+        if self.ended:
+            connection.hang_up()
+
+    @property
+    def over(self) -> bool:
+        """True if the caller waits no longer."""
+        return self.ended or (self.until is not None and time.monotonic() >= self.until)

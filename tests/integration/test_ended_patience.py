@@ -1,0 +1,127 @@
+"""Callers that stop waiting because another thread says so; what they waited for continues."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast import InvalidArgument, Patience, SessionBusy
+from holdfast.runtime.api.session import Session
+
+
+@contextlib.contextmanager
+def _ended_when(condition: Callable[[], bool]) -> Iterator[Patience]:
+    """Yield a patience that is ended when a condition holds."""
+    patience, done = Patience(), threading.Event()
+
+    def watch() -> None:
+        while not condition() and not done.wait(0.02):
+            pass
+        patience.end()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield patience
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_a_command_continues_when_its_caller_waits_no_longer(shared: Session) -> None:
+    """The result says that it runs; its output goes on at the offset, and another caller gets its end."""
+    seen: list[bytes] = []
+    with _ended_when(lambda: b"begun" in b"".join(seen)) as patience:
+        left = shared.exec(
+            "echo begun; until [ -e /tmp/go ]; do sleep 0.05; done; echo over",
+            patience=patience,
+            on_bytes=seen.append,
+        )
+    assert left.running
+    assert left.text == "begun\n"
+    assert patience.over
+    shared.files.write("/tmp/go", b"")
+    ended = shared.join(left.command_id, start=left.end_offset)
+    assert (ended.exit_code, ended.text) == (0, "over\n")
+
+
+def test_a_call_that_waits_in_silence_returns(shared: Session) -> None:
+    """Also one that was captured meanwhile, which closes its connection."""
+    begun: list[str] = []
+    captured = threading.Event()
+    with _ended_when(captured.is_set) as patience:
+
+        def take() -> None:
+            _until(lambda: bool(begun))
+            shared.snapshot().remove()
+            captured.set()
+
+        capture = threading.Thread(target=take)
+        capture.start()
+        left = shared.exec("sleep 600", patience=patience, on_start=begun.append)
+        capture.join()
+    assert left.running
+    assert begun == [left.command_id]
+    with _ended_when(lambda: True) as patience:
+        assert shared.join(left.command_id, patience=patience).running
+    ended = shared.interrupt()
+    assert ended is not None
+    assert ended.exit_code == 130
+
+
+def test_a_command_that_has_not_begun_does_not(shared: Session) -> None:
+    """Its caller waited for the shell; it never runs."""
+    busy = shared.exec("sleep 600", patience=0.2)
+    with _ended_when(lambda: True) as patience, pytest.raises(SessionBusy, match="no longer"):
+        shared.exec("touch /tmp/never", busy_wait=60, patience=patience)
+    waited = time.monotonic()
+    patience = Patience()
+    threading.Timer(0.5, patience.end).start()
+    with pytest.raises(SessionBusy, match="no longer"):
+        shared.exec("touch /tmp/never", busy_wait=60, patience=patience)
+    assert time.monotonic() - waited < 30
+    shared.interrupt()
+    assert shared.exec("sleep 0.3; ls /tmp/never").exit_code == 2
+    assert shared.join(busy.command_id).exit_code == 130
+
+
+def test_tasks_programs_and_answers(shared: Session) -> None:
+    """They all take it."""
+    task = shared.detach("sleep 600")
+    program = shared.programs.start(["sleep", "600"])
+    with _ended_when(lambda: True) as patience:
+        assert task.wait(patience=patience).running
+    with _ended_when(lambda: True) as patience:
+        assert program.wait(patience=patience, timeout=300).exit_code is None
+    patience = Patience()
+    threading.Timer(0.5, patience.end).start()
+    found = program.wait(patience=patience)
+    assert found.exit_code is None
+    assert program.info().state == "running"
+    assert shared.exec("read -p 'Go? ' go; sleep 600").waiting is not None
+    with _ended_when(lambda: shared.shell().observed is not None) as patience:
+        assert shared.answer("yes\n", patience=patience).running
+    shared.interrupt()
+    task.signal("KILL")
+    program.signal("KILL")
+    assert program.wait().signal == 9
+
+
+def test_what_is_no_patience_is_refused(shared: Session) -> None:
+    """Before anything is done."""
+    for wrong in (-1, "soon", True):
+        with pytest.raises(InvalidArgument, match="patience"):
+            shared.exec("touch /tmp/refused", patience=wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument, match="patience"):
+            Patience(wrong)  # type: ignore[arg-type]
+    assert shared.exec("ls /tmp/refused").exit_code == 2
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 30
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.02)
