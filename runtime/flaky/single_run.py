@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError, InvalidArgument, SessionBusy
 from holdfast.runtime.flaky import output_masking
 from holdfast.runtime.flaky.spread import End, Run
 from holdfast.runtime.guest import layout
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.shell_calls import ShellCall
 
 if TYPE_CHECKING:
@@ -22,15 +23,17 @@ class _Patient(ShellCall):
     """A command that keeps running when its caller's time limit has passed, to be inspected as it hangs."""
 
     def __init__(self, line: SessionChannel, command: str, patience: float | None) -> None:
+        limit = Patience(patience)
+        limit.begin()  # now, and not when it has begun
         super().__init__(
             line.client(),
             line.persistence(),
             command,
             shell=layout.MAIN,
             timeout=None,
+            patience=limit,
             on_bytes=lambda _data: None,  # only keeps the end
         )
-        self._until = None if patience is None else time.monotonic() + patience
 
 
 def run(session: Session, line: SessionChannel, number: int, command: str, limit: float | None) -> Run:

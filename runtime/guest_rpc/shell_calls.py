@@ -303,7 +303,7 @@ class ShellCall(Following):
         Raises:
             SessionBusy: the command has not begun.
         """
-        if not self._begun and not self._is_known():
+        if self._patience.ended and not self._begun and not self._is_known():
             raise SessionBusy("cannot run the command: the caller waits for the shell no longer")
         return self._goes_on()
 
