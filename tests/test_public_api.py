@@ -83,6 +83,7 @@ def test_the_public_names_are_pinned() -> None:
         "SyntaxCheck",
         "Task",
         "TaskInfo",
+        "TerminalLink",
         "Thawed",
         "Verification",
         "Verified",
@@ -105,7 +106,16 @@ def test_types_in_signatures_of_handles_are_public() -> None:
     )
     internal = {"Holdfast.engine", "Holdfast.store", "Session.row", "Snapshot.row"}
     aliases = {"Keep", "KeepAs", "Name", "SnapshotKind", "Progress", "Self"}
-    aliases |= {"OnBytes", "OnEvent", "OnInput", "OnOutput", "OnStart", "OnWaiting"}
+    aliases |= {
+        "OnBytes",
+        "OnEvent",
+        "OnInput",
+        "OnOutput",
+        "OnStart",
+        "OnWaiting",
+        "OnOffset",
+        "OnStreamOffset",
+    }
     outside = {"AbstractContextManager", "Any", "Callable", "Collection", "Iterable", "Iterator", "Mapping"}
     outside |= {"None", "Path", "Sequence"}
     mentioned: dict[str, list[str]] = {}

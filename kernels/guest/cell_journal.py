@@ -102,6 +102,7 @@ class CellChronicle:
             kernel=self._kernel,
             actor=who.actor,
             reason=who.reason,
+            request=who.request,
             key=who.key,
             epoch=cell.epoch,
             not_before=sent,

@@ -17,6 +17,7 @@ from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import reconnect, wire_fields
 from holdfast.runtime.guest_rpc.event import Event, parse
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.store import past_lives
 
 if TYPE_CHECKING:
@@ -62,18 +63,20 @@ def read(
     after: int,
     follow: bool,
     kinds: Collection[str] | None,
+    patience: Patience | None = None,
 ) -> Iterator[Event]:
     """Yield events after number `after`, oldest first; with `follow` also future ones, until the session
-    ends.
+    ends or the patience does.
 
-    The end is the last event, whatever kinds are requested.
+    The end of the session is the last event, whatever kinds are requested.
     """
+    patience = Patience.of(patience)
     chosen = NOTABLE if kinds is None else kinds
     wanted = [kind for kind in chosen if kind != attempt_log.KIND]
     refusals = _Refusals(context, session_id, after, wanted=attempt_log.KIND in chosen)
     began = time.time()
     heard = time.monotonic()
-    while True:
+    while not patience.over:
         opened = time.monotonic()
         try:
             row = line.row
@@ -83,6 +86,7 @@ def read(
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.persistence().run(partial(_open, line, args))
             with connection:
+                patience.hold(connection)
                 for event in _events(connection, line, refusals, follow=follow):
                     heard = time.monotonic()
                     if event is not None:
@@ -95,7 +99,7 @@ def read(
             now = time.monotonic()
             if follow and now - opened > LASTING:
                 heard = now
-            if now - heard > reconnect.SILENCE_SECONDS:
+            if now - heard > reconnect.SILENCE_SECONDS and not patience.over:
                 raise
             time.sleep(PAUSE)
         except SessionError as error:

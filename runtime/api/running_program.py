@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from holdfast.base import ids
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest_rpc import call_arguments, program_calls
-from holdfast.runtime.guest_rpc.program_calls import InputFeed, OnBytes, ProgramFollowing
+from holdfast.runtime.guest_rpc.program_calls import InputFeed, OnBytes, OnStreamOffset, ProgramFollowing
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class RunningProgram:
         patience: float | Patience | None = None,
         on_stdout: OnBytes | None = None,
         on_stderr: OnBytes | None = None,
+        on_offset: OnStreamOffset | None = None,
+        start: Mapping[str, int] | None = None,
     ) -> ProgramResult:
         """Wait until it ends, and return what it wrote from its beginning.
 
@@ -55,6 +57,8 @@ class RunningProgram:
             patience: seconds after which the result says that it still runs, or a `Patience`.
             on_stdout: called with its output from the beginning, then as it comes; `on_stderr` likewise.
             on_stderr: see `on_stdout`.
+            on_offset: called before each piece of output with the stream's name and the offset of the piece.
+            start: offsets of the streams (`stdout`, `stderr`) to begin with, by default their beginnings.
         """
         following = ProgramFollowing(
             self._line,
@@ -63,6 +67,8 @@ class RunningProgram:
             on_stderr=on_stderr,
             timeout=call_arguments.seconds(timeout, "timeout"),
             patience=patience,
+            on_offset=on_offset,
+            start=start,
         )
         return following.run()
 
@@ -70,6 +76,11 @@ class RunningProgram:
         """Give it input, if it was started with `input=True`; returns when the program's pipe has it."""
         content = data.encode() if isinstance(data, str) else bytes(data)
         program_calls.write(self._line, self.id, [content], close=False, offset=self.info().accepted)
+
+    def feed(self, data: bytes | str | Iterable[bytes]) -> None:
+        """Give it input and then the end, from a thread of its own, while this one follows what it writes."""
+        given = [data.encode()] if isinstance(data, str) else data
+        InputFeed(self._line, self.id, [given] if isinstance(given, bytes) else given).start()
 
     def close_input(self) -> None:
         """Let it find the end of its input."""
@@ -115,8 +126,7 @@ class SessionPrograms:
         """
         program = self.start(argv, input=input is not None, env=env, cwd=cwd, user=user)
         if input is not None:
-            given = [input.encode()] if isinstance(input, str) else input
-            InputFeed(self._line, program.id, [given] if isinstance(given, bytes) else given).start()
+            program.feed(input)
         try:
             return program.wait(timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
         except KeyboardInterrupt:

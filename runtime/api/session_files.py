@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from holdfast.runtime.journal import host_events
 
 if TYPE_CHECKING:
     from holdfast.runtime.files.file_watch import FileWatch
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 MOST_IN_MEMORY = 256 << 20
@@ -74,8 +75,16 @@ class SessionFiles:
         `mode` are its permissions; by default those of the file it replaces, else 0644.
         """
         content = data.encode() if isinstance(data, str) else bytes(data)
-        size = self._requests().write(path, iter([content]), mode=mode)
+        self.write_parts(path, [content], mode=mode)
+
+    def write_parts(self, path: str, parts: Iterable[bytes], *, mode: int | None = None) -> int:
+        """Write a file from parts as they come, of any size together; return its size. Otherwise as `write`.
+
+        If the parts raise, the file stays as it was.
+        """
+        size = self._requests().write(path, iter(parts), mode=mode)
         self._note("wrote", path, bytes=size)
+        return size
 
     def make_folder(self, path: str, *, parents: bool = False) -> None:
         """Make a folder, with `parents` also those above it; one that exists stays as it is."""
@@ -91,7 +100,14 @@ class SessionFiles:
         self._requests().remove(path, recursive=recursive, missing_ok=missing_ok)
         self._note("removed", path)
 
-    def watch(self, path: str = ".", *, recursive: bool = False, timeout: float | None = None) -> FileWatch:
+    def watch(
+        self,
+        path: str = ".",
+        *,
+        recursive: bool = False,
+        timeout: float | None = None,
+        patience: Patience | None = None,
+    ) -> FileWatch:
         """Watch a folder or a file; iterate over the result, and close it (`with`).
 
         The watch has begun on return. Changes are found by what is there when the session looks, some
@@ -102,10 +118,13 @@ class SessionFiles:
             path: a link is followed.
             recursive: watch the folders below as well, those on other file systems excepted.
             timeout: seconds after which the iteration ends.
+            patience: another thread ends the iteration with it.
         """
         from holdfast.runtime.files.file_watch import FileWatch
 
-        return FileWatch(self._line, path, recursive=recursive, user=self._user, timeout=timeout)
+        return FileWatch(
+            self._line, path, recursive=recursive, user=self._user, timeout=timeout, patience=patience
+        )
 
     def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = _silent) -> Copied:
         """Copy a file or a folder of the session to this machine, under the name `to`.

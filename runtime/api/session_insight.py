@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.task import Task
     from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.guest_rpc.event import Event
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.pulse.pulse import Port, Pulse
@@ -35,7 +36,12 @@ class SessionInsight:
         return tasks.Task(self._line, tasks.listed(self._line, ref)[0].id)
 
     def events(
-        self, after: int = 0, *, follow: bool = False, kinds: Collection[str] | None = None
+        self,
+        after: int = 0,
+        *,
+        follow: bool = False,
+        kinds: Collection[str] | None = None,
+        patience: Patience | None = None,
     ) -> Iterator[Event]:
         """Yield what happened in the session, oldest first: what died and why, what waits, who joined.
 
@@ -43,9 +49,16 @@ class SessionInsight:
             after: the `seq` of the last event that is known.
             follow: continue with future events until the session ends; that is the last event.
             kinds: kinds of journal entries; all notable ones by default.
+            patience: another thread ends the iteration with it.
         """
         return events.read(
-            self._line.context, self._line, self._line.known.id, after=after, follow=follow, kinds=kinds
+            self._line.context,
+            self._line,
+            self._line.known.id,
+            after=after,
+            follow=follow,
+            kinds=kinds,
+            patience=patience,
         )
 
     def drift(self, since: str, *, everything: bool = False) -> Drift:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc import call_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.kernel_calls import OnEvent, OnInput
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import CellResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.guest_rpc.shell_calls import OnStart
 
 
 class SessionKernel:
@@ -27,6 +30,8 @@ class SessionKernel:
         on_input: OnInput | None = None,
         key: str | None = None,
         reason: str | None = None,
+        patience: float | Patience | None = None,
+        on_start: OnStart | None = None,
         kernel: str = defaults.MAIN,
     ) -> CellResult:
         """Run code in the kernel and wait for its end. Code that raises is a result.
@@ -41,10 +46,13 @@ class SessionKernel:
                 it raises EOFError, the code is interrupted. Without it the result says what the code is
                 `waiting` for; `answer` continues it.
             key, reason: as for `exec`.
+            patience: seconds from its start after which the result says that it still runs, or a `Patience`.
+                `join` follows it further.
+            on_start: called with its id when it has begun.
             kernel: which of the session's kernels.
 
         Raises:
-            SessionBusy: the kernel runs another cell.
+            SessionBusy: the kernel runs another cell, or the patience was ended before the cell began.
             KernelNotFound: the session has no kernel of that name.
             KernelDied: the kernel's process ended.
             InvalidArgument: `on_input` had no more lines, or the key was used for other code.
@@ -62,7 +70,7 @@ class SessionKernel:
         def run() -> CellResult:
             from holdfast.runtime.guest_rpc.kernel_calls import KernelCall
 
-            return KernelCall(
+            running = KernelCall(
                 self._line.client(),
                 self._line.persistence(),
                 code,
@@ -73,13 +81,54 @@ class SessionKernel:
                 key=key,
                 reason=reason,
                 busy_wait=busy_wait,
-            ).run()
+                patience=patience,
+            )
+            running.on_start = on_start
+            return running.run()
 
         if key is None:
             return call()
         from holdfast.runtime.guest_rpc.idempotent_calls import cell_once
 
         return cell_once(self._line.context, self._line.known, key, code, kernel, call)
+
+    def join(
+        self,
+        cell_id: str,
+        *,
+        after: int = 0,
+        on_event: OnEvent | None = None,
+        on_input: OnInput | None = None,
+        patience: float | Patience | None = None,
+        kernel: str = defaults.MAIN,
+    ) -> CellResult:
+        """Follow a cell that was started elsewhere, or before a restore. As `cell`.
+
+        Args:
+            cell_id: of its result, or as `on_start` receives it.
+            after: the `seq` of the last event that is known; 0 for all.
+            on_event: called with what it showed after that, then as it comes.
+            on_input: as for `cell`, like `patience`.
+            patience: see `on_input`.
+            kernel: which of the session's kernels.
+
+        Raises:
+            CommandNotFound: the kernel does not know the cell, or no longer.
+        """
+        from holdfast.runtime.guest_rpc.kernel_calls import KernelCall
+
+        with self._line.explained():
+            return KernelCall(
+                self._line.client(),
+                self._line.persistence(),
+                "",
+                kernel=kernel,
+                timeout=None,
+                on_event=on_event,
+                on_input=on_input,
+                joined=(call_arguments.text(cell_id, "cell"), after),
+                patience=patience,
+            ).run()
 
     def answer(
         self,
@@ -88,6 +137,7 @@ class SessionKernel:
         *,
         on_event: OnEvent | None = None,
         on_input: OnInput | None = None,
+        patience: float | Patience | None = None,
         kernel: str = defaults.MAIN,
     ) -> CellResult:
         """Answer a cell that waits for input, and follow it from there; otherwise as `cell`.
@@ -98,7 +148,15 @@ class SessionKernel:
         from holdfast.runtime.guest_rpc.reply import answer_cell
 
         with self._line.explained():
-            return answer_cell(self._line, waiting, text, kernel=kernel, on_event=on_event, on_input=on_input)
+            return answer_cell(
+                self._line,
+                waiting,
+                text,
+                kernel=kernel,
+                on_event=on_event,
+                on_input=on_input,
+                patience=patience,
+            )
 
     def interrupt(self, kernel: str = defaults.MAIN) -> None:
         """Interrupt what the kernel runs."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
-    from holdfast.runtime.guest_rpc.shell_calls import OnBytes, OnOutput, OnStart, OnWaiting
+    from holdfast.runtime.guest_rpc.shell_calls import OnBytes, OnOffset, OnOutput, OnStart, OnWaiting
     from holdfast.runtime.guest_rpc.shell_report import SyntaxCheck
 
 
@@ -43,6 +43,7 @@ class SessionShell:
         reason: str | None = None,
         on_waiting: OnWaiting | None = None,
         on_start: OnStart | None = None,
+        on_offset: OnOffset | None = None,
         shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Run a command in the shell, until it ends or waits for input.
@@ -69,6 +70,7 @@ class SessionShell:
             reason: why, for the journal.
             on_waiting: called each time it begins to wait for input; implies `wait`.
             on_start: called with its id when it has begun; `interrupt` in another thread can name it.
+            on_offset: called after each piece of output with the offset at which `join` would continue.
             shell: which of the session's shells.
 
         Raises:
@@ -108,6 +110,7 @@ class SessionShell:
             )
             running.on_waiting = on_waiting
             running.on_start = on_start
+            running.on_offset = on_offset
             return running.run()
 
         if key is None:
@@ -137,6 +140,8 @@ class SessionShell:
         start: int | None = None,
         on_output: OnOutput | None = None,
         on_bytes: OnBytes | None = None,
+        on_waiting: OnWaiting | None = None,
+        on_offset: OnOffset | None = None,
         wait: bool = False,
         patience: float | Patience | None = None,
         shell: str = defaults.MAIN,
@@ -149,7 +154,9 @@ class SessionShell:
             start: offset of the output to begin with, such as `end_offset` of an earlier result; by
                 default all.
             on_output: called with the output from there, then as it comes, as text; `on_bytes` as bytes.
-            wait: as for `exec`.
+            on_waiting: as for `exec`, like `on_offset` and `wait`.
+            on_offset: see `on_waiting`.
+            wait: see `on_waiting`.
             patience: seconds after which the result says that it still runs, or a `Patience`. The command
                 continues.
             shell: which of the session's shells.
@@ -160,7 +167,7 @@ class SessionShell:
         from holdfast.runtime.guest_rpc.shell_calls import Following
 
         with self._line.explained():
-            return Following(
+            following = Following(
                 self._line.client(),
                 self._line.persistence(),
                 command_id,
@@ -169,7 +176,10 @@ class SessionShell:
                 on_bytes=on_bytes,
                 wait=wait,
                 patience=patience,
-            ).run(start)
+            )
+            following.on_waiting = on_waiting
+            following.on_offset = on_offset
+            return following.run(start)
 
     def detach(
         self,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.guest_rpc.shell_calls import OnOffset, OnWaiting
 
 
 class Task:
@@ -47,6 +48,9 @@ class Task:
         *,
         on_output: OnOutput | None = None,
         on_bytes: OnBytes | None = None,
+        on_waiting: OnWaiting | None = None,
+        on_offset: OnOffset | None = None,
+        start: int | None = None,
         wait: bool = False,
         patience: float | Patience | None = None,
     ) -> ExecResult:
@@ -55,11 +59,17 @@ class Task:
         Args:
             on_output: called with the output from its beginning, then as it comes, as text; `on_bytes` as
                 bytes.
+            on_waiting: called each time it begins to wait for input, instead of ending the call.
+            on_offset: called after each piece of output with the offset at which what follows begins.
+            start: offset of the output to begin with, by default its beginning.
             wait: keep waiting while it waits for input.
             patience: seconds after which the result says that it still runs, or a `Patience`.
         """
         with self._line.explained():
-            return _Following(self._line, self.id, on_output, on_bytes, wait=wait, patience=patience).run()
+            following = _Following(self._line, self.id, on_output, on_bytes, wait=wait, patience=patience)
+            following.on_waiting = on_waiting
+            following.on_offset = on_offset
+            return following.run(start)
 
     def output(self, offset: int = 0) -> bytes:
         """Return what it wrote to its terminal so far, from an offset; a negative one counts from the end."""

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.runtime.attachment.terminal_link import TerminalLink
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import Screen
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
@@ -119,6 +121,44 @@ class SessionTerminal:
             for text in (start, end)
         ]
         return Recording(recording_place.source(self._line, self.shell), *places, title=row.name)
+
+    def link(
+        self,
+        *,
+        rows: int = defaults.DEFAULT_ROWS,
+        cols: int = defaults.DEFAULT_COLUMNS,
+        start: int | None = None,
+        tail: int = 0,
+        view: bool = False,
+        take: bool = False,
+        patience: Patience | None = None,
+    ) -> TerminalLink:
+        """Return a link by which a program shows the terminal and types into it; its `run` follows.
+
+        An actor of the kind `person` holds the shell while it is linked, unless another does.
+
+        Args:
+            rows: of the program's terminal, like `cols`.
+            cols: see `rows`.
+            start: offset of the output to begin with; by default its end, less `tail` bytes.
+            tail: see `start`.
+            view: only watch.
+            take: take the shell from its holder.
+            patience: another thread ends the link with it.
+        """
+        from holdfast.runtime.attachment.terminal_link import TerminalLink
+
+        return TerminalLink(
+            self._line.client(),
+            self._line.persistence(),
+            shell=self.shell,
+            size=(rows, cols),
+            start=start,
+            tail=tail,
+            view=view,
+            take=take,
+            patience=patience,
+        )
 
     def attach(
         self,

@@ -27,7 +27,9 @@ def cell(session: str, code: str, *, json: bool = False, **how: Any) -> int:
     found = controller().session(session)
     if wants_json(json):
         result = found.cell(code, **how, on_input=_read)
-        printing.emit({"id": found.id, "name": found.name, **printing.cell_result(result)})
+        from holdfast.runtime.api import plain_tables
+
+        printing.emit({"id": found.id, "name": found.name, **plain_tables.cell_result(result)})
     else:
         result = found.cell(code, **how, on_event=_show, on_input=_ask)
         if result.recorded:

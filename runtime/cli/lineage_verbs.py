@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.runtime.api import plain_tables
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.cli import printing
@@ -45,9 +46,11 @@ def snapshots(
     now = datetime.now(UTC)
     if as_json:
         taken = [
-            {**printing.snapshot(Snapshot(context, row)), **found.as_dict(row)} for row in found.snapshots
+            {**plain_tables.snapshot(Snapshot(context, row)), **found.as_dict(row)} for row in found.snapshots
         ]
-        going = [{**printing.session(Session(context, row)), **found.as_dict(row)} for row in found.sessions]
+        going = [
+            {**plain_tables.session(Session(context, row)), **found.as_dict(row)} for row in found.sessions
+        ]
         if tree:
             printing.emit({"snapshots": taken, "sessions": going})
         else:

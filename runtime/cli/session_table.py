@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.runtime.api import plain_tables
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.caller import controller, wants_json
 
@@ -10,7 +11,7 @@ def show(*, json: bool = False) -> int:
     """Print all sessions, and return the exit code."""
     found = controller().sessions()
     if wants_json(json):
-        printing.emit([printing.session(session) for session in found])
+        printing.emit([plain_tables.session(session) for session in found])
         return 0
     from datetime import UTC, datetime
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.api import plain_tables
 from holdfast.runtime.cli import printing, session_table
 from holdfast.runtime.cli.arguments import Allow, Domain, Json, NameOption, SessionRefs
 from holdfast.runtime.cli.caller import controller, wants_json
@@ -81,7 +82,7 @@ def new(
         warm=warm,
     )
     if wants_json(json):
-        printing.emit(printing.session(made))
+        printing.emit(plain_tables.session(made))
     else:
         printing.say(made.name)
 

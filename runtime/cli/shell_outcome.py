@@ -41,7 +41,9 @@ def run(found: Session, text: str, how: Mapping[str, Any], *, as_json: bool, raw
 def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = False) -> int:
     """Report the outcome of a command, apart from its output, and return the exit code."""
     if as_json:
-        fields = {"id": found.id, "name": found.name, **printing.exec_result(result)}
+        from holdfast.runtime.api import plain_tables
+
+        fields = {"id": found.id, "name": found.name, **plain_tables.exec_result(result)}
         from holdfast.runtime.cli import long_json
 
         long_json.emit(fields, "output", result.output)

@@ -15,6 +15,7 @@ from holdfast.errors import GuestDisconnected, ProtocolError
 from holdfast.runtime.files.file_tree import ChangeKind, FileTree, WatchedChange, folder_in
 from holdfast.runtime.files.session_file import asked, listed_in
 from holdfast.runtime.guest_rpc import guest_client, wire_fields
+from holdfast.runtime.guest_rpc.patience import Patience
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -39,8 +40,10 @@ class FileWatch:
         recursive: bool = False,
         user: str | None = None,
         timeout: float | None = None,
+        patience: Patience | None = None,
     ) -> None:
-        """Begin; `timeout` is the number of seconds after which the iteration ends."""
+        """Begin; the iteration ends after `timeout` seconds, or when the patience is ended."""
+        self._patience = patience or Patience()
         self._line = line
         self._args: dict[str, Any] = {"recursive": recursive, **({} if user is None else {"user": user})}
         self._asked = path
@@ -74,14 +77,14 @@ class FileWatch:
         ends = [] if timeout is None else [time.monotonic() + timeout]
         ends += [] if self._until is None else [self._until]
         left = None
-        while not self._changes and not self.ended:
+        while not self._changes and not self.ended and not self._patience.ended:
             if left is not None and left <= 0:
                 return None
             left = min(ends) - time.monotonic() if ends else None
             try:
                 self._receive(None if left is None else max(left, 0.001))
             except GuestDisconnected as error:
-                if isinstance(error.__cause__, TimeoutError):
+                if isinstance(error.__cause__, TimeoutError) or self._patience.ended:
                     return None
                 self._connect()
         return self._changes.popleft() if self._changes else None
@@ -112,6 +115,7 @@ class FileWatch:
         if self._connection is not None:
             self._connection.close()
         self._connection = self._line.client().open("file_watch", asked(path=self._asked), **self._args)
+        self._patience.hold(self._connection)
         self._report, ends = FileTree(), time.monotonic() + guest_client.WHOLE_SECONDS
         while self._report is not None and not self.ended:
             if time.monotonic() >= ends:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 
 from holdfast.base import run_dir
+from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.errors import (
     CommandNotFound,
@@ -234,7 +235,8 @@ class GuestClient:
 
     def __init__(self, folder: Path | str, actor: str | None = None, reason: str | None = None) -> None:
         self._folder = folder
-        self.who = {key: value for key, value in (("actor", actor), ("reason", reason)) if value is not None}
+        given = (("actor", actor), ("reason", reason), ("request", request_id()))
+        self.who = {key: value for key, value in given if value is not None}
 
     def connect(self) -> Connection:
         """Open a connection on which nothing was sent yet: losing it loses nothing.

@@ -6,11 +6,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from holdfast.errors import GuestDisconnected, InvalidArgument, KernelDied
+from holdfast.errors import CommandNotFound, GuestDisconnected, InvalidArgument, KernelDied, SessionBusy
 from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import call_arguments, call_deadline, wire_fields
-from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.guest_rpc.results import ENDS, CellError, CellEvent, CellResult
 from holdfast.runtime.terminal.uncook import Tail
@@ -46,12 +47,13 @@ class KernelCall:
         timeout: float | None,
         on_event: OnEvent | None,
         on_input: OnInput | None,
-        joined: CellResult | None = None,
+        joined: tuple[str, int] | None = None,
         key: str | None = None,
         reason: str | None = None,
         busy_wait: float | None = None,
+        patience: float | Patience | None = None,
     ) -> None:
-        """Prepare the call. `joined` is the result of a cell that waited: it is followed from there."""
+        """Prepare the call. `joined` is the id of a cell that was begun, and the last event that is known."""
         self._client = client
         self._persistence = persistence
         self._payload = _payload(code)
@@ -63,8 +65,12 @@ class KernelCall:
         self._on_event = on_event
         self._on_input = on_input
         self._seen: int | None = None
+        self._patience = Patience.of(patience)
+        self._begun = joined is not None
         if joined is not None:
-            self._args["id"], self._seen = joined.cell_id, joined.seq
+            self._args |= {"id": joined[0], "join": True}
+            self._seen = joined[1]
+            self._patience.begin()
         self._answered: set[int] = set()
         self._text = {"stdout": Tail(KEEP_TEXT), "stderr": Tail(KEEP_TEXT)}
         self._outputs: deque[tuple[CellEvent, int]] = deque()
@@ -78,6 +84,8 @@ class KernelCall:
         busy = call_arguments.patience(busy_wait, "busy_wait") or 0.0
         self._busy_until = self._began + busy
         self._overdue = None if timeout is None else call_deadline.after(timeout + busy)
+        self.on_start: Callable[[str], object] | None = None
+        """Called with the cell's id when it has begun."""
 
     def run(self) -> CellResult:
         """Run the cell and wait for its end.
@@ -95,32 +103,77 @@ class KernelCall:
             raise
 
     def _follow(self) -> CellResult:
+        if self._patience.ended:
+            return self._left()
         args = dict(self._args)
         if self._seen is not None:
             args["after_seq"] = self._seen
         if (left := self._busy_until - time.monotonic()) > 0:
             args["busy_wait"] = left
         with self._client.open("cell", self._payload, **args) as connection:
-            if self._overdue is not None:
-                connection.socket.settimeout(max(0.01, self._overdue - time.monotonic()))
+            self._patience.hold(connection)
+            self._limit(connection)
             for frame in self._patient(connection.events()):
                 self._persistence.heard()
-                kind = wire_fields.event(frame)
-                if kind == "finished":
-                    return self._finish(frame)
-                if kind == "started":
-                    continue
-                seq = wire_fields.integer(frame, "seq")
-                if kind == "gap":
-                    seq += max(0, wire_fields.integer(frame, "count") - 1)
-                    self._lost += wire_fields.integer(frame, "size")
-                if self._seen is None or seq > self._seen:
-                    self._seen = seq
-                    event = _event(kind, seq, frame)
-                    self._take(event, len(frame.payload))
-                    if event is not None and event.kind == "input_request" and self._on_input is None:
-                        return self._waits(event)
+                if (result := self._hear(frame)) is not None:
+                    return result
+                if self._patience.over:
+                    break
+                self._limit(connection)
+        if self._patience.over:
+            return self._left()
         raise GuestDisconnected("cannot continue: the session ended the call without a result")
+
+    def _hear(self, frame: Frame) -> CellResult | None:
+        """Take an event; return the result if it is the last one awaited."""
+        kind = wire_fields.event(frame)
+        if kind == "finished":
+            return self._finish(frame)
+        if kind == "started":
+            self._begin()
+            return None
+        seq = wire_fields.integer(frame, "seq")
+        if kind == "gap":
+            seq += max(0, wire_fields.integer(frame, "count") - 1)
+            self._lost += wire_fields.integer(frame, "size")
+        if self._seen is None or seq > self._seen:
+            self._seen = seq
+            event = _event(kind, seq, frame)
+            self._take(event, len(frame.payload))
+            if event is not None and event.kind == "input_request" and self._on_input is None:
+                return self._waits(event)
+        return None
+
+    def _begin(self) -> None:
+        if self.on_start is not None and not self._begun:
+            self.on_start(str(self._args["id"]))
+        self._begun = True
+        self._patience.begin()  # by other rules than it waited for the kernel
+
+    def _limit(self, connection: Connection) -> None:
+        """Limit the next wait to the next deadline."""
+        ends = self._patience.until or self._overdue
+        if ends is not None:
+            connection.socket.settimeout(max(0.01, ends - time.monotonic()))
+
+    def _left(self) -> CellResult:
+        """Return the result for a caller that waits no longer.
+
+        Raises:
+            SessionBusy: the cell has not begun.
+        """
+        if self._patience.ended and not self._begun and not self._is_known():
+            raise SessionBusy("cannot run the cell: the caller waits for the kernel no longer")
+        return self._result("running")
+
+    def _is_known(self) -> bool:
+        """Check whether the session has begun the cell, although it could not say so."""
+        try:
+            with self._client.connect() as connection:
+                connection.ask("cell", id=self._args["id"], kernel=self._kernel, join=True)
+        except CommandNotFound:
+            return False
+        return True
 
     def _patient(self, events: Iterator[Frame]) -> Iterator[Frame]:
         """Raise GuestError if the session should have ended the cell by now."""
@@ -130,7 +183,8 @@ class KernelCall:
                 call_deadline.check(self._overdue, "cell")
         except GuestDisconnected:
             call_deadline.check(self._overdue, "cell")
-            raise
+            if not self._patience.over:
+                raise
 
     def _take(self, event: CellEvent | None, size: int) -> None:
         if event is None:  # an event kind of a newer guest

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError, ProtocolError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 OnBytes = Callable[[bytes], object]
+OnStreamOffset = Callable[[str, int], object]
 KEEP = 16 << 20
 """Bytes of each stream that a result keeps, from its end; KEEP_STREAMED if they were passed on."""
 KEEP_STREAMED = 1 << 20
@@ -48,6 +49,8 @@ class ProgramFollowing:
         on_stderr: OnBytes | None = None,
         timeout: float | None = None,
         patience: float | Patience | None = None,
+        on_offset: OnStreamOffset | None = None,
+        start: Mapping[str, int] | None = None,
     ) -> None:
         self._line = line
         self._client = line.client()
@@ -55,7 +58,8 @@ class ProgramFollowing:
         self._reader = secrets.token_hex(8)
         self._pass_on = {"stdout": on_stdout, "stderr": on_stderr}
         self._tails = {name: Tail(KEEP_STREAMED if self._pass_on[name] else KEEP) for name in STREAMS}
-        self._places = dict.fromkeys(STREAMS, 0)
+        self._on_offset = on_offset
+        self._places = {name: (start or {}).get(name, 0) for name in STREAMS}
         self._lost = 0
         self._timeout = None if timeout is None else time.monotonic() + timeout
         self._patience = Patience.of(patience)
@@ -128,6 +132,8 @@ class ProgramFollowing:
             self._lost += size
             self._places[name] += size
             return
+        if self._on_offset is not None:
+            self._on_offset(name, offset)
         self._places[name] += len(frame.payload)
         self._tails[name].feed(frame.payload)
         if (pass_on := self._pass_on[name]) is not None:

@@ -79,6 +79,7 @@ def answer_cell(
     kernel: str,
     on_event: OnEvent | None = None,
     on_input: OnInput | None = None,
+    patience: float | Patience | None = None,
 ) -> CellResult:
     """Answer the question of a cell and follow it.
 
@@ -94,5 +95,6 @@ def answer_cell(
         timeout=None,
         on_event=on_event,
         on_input=on_input,
-        joined=waiting,
+        joined=(waiting.cell_id, waiting.seq),
+        patience=patience,
     ).run()

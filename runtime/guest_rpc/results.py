@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.guest_rpc.event import Event
 
-    CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting"]
+    CellStatus = Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting", "running"]
     CellEventKind = Literal[
         "stream",
         "display_data",
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     ]
 
 ENDS: tuple[CellStatus, ...] = ("ok", "error", "interrupted", "died", "timeout", "restarted")
-"""How a cell ends; `waiting` is how a call ends before its cell does."""
+"""How a cell ends; `waiting` and `running` are how a call ends before its cell does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     OnWaiting = Callable[[State], None]
     OnStart = Callable[[str], object]
+    OnOffset = Callable[[int], object]
 
 OnOutput = Callable[[str], object]
 OnBytes = Callable[[bytes], object]
@@ -79,6 +80,8 @@ class Following:
         """Called each time the command begins to wait for input, instead of ending the call."""
         self.on_start: OnStart | None = None
         """Called with the command's id when it has begun."""
+        self.on_offset: OnOffset | None = None
+        """Called after each piece of output with the offset at which what follows begins."""
 
     def run(self, start: int | None = None) -> ExecResult:
         """Wait for the end. An interrupt (Ctrl-C) ends the waiting, not the command.
@@ -168,6 +171,8 @@ class Following:
             data = data[self._next - start :] if end - start == len(data) else b""
         self._next = end
         self._emit(self._uncook.feed(data))
+        if self.on_offset is not None:
+            self.on_offset(end - self._uncook.held)
 
     def _emit(self, data: bytes) -> None:
         if not data:

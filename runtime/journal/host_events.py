@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.request_id import request_id
 from holdfast.errors import StoreError
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.store.past_lives import journal_of
@@ -35,6 +36,8 @@ def note(
     body = {key: value for key, value in details.items() if value is not None}
     if context.reason is not None and actor is None:
         body["reason"] = context.reason
+    if (asked := request_id()) is not None:
+        body["request"] = asked
     try:
         if position is None or store.entries.last(session_id) < position:
             mirror(store, context.home, session_id)

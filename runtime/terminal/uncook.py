@@ -25,6 +25,11 @@ class Uncook:
         self._held = b"\r" if data.endswith(b"\r") else b""
         return data[: len(data) - len(self._held)].replace(b"\r\n", b"\n")
 
+    @property
+    def held(self) -> int:
+        """The bytes that are held back."""
+        return len(self._held)
+
     def end(self) -> bytes:
         """Return what was held back when the stream ended."""
         held, self._held = self._held, b""

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.api.thawing import Thawed
+    from holdfast.runtime.attachment.terminal_link import TerminalLink
     from holdfast.runtime.egress.attempt_log import Refusal
     from holdfast.runtime.egress.network_changes import Reach
     from holdfast.runtime.files.copied import Copied
@@ -225,6 +226,7 @@ __all__ = [
     "Task",
     "TaskInfo",
     "TaskNotFound",
+    "TerminalLink",
     "Thawed",
     "Verification",
     "Verified",
@@ -289,6 +291,7 @@ _LATE = {
     "SyntaxCheck": "runtime.guest_rpc.shell_report",
     "Task": "runtime.api.task",
     "TaskInfo": "runtime.api.task_info",
+    "TerminalLink": "runtime.attachment.terminal_link",
     "Thawed": "runtime.api.thawing",
     "Verification": "runtime.verification.verification_result",
     "Verified": "runtime.storage.verify_storage",

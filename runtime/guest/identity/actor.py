@@ -42,11 +42,12 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Attribution of a request: the actor in text form, the reason, and the idempotency key."""
+    """Attribution of a request: the actor in text form, the reason, the idempotency key, a server's id."""
 
     actor: str = "agent"
     reason: str | None = None
     key: str | None = None
+    request: str | None = None
 
 
 def id_of(key: str) -> str:

@@ -82,6 +82,7 @@ class Chronicle:
                 shell=self._shell,
                 actor=who.actor,
                 reason=who.reason,
+                request=who.request,
                 key=who.key,
                 offset=command.start_offset,
                 not_before=given.accepted,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_ID = 128
 MAX_REASON = 2000
 MAX_KEY = 200
+MAX_REQUEST = 64
 MAX_USER = 64
 
 
@@ -63,8 +64,8 @@ class ClientCall:
             raise RequestRefused("invalid", f"cannot do {self.frame.op} as that actor: {error}") from None
 
     def who(self) -> Who:
-        """Return the actor, the reason and the idempotency key."""
-        return Who(str(self.actor()), self.reason(), self.key())
+        """Return to whom a request is attributed."""
+        return Who(str(self.actor()), self.reason(), self.key(), self.optional("request", MAX_REQUEST))
 
     def reason(self) -> str | None:
         """Return the caller's reason."""

@@ -17,7 +17,7 @@ from holdfast.runtime.guest.wire.shell_operations import UNKNOWN
 
 
 async def cell(guest: Guest, call: ClientCall) -> None:
-    """Run code, or join it if its id is known."""
+    """Run code, or join it if its id is known; with `join` nothing else."""
     kernel = guest.kernel(call.target("kernel"))
     after = call.integer("after_seq", 0, low=0)
     known = _known(guest, kernel, call)
@@ -25,6 +25,10 @@ async def cell(guest: Guest, call: ClientCall) -> None:
     if record is None and known is not None:
         await _recall(call, known)
         return
+    if record is None and call.frame.head.get("join") is True:
+        raise RequestRefused(
+            "unknown_exec", f"cannot follow cell {call.id()}: the kernel has none of that id"
+        )
     record = record or await _begin(guest, kernel, call)
     running = record.cell
     while not running.started and not running.over:
