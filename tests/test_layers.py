@@ -55,7 +55,9 @@ ROOMS = (
     "doctor",
     "ci",
     "pytest_plugin",
+    "http_doors",
     "mcp",
+    "serve",
     "holdfast",
     "cli",
 )

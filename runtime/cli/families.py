@@ -81,6 +81,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
     },
     "Agents": {
         "mcp": "Serve agents over the Model Context Protocol.",
+        "serve": "Serve programs over HTTP and WebSockets.",
     },
     "Machine": {
         "doctor": "Try out what this machine supports.",

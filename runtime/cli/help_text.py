@@ -97,6 +97,7 @@ Keep:
 
 Agents:
   mcp             Serve agents over the Model Context Protocol.
+  serve           Serve programs over HTTP and WebSockets.
 
 Machine:
   doctor          Try out what this machine supports.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -82,12 +81,13 @@ def mcp(
 
 
 def _serve_http(server: Any, address: str) -> None:
+    from holdfast.runtime.http_doors import door_listener, door_token
     from holdfast.runtime.mcp import http_door
 
-    opened = http_door.listener(address)
-    token, file = http_door.token_of(Home.default().create(), os.environ.get(http_door.VARIABLE))
+    opened = door_listener.listener(address)
+    token, file = door_token.token_of(Home.default().create(), http_door.TOKEN)
     printing.say(f"serving {http_door.url(opened)}")
     sys.stdout.flush()
-    where = f"is in {file}" if file else f"is that of {http_door.VARIABLE}"
+    where = f"is in {file}" if file else f"is that of {http_door.TOKEN.variable}"
     printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
     http_door.serve(server, opened, token)

@@ -66,6 +66,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "pull": ("registry_verbs", "pull"),
     "key": ("key_verbs", "app"),
     "mcp": ("mcp_verbs", "mcp"),
+    "serve": ("serve_verbs", "serve"),
     "kernel": ("kernel_verbs", "app"),
 }
 GROUP = "app"

@@ -155,6 +155,15 @@ def test_the_journal_records_when_a_session_begins(guest: Any) -> None:
     assert (first["kind"], first["event"], first["actor"]) == ("woken", "started", "system")
 
 
+def test_a_reader_from_beyond_the_end_keeps_nobody_waiting(guest: Any) -> None:
+    """It waits for entries with higher numbers; the supervisor serves others meanwhile."""
+    end = guest.ask("moment")[0].head["journal_seq"]
+    with guest.call("journal", follow=True, after_seq=end + 2) as call:
+        for _ in range(3):
+            guest.exec("true")
+        assert json.loads(call.until("entry").payload)["seq"] == end + 3
+
+
 def test_a_capture_knows_where_the_records_end(guest: Any) -> None:
     """`prepare` and `moment` give the number of the last entry and the offsets of the output."""
     guest.exec("true")

@@ -1,0 +1,81 @@
+"""Verb: serve."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+
+PORT = "8420"
+
+
+def serve(
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."),
+    ] = None,
+    unix: Annotated[
+        Path | None, typer.Option("--unix", metavar="PATH", help="A unix socket instead, for you alone.")
+    ] = None,
+    anywhere: Annotated[
+        bool, typer.Option("--anywhere", help="Let --listen name an address beyond loopback.")
+    ] = False,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option("--host-name", metavar="NAME", help="A name clients may use for this server."),
+    ] = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option("--origin", metavar="URL", help="Pages of this origin may use the server."),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option("--rate", min=0, help="Requests a second in the long run; 0 is any number.")
+    ] = 500,
+) -> None:
+    """Serve sessions over HTTP and WebSockets, to those who have the token."""
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
+        raise InvalidArgument(
+            "cannot serve: the packages for that are not installed", hint="pip install 'holdfast[serve]'"
+        )
+    if listen is not None and unix is not None:
+        raise InvalidArgument("cannot listen on a port and a unix socket at once", hint="leave out one")
+    from holdfast.runtime.http_doors import door_listener, door_token
+    from holdfast.runtime.http_doors.door_guard import Admission
+    from holdfast.runtime.serve import api_server, server_app
+    from holdfast.runtime.serve.callers import Callers
+    from holdfast.runtime.serve.request_rate import RequestRate
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    home = Home.default().create()
+    token, file = door_token.token_of(home, api_server.TOKEN)
+    opened = door_listener.inherited()
+    if opened is None and unix is not None:
+        opened = door_listener.unix_listener(unix)
+    elif opened is None:
+        opened = door_listener.listener(listen or PORT, anywhere=anywhere)
+    hosts = None if door_listener.is_unix(opened) else host_name or ()
+    callers = Callers(home, printing.note)
+    app = server_app.application(
+        callers, Admission(token, hosts, origin or ()), RequestRate(rate, max(1, rate * 2))
+    )
+    where = f"is in {file}" if file else f"is that of {api_server.TOKEN.variable}"
+
+    def ready() -> None:
+        printing.say(f"serving {door_listener.url(opened)}")
+        sys.stdout.flush()
+        printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
+
+    try:
+        api_server.serve(app, callers, opened, ready)
+    finally:
+        if unix is not None:
+            unix.unlink(missing_ok=True)

@@ -1,0 +1,110 @@
+"""Who is let in: requests with the token, sent to this server by its name, and by no page of another site.
+
+A page in a browser can send requests to any port of this machine. It knows no token; Host and Origin are
+checked nevertheless (DNS rebinding, and WebSockets, which no same-origin policy covers).
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from holdfast.runtime.http_doors.door_connections import ADMITTED
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Refusal = tuple[int, str, str]
+"""Status, code and message."""
+
+SUBPROTOCOL_TOKEN = b"bearer."
+"""Pages cannot set headers of a WebSocket: the token may be one of the offered subprotocols, behind this."""
+_NO_TOKEN: Refusal = (401, "unauthorized", "send the token as `Authorization: Bearer TOKEN`")
+
+
+class Admission:
+    """The rules of one door.
+
+    Args:
+        token: who sends it is admitted.
+        hosts: names, without port, by which clients may address the server beside loopback's; None if any
+            will do, as over a unix socket, which no page reaches.
+        origins: those of pages that may use it, as browsers send them.
+    """
+
+    def __init__(self, token: str, hosts: Iterable[str] | None = (), origins: Iterable[str] = ()) -> None:
+        self._expected = token.encode()
+        self._hosts = None if hosts is None else {name.lower() for name in hosts}
+        self._origins = {each.lower() for each in origins}
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        """Return why a request is refused; None if it is admitted."""
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope.get("headers", ()):
+            headers.setdefault(name.lower(), []).append(value)
+        if not self._has_token(headers, scope["type"]):
+            return _NO_TOKEN
+        hosts = headers.get(b"host", [])
+        if self._hosts is not None and (len(hosts) != 1 or not self._is_here(hosts[0])):
+            return 421, "misdirected", "the server has another name; `--host-name` gives it one"
+        for origin in headers.get(b"origin", []):
+            if origin.decode("latin-1").lower() not in self._origins:
+                return 403, "forbidden_origin", "pages of this origin may not use the server; see `--origin`"
+        return None
+
+    def _has_token(self, headers: dict[bytes, list[bytes]], kind: str) -> bool:
+        # One header, so that none of two programs on the way reads another one than this.
+        given = headers.get(b"authorization", [])
+        if kind == "websocket" and not given:
+            offered = b",".join(headers.get(b"sec-websocket-protocol", [])).split(b",")
+            tokens = [each.strip() for each in offered if each.strip().startswith(SUBPROTOCOL_TOKEN)]
+            given = [b"Bearer " + each.removeprefix(SUBPROTOCOL_TOKEN) for each in tokens]
+        return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + self._expected)
+
+    def _is_here(self, host: bytes) -> bool:
+        name = _without_port(host.decode("latin-1").lower())
+        if name == "localhost" or name.endswith(".localhost") or name in (self._hosts or ()):
+            return True
+        try:
+            return ipaddress.ip_address(name).is_loopback
+        except ValueError:
+            return False
+
+
+def guarded(app: App, admission: Admission) -> App:
+    """Return an application that passes on the requests that are admitted, and the life of the process."""
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+        elif (refusal := admission.refusal(scope)) is None:
+            scope[ADMITTED] = True
+            await app(scope, receive, send)
+        else:
+            await _refuse(refusal, scope, send)
+
+    return guard
+
+
+async def _refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
+    status, code, message = refusal
+    body = json.dumps({"error": {"code": code, "message": f"cannot answer: {message}", "hint": ""}}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+        *([(b"www-authenticate", b"Bearer")] if status == 401 else []),
+    ]
+    prefix = "websocket.http" if scope["type"] == "websocket" else "http"
+    await send({"type": f"{prefix}.response.start", "status": status, "headers": headers})
+    await send({"type": f"{prefix}.response.body", "body": body})
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host

@@ -1,0 +1,47 @@
+"""The token of a door: given, or made once and kept in the home, where its owner alone can read it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.base import private_files
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument
+
+_SHORTEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DoorToken:
+    """Where the token of one door comes from: an environment variable, else a file in the home."""
+
+    variable: str
+    file_name: str
+
+
+def token_of(home: Home, door: DoorToken) -> tuple[str, Path | None]:
+    """Return the token, and the file it is kept in unless the environment has it.
+
+    Raises:
+        InvalidArgument: the given one is too short to be a secret.
+        OSError: the home cannot be written.
+    """
+    if (given := os.environ.get(door.variable)) is not None:
+        if len(given) < _SHORTEST or not given.isascii() or not given.isprintable() or " " in given:
+            raise InvalidArgument(
+                f"cannot use the token in {door.variable}: it needs {_SHORTEST} or more characters of ASCII",
+                hint="`openssl rand -hex 16` makes one; without the variable one is made and kept",
+            )
+        return given, None
+    file = home.root / door.file_name
+    with suppress(FileNotFoundError):
+        kept = file.read_text("ascii", "replace").strip()
+        if len(kept) >= _SHORTEST:
+            return kept, file
+    made = secrets.token_hex(24)
+    private_files.replace(file, made + "\n", durable=False)
+    return made, file

@@ -1,0 +1,93 @@
+"""The server as a process: its socket, its loop, its end."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+
+from holdfast.runtime.http_doors.door_connections import DoorConnection
+from holdfast.runtime.http_doors.door_guard import App
+from holdfast.runtime.http_doors.door_token import DoorToken
+from holdfast.runtime.serve.callers import Callers
+
+TOKEN = DoorToken("HOLDFAST_TOKEN", "server-token")
+GRACE_SECONDS = 10
+"""For answers to be sent after the server was asked to end."""
+KEEP_ALIVE_SECONDS = 75
+DESCRIPTORS = 65_536
+MOST_MESSAGE = 1 << 20
+"""Bytes of a message of a WebSocket."""
+
+
+class _ApiServer(uvicorn.Server):
+    """A server that lets what waits return before it ends."""
+
+    def __init__(self, config: uvicorn.Config, callers: Callers) -> None:
+        super().__init__(config)
+        self._callers = callers
+
+    def end(self) -> None:
+        """Ask it to end."""
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and report it to systemd."""
+        await super().startup(sockets)
+        _notify("READY=1")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what waits, and then the server."""
+        _notify("STOPPING=1")
+        self._callers.stop()
+        await super().shutdown(sockets)
+
+
+def serve(app: App, callers: Callers, opened: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until the process is asked to end (SIGTERM, SIGINT); `ready` is called when that is possible."""
+    _allow_descriptors()
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        server_header=False,
+        proxy_headers=False,
+        http=DoorConnection,
+        ws="websockets-sansio",
+        ws_max_size=MOST_MESSAGE,
+        lifespan="off",
+    )
+    server = _ApiServer(config, callers)
+    # uvicorn raises the signal again once it has ended: to end when asked to is no failure.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.end())
+    ready()
+    server.run(sockets=[opened])
+
+
+def _allow_descriptors() -> None:
+    """Let the process have as many connections as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _notify(state: str) -> None:
+    """Send a datagram to systemd, if it waits for one: sd_notify(3)."""
+    address: Any = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.sendto(state.encode(), address)

@@ -1,0 +1,81 @@
+"""Threads in which calls of the controller block, so that the event loop does not.
+
+Each call has its own; they are counted, and one more than may run at once is refused rather than queued: a
+queue behind commands that wait would answer no caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from holdfast.errors import SessionBusy
+
+Result = TypeVar("Result")
+
+MOST_WAITING = 512
+"""Calls at once that wait for a command, a cell or an event."""
+MOST_BRIEF = 64
+"""Calls at once that end by themselves: snapshots, files, lists."""
+
+
+class TooManyCalls(SessionBusy):
+    """The server does as much at once as it may; the same request can be sent again soon."""
+
+    code = "too_many_calls"
+
+
+class CallThreads:
+    """The threads of one kind of call; `most` may run at once."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.running = 0
+        """How many run now."""
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do the work in a thread and return its result, or raise its error.
+
+        A caller that is cancelled leaves the work behind, which still counts until it ends.
+
+        Raises:
+            TooManyCalls: too much is being done.
+        """
+        if self.running >= self._most:
+            raise TooManyCalls(
+                f"cannot do more than {self._most} such calls at once", hint="try again when one has ended"
+            )
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+        copied = contextvars.copy_context()
+
+        def finish(result: Result | None, error: BaseException | None) -> None:
+            self.running -= 1
+            if done.cancelled():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(result)  # type: ignore[arg-type]
+
+        def body() -> None:
+            result: Result | None = None
+            error: BaseException | None = None
+            try:
+                result = copied.run(work)
+            except BaseException as raised:  # noqa: BLE001  (raised again where it is awaited)
+                error = raised
+            with suppress(RuntimeError):  # the server has ended
+                loop.call_soon_threadsafe(finish, result, error)
+
+        self.running += 1
+        try:
+            threading.Thread(target=body, name="holdfast-call", daemon=True).start()
+        except RuntimeError:  # no more threads on this machine
+            self.running -= 1
+            raise TooManyCalls("cannot start another call: the machine has no room for its thread") from None
+        return await done

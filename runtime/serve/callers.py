@@ -1,0 +1,131 @@
+"""The callers of the server: whose controller they use, and how their calls wait.
+
+Every actor has a controller of its own, so that the journal has the right name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
+
+from starlette.requests import HTTPConnection, Request
+
+from holdfast.base import actors
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.operations.context import Progress
+from holdfast.runtime.serve.call_threads import MOST_BRIEF, MOST_WAITING, CallThreads
+
+Result = TypeVar("Result")
+
+ACTOR = "agent:api"
+"""Who acts if a request does not say."""
+ACTOR_HEADER = "Holdfast-Actor"
+MOST_ACTORS = 100
+
+
+class Callers:
+    """What all requests share: controllers, threads, and those that wait."""
+
+    def __init__(self, home: Home, progress: Progress) -> None:
+        self.home = home
+        self.brief = CallThreads(MOST_BRIEF)
+        self.waiting = CallThreads(MOST_WAITING)
+        self._progress = progress
+        self._controllers: OrderedDict[str, Holdfast] = OrderedDict()
+        self._lock = threading.Lock()
+        self._patient: set[Patience] = set()
+        self.stopping = False
+
+    def controller(self, actor: str) -> Holdfast:
+        """Return the controller of an actor.
+
+        Raises:
+            InvalidArgument: the actor is not valid.
+        """
+        name = actors.checked(actor)
+        with self._lock:
+            found = self._controllers.pop(name, None)
+            if found is None:
+                found = Holdfast(self.home, actor=name, progress=self._progress)
+            self._controllers[name] = found
+            while len(self._controllers) > MOST_ACTORS:
+                self._controllers.popitem(last=False)  # calls that use it still hold it
+            return found
+
+    def patience(self, seconds: float | None = None) -> Patience:
+        """Return the patience of a call, which ends when the server stops."""
+        made = Patience(seconds)
+        self._patient.add(made)
+        if self.stopping:
+            made.end()
+        return made
+
+    def done(self, patience: Patience) -> None:
+        """Forget the patience of a call that has returned."""
+        self._patient.discard(patience)
+
+    def stop(self) -> None:
+        """Let everything that waits return, with the place where to continue."""
+        self.stopping = True
+        for each in list(self._patient):
+            each.end()
+
+
+class ApiCaller:
+    """The caller of one request."""
+
+    def __init__(self, connection: HTTPConnection, callers: Callers) -> None:
+        self.connection = connection
+        self.all = callers
+        self._actor = connection.headers.get(ACTOR_HEADER) or ACTOR
+
+    @property
+    def request(self) -> Request:
+        """The request."""
+        assert isinstance(self.connection, Request)
+        return self.connection
+
+    def holdfast(self) -> Holdfast:
+        """Return the caller's controller; in a thread, since opening it may take a moment."""
+        return self.all.controller(self._actor)
+
+    def session(self, ref: str) -> Session:
+        """Return a session; in a thread."""
+        return self.holdfast().session(ref)
+
+    async def brief(self, work: Callable[[Holdfast], Result]) -> Result:
+        """Do work that ends by itself, and return its result."""
+        return await self.all.brief.run(lambda: work(self.holdfast()))
+
+    async def in_session(self, ref: str, work: Callable[[Session], Result]) -> Result:
+        """Do work with a session that ends by itself, and return its result."""
+        return await self.all.brief.run(lambda: work(self.session(ref)))
+
+    async def patiently(
+        self, ref: str, seconds: float | None, work: Callable[[Session, Patience], Result]
+    ) -> Result:
+        """Do work with a session that waits, until it is done, the client leaves, or the server stops."""
+        patience = self.all.patience(seconds)
+        leaving = asyncio.create_task(self._leaves(patience))
+        try:
+            return await self.all.waiting.run(lambda: work(self.session(ref), patience))
+        finally:
+            leaving.cancel()
+            self.all.done(patience)
+
+    async def _leaves(self, patience: Patience) -> None:
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+        patience.end()
+
+
+def caller(request: Request) -> ApiCaller:
+    """Return the caller of a request, for the functions of paths."""
+    found: Callers = request.app.state.callers
+    return ApiCaller(request, found)

@@ -1,0 +1,95 @@
+"""The calls that a channel can make, by name, with the form of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from holdfast.runtime.guest import defaults
+from holdfast.runtime.serve.calls.served_call import ServedCall
+from holdfast.runtime.serve.calls.served_cells import answer_cell_call, cell_call, join_cell_call
+from holdfast.runtime.serve.calls.served_commands import answer_call, exec_call, join_call, task_call
+from holdfast.runtime.serve.calls.served_events import events_call, watch_call
+from holdfast.runtime.serve.calls.served_programs import program_call, run_call
+from holdfast.runtime.serve.calls.served_terminals import TerminalCall
+from holdfast.runtime.serve.models.base_models import Part, RequestBody
+from holdfast.runtime.serve.models.command_models import (
+    AnswerRequest,
+    CellAnswerRequest,
+    CellQuery,
+    CellRequest,
+    ExecRequest,
+    JoinQuery,
+    Position,
+    ProgramQuery,
+    RunRequest,
+    TaskQuery,
+)
+from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
+Side = Annotated[int, Field(ge=1, le=1000)]
+
+
+class JoinArgs(JoinQuery):
+    """A command, and how it is followed."""
+
+    command_id: Name
+
+
+class JoinCellArgs(CellQuery):
+    """A cell, and how it is followed."""
+
+    cell_id: Name
+
+
+class AnswerCellArgs(CellAnswerRequest):
+    """A cell, and what it is answered."""
+
+    cell_id: Name
+
+
+class ProgramArgs(ProgramQuery):
+    """A program, and how it is followed."""
+
+    program: Name
+
+
+class TaskArgs(TaskQuery):
+    """A task, and how it is followed."""
+
+    task: Name
+
+
+class TerminalArgs(RequestBody):
+    """A shell whose terminal is shown, from an offset or from `tail` bytes before the end of its output."""
+
+    shell: Part = defaults.MAIN
+    rows: Side = defaults.DEFAULT_ROWS
+    cols: Side = defaults.DEFAULT_COLUMNS
+    start: Position | None = None
+    tail: Annotated[int, Field(ge=0, le=16 << 20)] = 0
+    view: bool = False
+    take: bool = False
+
+
+Made = ServedCall | TerminalCall
+Make = Callable[[Any, str | None], Made]
+CALLS: Mapping[str, tuple[type[RequestBody], Make]] = {
+    "exec": (ExecRequest, exec_call),
+    "join": (JoinArgs, lambda args, _: join_call(args.command_id, args)),
+    "answer": (AnswerRequest, lambda args, _: answer_call(args)),
+    "cell": (CellRequest, cell_call),
+    "join_cell": (JoinCellArgs, lambda args, _: join_cell_call(args.cell_id, args)),
+    "answer_cell": (AnswerCellArgs, lambda args, _: answer_cell_call(args.cell_id, args)),
+    "run": (RunRequest, lambda args, _: run_call(args)),
+    "program": (ProgramArgs, lambda args, _: program_call(args.program, args)),
+    "task": (TaskArgs, lambda args, _: task_call(args.task, args)),
+    "events": (EventsQuery, lambda args, _: events_call(args)),
+    "watch": (WatchQuery, lambda args, _: watch_call(args)),
+    "terminal": (TerminalArgs, lambda args, _: TerminalCall(args.model_dump())),
+}
+KEYED = ("exec", "cell")
+"""Calls that take an idempotency key."""

@@ -1,0 +1,40 @@
+"""Calls that follow a session: its events, and changes of its files. They have no result of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.serve.calls.served_call import Emit, ServedCall
+from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
+
+EVENT_BYTES = 1000
+
+
+def events_call(asked: EventsQuery) -> ServedCall:
+    """Follow the events of a session."""
+
+    def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
+        for event in found.events(asked.after, follow=True, kinds=asked.kind, patience=patience):
+            if emit is not None:
+                emit({"event": event.kind, **event.as_dict()}, EVENT_BYTES)
+        return {}
+
+    return call
+
+
+def watch_call(asked: WatchQuery) -> ServedCall:
+    """Follow the changes of a folder or a file."""
+
+    def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
+        files = found.files if asked.user is None else found.files.as_user(asked.user)
+        with files.watch(asked.path, recursive=asked.recursive, patience=patience) as changes:
+            if emit is not None:
+                emit({"event": "watching", "path": changes.path}, EVENT_BYTES)
+            for change in changes:
+                if emit is not None:
+                    emit({"event": "change", **change.as_dict()}, EVENT_BYTES)
+        return {}
+
+    return call

@@ -1,0 +1,1 @@
+"""Many calls over one WebSocket, each on a channel of its own."""

@@ -1,0 +1,155 @@
+"""One WebSocket: its channels, each a call in a thread, and the messages between them and the client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve.callers import ApiCaller
+from holdfast.runtime.serve.calls.call_table import CALLS, KEYED, Made
+from holdfast.runtime.serve.calls.served_terminals import TerminalCall
+from holdfast.runtime.serve.channels import channel_messages as messages
+from holdfast.runtime.serve.channels.channel_messages import OpenMessage
+from holdfast.runtime.serve.channels.credit_gate import CreditGate
+from holdfast.runtime.serve.event_bridge import EventBridge
+from holdfast.runtime.serve.event_format import Event
+
+MOST_CHANNELS = 256
+"""Channels of one connection at once."""
+ROOM = 4 << 20
+"""Bytes of all channels together that may wait to be sent."""
+PIECE = 200
+
+
+class ChannelConnection:
+    """The channels of one client."""
+
+    def __init__(self, caller: ApiCaller) -> None:
+        self._caller = caller
+        self._outbox = EventBridge[str](ROOM)
+        self._channels: dict[int, _Channel] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def count(self) -> int:
+        """How many channels are open."""
+        return len(self._channels)
+
+    async def send_all(self, send: Callable[[str], Awaitable[None]]) -> None:
+        """Send messages as they come, until the connection is left."""
+        async for message in self._outbox.items():
+            await send(message)
+
+    async def hear(self, text: str) -> None:
+        """Process a message of the client; what is wrong with it is answered, once there is room for that."""
+        await self._outbox.room()
+        channel: int | None = None
+        try:
+            message = messages.parse(text)
+            channel = getattr(message, "channel", None) or getattr(message, "open", None)
+            self._obey(message)
+        except HoldfastError as error:
+            self._tell(channel, error_answers.body_of(error))
+
+    def leave(self) -> None:
+        """Leave all channels; what they follow continues."""
+        for channel in list(self._channels.values()):
+            channel.leave()
+        self._outbox.leave()
+        self._outbox.end()
+
+    def _obey(self, message: messages.Message) -> None:
+        if isinstance(message, OpenMessage):
+            self._open(message)
+        elif isinstance(message, messages.CloseMessage):
+            if (closed := self._channels.get(message.close)) is not None:
+                closed.leave()
+        elif (channel := self._channels.get(message.channel)) is None:
+            return  # it has just ended
+        elif isinstance(message, messages.CreditMessage):
+            channel.gate.grant(message.credit)
+        elif isinstance(message, messages.ResizeMessage):
+            rows, cols = message.resize
+            channel.terminal().resize(rows, cols)
+        else:
+            channel.terminal().type(messages.typed(message))
+
+    def _open(self, message: OpenMessage) -> None:
+        if message.open in self._channels:
+            raise InvalidArgument(f"cannot open channel {message.open}: it is open")
+        if len(self._channels) >= MOST_CHANNELS:
+            raise InvalidArgument(f"cannot open more than {MOST_CHANNELS} channels", hint="close some")
+        channel = _Channel(_made(message), message.credit, self._caller.all.patience(message.patience))
+        self._channels[message.open] = channel
+        task = asyncio.create_task(self._run(message, channel))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, message: OpenMessage, channel: _Channel) -> None:
+        def emit(event: Event, size: int) -> None:
+            if channel.gate.pass_on(size):
+                self._outbox.put(messages.written(message.open, dict(event)), size)
+
+        def work() -> dict[str, Any]:
+            return channel.call(self._caller.session(message.session), channel.patience, emit)
+
+        try:
+            told: dict[str, Any] = {"result": await self._caller.all.waiting.run(work)}
+        except HoldfastError as error:
+            told = error_answers.body_of(error)
+        except Exception:
+            self._tell(message.open, error_answers.body("internal_error", "cannot answer: the server failed"))
+            raise
+        finally:
+            self._caller.all.done(channel.patience)
+            del self._channels[message.open]
+        self._tell(message.open, told)
+
+    def _tell(self, channel: int | None, told: dict[str, Any]) -> None:
+        self._outbox.put_now(messages.written(channel, told), PIECE)
+
+
+class _Channel:
+    """One call, and what may be said to it."""
+
+    def __init__(self, call: Made, credit: int, patience: Patience) -> None:
+        self.call, self.patience = call, patience
+        self.gate = CreditGate(credit)
+
+    def terminal(self) -> TerminalCall:
+        """Return the call as one into which can be typed.
+
+        Raises:
+            InvalidArgument: it is another one.
+        """
+        if not isinstance(self.call, TerminalCall):
+            raise InvalidArgument("cannot type there: the channel has no terminal")
+        return self.call
+
+    def leave(self) -> None:
+        """Let the call return, and drop what it still reports."""
+        self.gate.leave()
+        self.patience.end()
+
+
+def _made(message: OpenMessage) -> Made:
+    """Return the call that a message asks for.
+
+    Raises:
+        InvalidArgument: there is no such call, or its arguments are not valid.
+    """
+    if message.call not in CALLS:
+        raise InvalidArgument(f"cannot call {message.call}: there are {', '.join(CALLS)}")
+    form, make = CALLS[message.call]
+    if message.key is not None and message.call not in KEYED:
+        raise InvalidArgument(f"cannot call {message.call} with a key: only {' and '.join(KEYED)} take one")
+    try:
+        return make(form.model_validate(message.args), message.key)
+    except ValidationError as error:
+        raise InvalidArgument(f"cannot call {message.call}: {messages.wrong(error)}") from error

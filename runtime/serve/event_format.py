@@ -1,0 +1,62 @@
+"""Events of a stream as a client wants them: lines of JSON, or server-sent events.  Pure.
+
+An event is a table with `event`, its kind. `next` or `seq`, if it has one, says where what follows begins: a
+client that lost its connection continues there.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from holdfast.base import printable_json
+
+Form = Literal["application/json", "application/x-ndjson", "text/event-stream"]
+NDJSON: Form = "application/x-ndjson"
+SSE: Form = "text/event-stream"
+JSON: Form = "application/json"
+Event = Mapping[str, Any]
+
+
+def wanted(accept: str) -> Form:
+    """Return the form that a client wants, by its Accept header; one answer at the end by default."""
+    for each in accept.lower().split(","):
+        kind = each.partition(";")[0].strip()
+        if kind in (NDJSON, SSE):
+            return NDJSON if kind == NDJSON else SSE
+    return JSON
+
+
+def written(event: Event, form: Form) -> bytes:
+    """Return an event as it is sent."""
+    data = printable_json.dumps(event, separators=(",", ":"))
+    if form == NDJSON:
+        return f"{data}\n".encode()
+    place = event.get("next", event.get("seq"))
+    identity = "" if place is None else f"id: {place}\n"
+    return f"{identity}event: {event['event']}\ndata: {data}\n\n".encode()
+
+
+def pulse(form: Form) -> bytes:
+    """Return what is sent while nothing happens, so that neither side takes the other for dead."""
+    return b'{"event":"keepalive"}\n' if form == NDJSON else b": keepalive\n\n"
+
+
+def text(name: str, data: bytes) -> dict[str, str | None]:
+    """Return bytes as fields of a table: as text, and in base64 as well if they are not UTF-8."""
+    try:
+        return {name: data.decode(), f"{name}_base64": None}
+    except UnicodeDecodeError:
+        return {
+            name: data.decode("utf-8", "replace"),
+            f"{name}_base64": base64.b64encode(data).decode("ascii"),
+        }
+
+
+def unfinished(data: bytes) -> int:
+    """Return how many bytes at the end are the beginning of a character in UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[-4:])
+    return len(decoder.getstate()[0])

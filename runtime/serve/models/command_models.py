@@ -1,0 +1,308 @@
+"""Commands, cells, programs and tasks: what is asked, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest.pulse.state import Detail
+from holdfast.runtime.guest.pulse.state import Name as StateName
+from holdfast.runtime.serve.models.base_models import (
+    TEXT,
+    AnswerBody,
+    Name,
+    Part,
+    Patient,
+    Reason,
+    RequestBody,
+    Seconds,
+)
+
+Position = Annotated[int, Field(ge=0, lt=2**53)]
+Word = Annotated[str, Field(max_length=128 << 10, pattern=TEXT)]
+Variables = Annotated[
+    dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], Word],
+    # The form of a dictionary allows other names than those that fit the pattern, unless it says so.
+    Field(max_length=1000, json_schema_extra={"additionalProperties": False}),
+]
+Folder = Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)]
+Account = Annotated[str, Field(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10})$")]
+Signal = Literal["INT", "TERM", "KILL", "HUP", "QUIT", "STOP", "CONT", "USR1", "USR2", "TSTP", "WINCH"]
+
+
+class ExecRequest(RequestBody):
+    """A command for a shell, as `Session.exec` takes it."""
+
+    command: Annotated[str, Field(min_length=1, max_length=8 << 20, pattern=TEXT)]
+    shell: Part = defaults.MAIN
+    timeout: Seconds | None = None
+    patience: Patient | None = None
+    wait: bool = False
+    lease_wait: Seconds | None = None
+    busy_wait: Patient | None = None
+    reason: Reason | None = None
+
+
+class TaskQuery(RequestBody):
+    """From which offset of its output a task is followed, and whether beyond its waiting for input."""
+
+    start: Position | None = None
+    wait: bool = False
+
+
+class JoinQuery(TaskQuery):
+    """The same of a command in a shell."""
+
+    shell: Part = defaults.MAIN
+
+
+class CellQuery(RequestBody):
+    """From behind which event a cell is followed."""
+
+    after: Position = 0
+    kernel: Part = defaults.MAIN
+
+
+class ProgramQuery(RequestBody):
+    """From which offsets of its streams a program is followed."""
+
+    stdout: Position = 0
+    stderr: Position = 0
+
+
+class AnswerRequest(RequestBody):
+    """Text for the command that waits; most programs want a newline at its end."""
+
+    text: Annotated[str, Field(min_length=1, max_length=1 << 20)]
+    shell: Part = defaults.MAIN
+    patience: Patient | None = None
+    wait: bool = False
+
+
+class InterruptRequest(RequestBody):
+    """What to interrupt: what runs in a shell, or one command only."""
+
+    shell: Part = defaults.MAIN
+    command_id: Annotated[str, Field(min_length=1, max_length=80)] | None = None
+    patience: Annotated[float, Field(ge=0, le=600)] = 10.0
+
+
+class SyntaxRequest(RequestBody):
+    """A text that bash is to read, and not to run."""
+
+    text: Annotated[str, Field(max_length=8 << 20, pattern=TEXT)]
+    shell: Part = defaults.MAIN
+
+
+class CellRequest(RequestBody):
+    """Code for a kernel, as `Session.cell` takes it."""
+
+    code: Annotated[str, Field(max_length=8 << 20)]
+    kernel: Part = defaults.MAIN
+    timeout: Seconds | None = None
+    patience: Patient | None = None
+    busy_wait: Patient | None = None
+    reason: Reason | None = None
+
+
+class CellAnswerRequest(RequestBody):
+    """A line for a cell that asks for one; `seq` is that of the result which said so."""
+
+    text: Annotated[str, Field(max_length=1 << 20)]
+    seq: Annotated[int, Field(ge=0, lt=2**53)] = 0
+    kernel: Part = defaults.MAIN
+    patience: Patient | None = None
+
+
+class TaskRequest(RequestBody):
+    """A command that runs outside the shell, on a terminal of its own."""
+
+    command: Annotated[str, Field(min_length=1, max_length=8 << 20, pattern=TEXT)]
+    name: Name | None = None
+    env: Variables = Field(default_factory=dict)
+    cwd: Folder | None = None
+    lease_wait: Seconds | None = None
+
+
+class TypedRequest(RequestBody):
+    """Text to be typed, or keys to be pressed, such as `C-c`, `Enter`, `Up`."""
+
+    text: Annotated[str, Field(min_length=1, max_length=1 << 20)] | None = None
+    keys: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=20)]], Field(max_length=1000, default_factory=list)
+    ]
+
+
+class SignalRequest(RequestBody):
+    """A signal."""
+
+    signal: Signal = "TERM"
+
+
+class ProgramRequest(RequestBody):
+    """A program and its arguments, without shell and terminal; with `input`, other requests give it some."""
+
+    argv: Annotated[list[Word], Field(min_length=1, max_length=10_000)]
+    env: Variables = Field(default_factory=dict)
+    cwd: Folder | None = None
+    user: Account | None = None
+    input: bool = False
+
+
+class RunRequest(RequestBody):
+    """A program that is started and waited for. `input` is its standard input."""
+
+    argv: Annotated[list[Word], Field(min_length=1, max_length=10_000)]
+    env: Variables = Field(default_factory=dict)
+    cwd: Folder | None = None
+    user: Account | None = None
+    input: Annotated[str, Field(max_length=8 << 20)] | None = None
+    timeout: Seconds | None = None
+
+
+class StateAnswer(AnswerBody):
+    """What a shell or kernel does, and the process that explains it."""
+
+    state: StateName
+    detail: Detail | None = None
+    pid: int | None = None
+    command: str = ""
+    since: float = 0.0
+    prompt: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+class ExecAnswer(AnswerBody):
+    """The outcome of a command, or what it waits for, or that it runs.
+
+    `output_base64` has the output's bytes if they are not UTF-8. Offsets are positions in the shell's output.
+    """
+
+    command_id: str
+    exit_code: int | None
+    running: bool
+    waiting: StateAnswer | None
+    output: str
+    output_base64: str | None = None
+    start_offset: int
+    end_offset: int
+    timed_out: bool
+    shell_exited: bool
+    incomplete: bool
+    message: str
+    cwd: str | None
+    signal: int | None
+    duration: float
+    dropped: int
+    lost: int
+    recorded: bool
+    news: list[dict[str, Any]]
+
+
+class SyntaxAnswer(AnswerBody):
+    """The verdict of bash on a text."""
+
+    ok: bool
+    message: str
+    line: int | None
+    incomplete: bool
+
+
+class CellOutput(AnswerBody):
+    """One display or value: a MIME bundle."""
+
+    type: str
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+class CellFailure(AnswerBody):
+    """The exception that ended a cell."""
+
+    ename: str
+    evalue: str
+    traceback: list[str]
+
+
+class CellAnswer(AnswerBody):
+    """The outcome of a cell, or what it asks, or that it runs; `result` is its value as text."""
+
+    cell_id: str
+    status: Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting", "running"]
+    execution_count: int | None
+    stdout: str
+    stderr: str
+    result: str | None
+    outputs: list[CellOutput]
+    error: CellFailure | None
+    waiting: StateAnswer | None
+    duration: float
+    seq: int
+    recorded: bool
+    dropped: int
+    lost: int
+
+
+class TaskAnswer(AnswerBody):
+    """A command outside the shell; its output is kept from `start_offset` to `end_offset`."""
+
+    id: str
+    name: str
+    command: str
+    cwd: str
+    actor: str
+    pid: int
+    state: Literal["running", "exited"]
+    started_at: str
+    duration: float
+    start_offset: int
+    end_offset: int
+    exit_code: int | None
+    signal: int | None
+    killed_by: str | None
+    observed: StateAnswer | None
+
+
+class ProgramAnswer(AnswerBody):
+    """A program, running or ended; `stdout` and `stderr` count bytes it wrote, `accepted` those it read."""
+
+    id: str
+    argv: list[str]
+    cwd: str
+    user: str
+    actor: str
+    pid: int
+    state: Literal["running", "exited"]
+    exit_code: int | None
+    signal: int | None
+    killed_by: str | None
+    accepted: int
+    stdout: int
+    stderr: int
+    duration: float
+
+
+class ProgramResultAnswer(AnswerBody):
+    """How a program ended, and what it wrote; the bytes in base64 if they are not UTF-8."""
+
+    id: str
+    exit_code: int | None
+    signal: int | None
+    running: bool
+    timed_out: bool
+    stdout: str
+    stdout_base64: str | None = None
+    stderr: str
+    stderr_base64: str | None = None
+    dropped: int
+    lost: int
+    duration: float
+
+
+class InputAnswer(AnswerBody):
+    """How many bytes of input a program has taken so far."""
+
+    accepted: int

@@ -1,0 +1,260 @@
+"""Sessions, their shells, and what they can reach."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, Reason, RequestBody, Seconds
+from holdfast.runtime.serve.models.command_models import StateAnswer, Variables
+
+Place = Annotated[str, Field(min_length=1, max_length=300, pattern=TEXT)]
+Size = Annotated[int, Field(ge=0, lt=2**53)] | Annotated[str, Field(pattern=r"^\d{1,15}[kmgtKMGT]?$")]
+
+
+class PolicyFields(RequestBody):
+    """When a session is captured automatically, and which of these are kept; null is the default."""
+
+    every: int | None = None
+    before_risky: bool | None = None
+    risky: list[str] | None = None
+    on_failure: bool | None = None
+    idle: float | str | None = None
+    kind: Literal["live", "filesystem"] | None = None
+    keep: int | None = None
+    keep_for: float | str | None = None
+    hourly: int | None = None
+    daily: int | None = None
+    quota: int | str | None = None
+
+
+class SessionRequest(RequestBody):
+    """A new session, as `Holdfast.new` takes it. With `template` it starts from that."""
+
+    name: Name | None = None
+    template: Name | None = None
+    warm: bool = False
+    image: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}$")] | None = None
+    network: Literal["internet", "none", "open", "domains"] | None = None
+    allow: Annotated[list[Place], Field(max_length=200)] | None = None
+    domains: Annotated[list[Place], Field(max_length=200)] | None = None
+    secrets: Annotated[list[Place], Field(max_length=50)] | None = None
+    memory: Size | None = None
+    disk: Size | None = None
+    cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
+    pids: Annotated[int, Field(ge=64, le=4_194_304)] | None = None
+    user: Annotated[str, Field(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10}(:\d{1,10})?)$")] | None = None
+    env: Variables | None = None
+    mounts: Annotated[list[Place], Field(max_length=100)] | None = None
+    workdir: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
+    policy: PolicyFields | None = None
+
+
+class SessionAnswer(AnswerBody):
+    """A session."""
+
+    id: str
+    name: str
+    state: str
+    image: str
+    created_at: str
+    parent_snapshot_id: str | None
+    generation: int
+    verification: dict[str, Any] | None
+    hooks: list[str]
+
+
+class ShellRequest(RequestBody):
+    """A shell to be opened; rows and columns of its terminal in characters."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
+    rows: Annotated[int, Field(ge=1, le=1000)] | None = None
+    cols: Annotated[int, Field(ge=1, le=1000)] | None = None
+
+
+class AttachedAnswer(AnswerBody):
+    """A terminal that is attached to a shell."""
+
+    actor: str
+    rows: int
+    cols: int
+    writes: bool
+
+
+class LeaseAnswer(AnswerBody):
+    """The right to type into a shell. Times are Unix seconds."""
+
+    holder: str | None
+    since: float | None
+    active: float | None
+    until: float | None
+    attached: list[AttachedAnswer]
+
+
+class LeaseRequest(RequestBody):
+    """What to do with the right to type into a shell; `to` is an actor, for `give`."""
+
+    action: Literal["take", "return", "give"]
+    seconds: Seconds | None = None
+    force: bool = False
+    to: Annotated[str, Field(min_length=1, max_length=100)] | None = None
+
+
+class ShellAnswer(AnswerBody):
+    """A shell."""
+
+    name: str
+    pid: int
+    rows: int
+    cols: int
+    offset: int
+    state: str
+    command_id: str | None
+    observed: StateAnswer | None
+    lease: LeaseAnswer | None
+    cwd: str
+
+
+class ScreenAnswer(AnswerBody):
+    """What a terminal shows: lines without trailing blanks; the cursor as row and column from 0."""
+
+    text: str
+    rows: int
+    cols: int
+    cursor: Annotated[list[int], Field(min_length=2, max_length=2)]
+    title: str
+
+
+class ReachAnswer(AnswerBody):
+    """What a session can reach, and what it was refused lately."""
+
+    network: str
+    allow: list[str]
+    domains: list[str]
+    home_allow: list[str]
+    resolvers: list[str]
+    refused: list[dict[str, Any]]
+    refused_more: bool
+    secrets: dict[str, list[str]]
+
+
+class NetworkRequest(RequestBody):
+    """Changes of what a session can reach, made in one step."""
+
+    network: Literal["internet", "open"] | None = None
+    allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    disallow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    domains: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    no_domains: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+
+
+class SnapshotRequest(RequestBody):
+    """A snapshot to be taken, as `Session.snapshot` takes it."""
+
+    label: Name | None = None
+    kind: Literal["live", "filesystem"] = "live"
+    reason: Reason | None = None
+    force_drop: Annotated[
+        list[Annotated[str, Field(max_length=40)]], Field(max_length=100, default_factory=list)
+    ]
+
+
+class SnapshotAnswer(AnswerBody):
+    """A snapshot. `bytes` are those that it alone takes on this machine."""
+
+    id: str
+    name: str
+    label: str | None
+    kind: Literal["live", "filesystem"]
+    state: str
+    session_id: str
+    parent_id: str | None
+    bytes: int
+    shared_bytes: int
+    created_at: str
+    reason: str | None
+    pinned: bool
+    template: bool
+    details: dict[str, Any]
+    """What was recorded of the capture: seconds, bytes of memory, who took it."""
+
+
+class RestoreRequest(RequestBody):
+    """A session that is to continue from a snapshot."""
+
+    name: Name | None = None
+    rung: Literal["live", "commands", "files"] | None = None
+    network: Literal["internet", "none", "open"] | None = None
+    allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+
+
+class ForkRequest(RequestBody):
+    """Sessions that are to continue from an instant, all of them or none."""
+
+    n: Annotated[int, Field(ge=1, le=256)] = 1
+    name: Name | None = None
+    network: Literal["internet", "none", "open"] | None = None
+    allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    eager: bool = False
+
+
+class RewindRequest(RequestBody):
+    """Where a session is to go back to: a label, an id, or `@-1` for the last snapshot."""
+
+    snapshot: Annotated[str, Field(pattern=r"^(@-\d{1,6}|[A-Za-z0-9][A-Za-z0-9_.-]{0,62})$")]
+    keep: Name | None = None
+    discard: bool = False
+    force: bool = False
+    reason: Reason | None = None
+
+
+class RewoundAnswer(AnswerBody):
+    """A session that went back. `kept` is the snapshot of its state before."""
+
+    id: str
+    name: str
+    generation: int
+    snapshot: str
+    kept: str | None
+    left_behind: int
+    lost: int
+    deviations: list[str]
+
+
+class PinRequest(RequestBody):
+    """Whether a snapshot is kept until it is removed by hand."""
+
+    pinned: bool
+
+
+class ResourceAnswer(AnswerBody):
+    """One thing a session has, and what a capture does to it."""
+
+    verdict: str
+    kind: str
+    pid: int
+    command: str
+    fd: int | None
+    what: str
+    reason: str
+    advice: str
+    drop: str | None
+    own: bool
+
+
+class CheckAnswer(AnswerBody):
+    """What would survive a capture."""
+
+    blocks: int
+    reset: int
+    survives: int
+    processes: int
+    descriptors: int
+    memory_bytes: int
+    file_bytes: int
+    free_bytes: int
+    seconds: float
+    whole: bool
+    left_out: int
+    findings: list[ResourceAnswer]

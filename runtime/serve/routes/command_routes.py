@@ -1,0 +1,191 @@
+"""Paths of shells: run, follow, answer, interrupt, and the shells themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
+from holdfast.runtime.serve.answers import ERRORS, streamed
+from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.calls.served_commands import answer_call, exec_answer, exec_call, join_call
+from holdfast.runtime.serve.event_streams import LastEvent, answered, place
+from holdfast.runtime.serve.models.base_models import (
+    Id,
+    Key,
+    Offset,
+    PartQuery,
+    PartRef,
+    PatienceQuery,
+    Ref,
+)
+from holdfast.runtime.serve.models.command_models import (
+    AnswerRequest,
+    ExecAnswer,
+    ExecRequest,
+    InterruptRequest,
+    JoinQuery,
+    SyntaxAnswer,
+    SyntaxRequest,
+    TypedRequest,
+)
+from holdfast.runtime.serve.models.session_models import (
+    LeaseAnswer,
+    LeaseRequest,
+    ScreenAnswer,
+    ShellAnswer,
+    ShellRequest,
+)
+
+router = APIRouter(prefix="/v1/sessions/{session}", tags=["shells"], responses=ERRORS)
+From = Annotated[ApiCaller, Depends(caller)]
+
+
+@router.post("/exec", response_model=ExecAnswer, responses=streamed(ExecAnswer))
+async def exec_(who: From, session: Ref, body: ExecRequest, key: Key = None) -> Any:
+    """Run a command in a shell, until it ends or waits for input. One that fails is a result.
+
+    With `Accept: application/x-ndjson` or `text/event-stream` its output is sent as it comes. A client that
+    leaves does not end it: `commands/{id}` follows it further.
+    """
+    return await answered(who, session, body.patience, exec_call(body, key))
+
+
+@router.get("/commands/{command_id}", response_model=ExecAnswer, responses=streamed(ExecAnswer))
+async def join(
+    who: From,
+    session: Ref,
+    command_id: Id,
+    start: Offset | None = None,
+    patience: PatienceQuery = None,
+    shell: PartQuery = defaults.MAIN,
+    wait: bool = False,
+    last: LastEvent = None,
+) -> Any:
+    """Follow a command that was begun, from an offset of the output: to its end, or until it waits."""
+    asked = JoinQuery(start=place(last, start), wait=wait, shell=shell)
+    return await answered(who, session, patience, join_call(command_id, asked))
+
+
+@router.post("/answer", response_model=ExecAnswer, responses=streamed(ExecAnswer))
+async def answer(who: From, session: Ref, body: AnswerRequest) -> Any:
+    """Type text for the command that runs, and follow it from there. Streams as `exec` does."""
+    return await answered(who, session, body.patience, answer_call(body))
+
+
+@router.post("/interrupt")
+async def interrupt(who: From, session: Ref, body: InterruptRequest) -> ExecAnswer | None:
+    """Interrupt what runs in a shell, as Ctrl-C does; null if that was no command of `exec`."""
+
+    def work(found: Session) -> ExecAnswer | None:
+        result = found.interrupt(command_id=body.command_id, patience=body.patience, shell=body.shell)
+        return None if result is None else ExecAnswer.model_validate(exec_answer(result))
+
+    return await who.in_session(session, work)
+
+
+@router.post("/check-syntax")
+async def check_syntax(who: From, session: Ref, body: SyntaxRequest) -> SyntaxAnswer:
+    """Check whether bash could parse a text, without running any of it."""
+    found = await who.in_session(session, lambda each: each.check_syntax(body.text, shell=body.shell))
+    return SyntaxAnswer.model_validate(found.as_dict())
+
+
+@router.get("/shells")
+async def list_shells(who: From, session: Ref) -> list[ShellAnswer]:
+    """List the shells, the main one first."""
+    return [_shell(each) for each in await who.in_session(session, lambda found: found.shells.list())]
+
+
+@router.post("/shells", status_code=201)
+async def open_shell(who: From, session: Ref, body: ShellRequest) -> ShellAnswer:
+    """Open a shell, or return the one of that name that is open already."""
+    return _shell(
+        await who.in_session(
+            session, lambda found: found.shells.open(body.name, rows=body.rows, cols=body.cols)
+        )
+    )
+
+
+@router.get("/shells/{shell}")
+async def get_shell(who: From, session: Ref, shell: PartRef) -> ShellAnswer:
+    """Return a shell."""
+    return _shell(await who.in_session(session, lambda found: found.shell(shell)))
+
+
+@router.delete("/shells/{shell}", status_code=204)
+async def close_shell(
+    who: From,
+    session: Ref,
+    shell: PartRef,
+    force: bool = False,
+) -> Response:
+    """End a shell and what has its terminal; with `force` also if a command runs in it."""
+    await who.in_session(session, lambda found: found.shells.close(shell, force=force))
+    return Response(status_code=204)
+
+
+@router.get("/shells/{shell}/screen")
+async def screen(who: From, session: Ref, shell: PartRef) -> ScreenAnswer:
+    """Return what the terminal of a shell shows now."""
+    found = await who.in_session(session, lambda each: each.terminal_of(shell).screen())
+    return ScreenAnswer(
+        text=found.text, rows=found.rows, cols=found.cols, cursor=list(found.cursor), title=found.title
+    )
+
+
+@router.post("/shells/{shell}/input", status_code=204)
+async def type_text(who: From, session: Ref, shell: PartRef, body: TypedRequest) -> Response:
+    """Type text into the terminal of a shell, or press keys."""
+
+    def work(found: Session) -> None:
+        terminal = found.terminal_of(shell)
+        if body.text is not None:
+            terminal.send(body.text)
+        if body.keys:
+            terminal.send_keys(*body.keys)
+
+    _check_typed(body)
+    await who.in_session(session, work)
+    return Response(status_code=204)
+
+
+@router.get("/shells/{shell}/lease")
+async def get_lease(who: From, session: Ref, shell: PartRef) -> LeaseAnswer:
+    """Return who may type into a shell, and who is attached."""
+    return _lease(await who.in_session(session, lambda found: found.terminal_of(shell).lease()))
+
+
+@router.post("/shells/{shell}/lease")
+async def change_lease(who: From, session: Ref, shell: PartRef, body: LeaseRequest) -> LeaseAnswer:
+    """Hold a shell for a time, return it, or hand it over."""
+
+    def work(found: Session) -> Lease:
+        terminal = found.terminal_of(shell)
+        if body.action == "take":
+            return terminal.take(body.seconds, force=body.force)
+        if body.action == "return":
+            return terminal.give_back()
+        if body.to is None:
+            raise InvalidArgument("cannot give the shell: `to` is missing", hint="for example `person:alice`")
+        return terminal.give(body.to, body.seconds)
+
+    return _lease(await who.in_session(session, work))
+
+
+def _check_typed(body: TypedRequest) -> None:
+    if body.text is None and not body.keys:
+        raise InvalidArgument("cannot type: there is neither text nor a key", hint='"\\n" is Enter')
+
+
+def _shell(found: ShellInfo) -> ShellAnswer:
+    return ShellAnswer.model_validate(found.model_dump())
+
+
+def _lease(found: Lease) -> LeaseAnswer:
+    return LeaseAnswer.model_validate(found.model_dump())

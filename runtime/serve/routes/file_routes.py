@@ -1,0 +1,212 @@
+"""Paths of files: content with ranges, atomic writes, folders, and trees as tar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from holdfast.errors import InvalidArgument, SessionFileError
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_files import SessionFiles
+from holdfast.runtime.files.file_requests import PART
+from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.serve.answers import ERRORS
+from holdfast.runtime.serve.body_pipe import BodyPipe
+from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.models.base_models import Ref
+from holdfast.runtime.serve.models.file_models import (
+    CopiedAnswer,
+    FileAnswer,
+    FilePath,
+    FolderRequest,
+    MoveRequest,
+    UserQuery,
+    WrittenAnswer,
+)
+from holdfast.runtime.serve.tar_bodies import tar_body
+
+router = APIRouter(prefix="/v1/sessions/{session}/files", tags=["files"], responses=ERRORS)
+From = Annotated[ApiCaller, Depends(caller)]
+Mode = Annotated[str | None, Query(pattern="^[0-7]{3,4}$", description="Permissions, in octal.")]
+_RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?")
+_BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_TAR: dict[str, Any] = {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}
+
+
+@router.get(
+    "/content",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": _BYTES, "description": "The file."},
+        206: {"content": _BYTES, "description": "The part of it that `Range` names."},
+        304: {"description": "It is as `If-None-Match` says."},
+        416: ERRORS[400] | {"description": "The file has no such part."},
+    },
+)
+async def read(
+    who: From,
+    session: Ref,
+    path: FilePath,
+    user: UserQuery = None,
+    part: Annotated[str | None, Header(alias="Range", pattern=r"^bytes=[0-9]{1,15}-([0-9]{1,15})?$")] = None,
+    known: Annotated[str | None, Header(alias="If-None-Match", max_length=300)] = None,
+) -> Response:
+    """Return a file, or one range of it. If it changes meanwhile, the answer is cut short."""
+    found = await who.in_session(session, lambda each: files(each, user).stat(path))
+    if found.kind != "file":
+        hint = "`tree` has it as tar, `list` its names" if found.kind == "folder" else ""
+        raise InvalidArgument(f"cannot read it: it is a {found.kind}", hint=hint)
+    tag = f'"{found.version}"'
+    headers = {"ETag": tag, "Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
+    if known is not None and tag in {each.strip() for each in known.split(",")}:
+        return Response(status_code=304, headers=headers)
+    begin, end = _range(part, found.size)
+    headers["Content-Length"] = str(end - begin)
+    if part is not None:
+        headers["Content-Range"] = f"bytes {begin}-{end - 1}/{found.size}"
+
+    async def piece(offset: int) -> bytes:
+        wanted = min(PART, end - offset)
+        reading = partial(_part, path=path, user=user, offset=offset, length=wanted)
+        return await who.in_session(session, reading)
+
+    async def content(data: bytes) -> AsyncIterator[bytes]:
+        offset = begin
+        while data:
+            offset += len(data)
+            yield data
+            data = await piece(offset) if offset < end else b""
+        if offset < end:
+            raise SessionFileError("cannot send the rest: the file became shorter")
+
+    first = await piece(begin)  # now, while an error can still have a status
+
+    return StreamingResponse(
+        content(first),
+        status_code=206 if part is not None else 200,
+        media_type="application/octet-stream",
+        headers=headers,
+    )
+
+
+@router.put("/content", openapi_extra={"requestBody": {"content": _BYTES, "required": True}})
+async def write(
+    who: From, session: Ref, path: FilePath, user: UserQuery = None, mode: Mode = None
+) -> WrittenAnswer:
+    """Write a file, the bytes of the body, which may be large: readers see the old content or the new one."""
+    bits = None if mode is None else int(mode, 8)
+    with BodyPipe(who.request.stream()) as body:
+        size = await body.feed_while(
+            who.all.waiting.run(
+                lambda: files(who.session(session), user).write_parts(path, body.parts(), mode=bits)
+            )
+        )
+    return WrittenAnswer(size=size)
+
+
+@router.get("/stat")
+async def stat(
+    who: From,
+    session: Ref,
+    path: FilePath,
+    user: UserQuery = None,
+    follow: bool = True,
+) -> FileAnswer:
+    """Return what is at a path; without `follow`, a link itself."""
+    return _file(await who.in_session(session, lambda each: files(each, user).stat(path, follow=follow)))
+
+
+@router.get("/list")
+async def list_folder(
+    who: From, session: Ref, path: FilePath = ".", user: UserQuery = None
+) -> list[FileAnswer]:
+    """List what is in a folder, by name."""
+    return [_file(each) for each in await who.in_session(session, lambda each: files(each, user).list(path))]
+
+
+@router.post("/folders", status_code=204)
+async def make_folder(who: From, session: Ref, body: FolderRequest, user: UserQuery = None) -> Response:
+    """Make a folder; one that exists stays as it is."""
+    await who.in_session(session, lambda each: files(each, user).make_folder(body.path, parents=body.parents))
+    return Response(status_code=204)
+
+
+@router.post("/move", status_code=204)
+async def move(who: From, session: Ref, body: MoveRequest, user: UserQuery = None) -> Response:
+    """Give a file or folder another name on the same file system."""
+    await who.in_session(session, lambda each: files(each, user).move(body.path, body.to))
+    return Response(status_code=204)
+
+
+@router.delete("", status_code=204)
+async def remove(
+    who: From,
+    session: Ref,
+    path: FilePath,
+    user: UserQuery = None,
+    recursive: bool = False,
+    missing_ok: bool = False,
+) -> Response:
+    """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
+    await who.in_session(
+        session, lambda each: files(each, user).remove(path, recursive=recursive, missing_ok=missing_ok)
+    )
+    return Response(status_code=204)
+
+
+@router.get(
+    "/tree",
+    response_class=StreamingResponse,
+    responses={200: {"content": _TAR, "description": "A tar stream; no compression."}},
+)
+async def read_tree(who: From, session: Ref, path: FilePath, user: UserQuery = None) -> StreamingResponse:
+    """Return a file, or a folder with all that is in it, as tar. Sockets and devices are left out."""
+    await who.in_session(session, lambda each: files(each, user).stat(path))
+    return tar_body(who, lambda stream: files(who.session(session), user).write_tar(path, stream))
+
+
+@router.put("/tree", openapi_extra={"requestBody": {"content": _TAR, "required": True}})
+async def write_tree(who: From, session: Ref, path: FilePath, user: UserQuery = None) -> CopiedAnswer:
+    """Unpack the body, a tar stream, compressed or not, into a folder."""
+    with BodyPipe(who.request.stream()) as body:
+        made = await body.feed_while(
+            who.all.waiting.run(lambda: files(who.session(session), user).read_tar(body.file(), path))
+        )
+    return CopiedAnswer.model_validate(made.as_dict())
+
+
+def files(found: Session, user: str | None) -> SessionFiles:
+    """Return the files of a session, as a user sees them."""
+    return found.files if user is None else found.files.as_user(user)
+
+
+def _part(found: Session, *, path: str, user: str | None, offset: int, length: int) -> bytes:
+    return files(found, user).read(path, offset, length)
+
+
+def _file(found: SessionFile) -> FileAnswer:
+    table = found.as_dict() | {"version": found.version}
+    # Names of any bytes: what is not UTF-8 cannot be in JSON, and is shown.
+    for name in ("name", "target"):
+        if table[name] is not None:
+            table[name] = table[name].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return FileAnswer.model_validate(table)
+
+
+def _range(part: str | None, size: int) -> tuple[int, int]:
+    """Return begin and end of what is wanted."""
+    if part is None:
+        return 0, size
+    asked = _RANGE.fullmatch(part)
+    assert asked is not None
+    begin = int(asked[1])
+    end = size if asked[2] is None else min(int(asked[2]) + 1, size)
+    if begin >= size or end <= begin:
+        raise HTTPException(416, f"the file has {size} bytes")
+    return begin, end

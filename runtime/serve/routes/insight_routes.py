@@ -1,0 +1,121 @@
+"""Paths that change nothing: pulse, ports, journal, events, drift, and changes of files as they happen."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BeforeValidator
+from starlette.responses import Response
+
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.serve import event_format
+from holdfast.runtime.serve.answers import ERRORS, EVENTS
+from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.calls.served_events import events_call, watch_call
+from holdfast.runtime.serve.event_streams import LastEvent, place, stream
+from holdfast.runtime.serve.models.base_models import Offset, Ref
+from holdfast.runtime.serve.models.file_models import FilePath, UserQuery
+from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
+
+router = APIRouter(prefix="/v1/sessions/{session}", tags=["insight"], responses=ERRORS)
+From = Annotated[ApiCaller, Depends(caller)]
+Kinds = Annotated[list[Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,39}$")]] | None, Query()]
+PulsePart = Literal["processes", "files", "sockets", "limits", "terminals", "kernels", "variables"]
+STREAM: dict[int | str, dict[str, Any]] = {200: {"description": "Events as they come.", "content": EVENTS}}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _written(given: str) -> str:
+    """Refuse what the form of a time does not allow: numbers, and times of no known zone."""
+    if not _DATE.fullmatch(given):
+        raise ValueError("it must be a time as RFC 3339 has it, such as 2026-01-31T12:00:00Z")
+    return given
+
+
+Time = Annotated[datetime, BeforeValidator(_written), Query(description="As RFC 3339 has it, with a zone.")]
+
+
+@router.get("/pulse")
+async def pulse(
+    who: From,
+    session: Ref,
+    part: Annotated[list[PulsePart] | None, Query()] = None,
+    screens: bool = False,
+) -> dict[str, Any]:
+    """Return what is going on in a session now: processes, files, sockets, terminals, kernels, limits."""
+    return await who.in_session(session, lambda found: found.pulse(parts=part, screens=screens).as_dict())
+
+
+@router.get("/ports/{port}")
+async def port(
+    who: From,
+    session: Ref,
+    port: Annotated[int, Path(ge=1, le=65535)],
+    speak: bool = True,
+) -> dict[str, Any]:
+    """Return what listens at a port, and whether it answers."""
+    return await who.in_session(session, lambda found: found.port(port, speak=speak).as_dict())
+
+
+@router.get("/journal")
+async def journal(
+    who: From,
+    session: Ref,
+    after: Offset | None = None,
+    kind: Kinds = None,
+    actor: Annotated[str | None, Query(max_length=100)] = None,
+    since: Time | None = None,
+    grep: Annotated[str | None, Query(max_length=500)] = None,
+    all_timelines: bool = False,
+) -> list[dict[str, Any]]:
+    """Return what was done in a session and its ancestors, the oldest first."""
+
+    def work(found: Session) -> list[dict[str, Any]]:
+        entries = found.journal(
+            after, kinds=kind, actor=actor, since=since, grep=grep, all_timelines=all_timelines
+        )
+        return [each.as_dict() for each in entries]
+
+    return await who.in_session(session, work)
+
+
+@router.get("/drift")
+async def drift(
+    who: From,
+    session: Ref,
+    since: Annotated[str, Query(min_length=1, max_length=200)],
+    everything: bool = False,
+) -> dict[str, Any]:
+    """Return what has changed since a snapshot, a journal entry (`#12`), `10m`, or a time."""
+    return await who.in_session(session, lambda found: found.drift(since, everything=everything).as_dict())
+
+
+@router.get("/events", response_class=Response, responses=STREAM)
+async def events(
+    who: From, session: Ref, after: Offset = 0, kind: Kinds = None, last: LastEvent = None
+) -> Response:
+    """Send what happens in a session as it happens: what died and why, what waits, who joined."""
+    asked = EventsQuery(after=place(last, after) or 0, kind=kind)
+    return await stream(who, session, None, _form(who), events_call(asked))
+
+
+@router.get("/files/watch", response_class=Response, responses=STREAM, tags=["files"])
+async def watch(
+    who: From,
+    session: Ref,
+    path: FilePath = ".",
+    recursive: bool = False,
+    user: UserQuery = None,
+) -> Response:
+    """Send changes of a folder or a file as they happen."""
+
+    asked = WatchQuery(path=path, recursive=recursive, user=user)
+    return await stream(who, session, None, _form(who), watch_call(asked))
+
+
+def _form(who: ApiCaller) -> event_format.Form:
+    form = event_format.wanted(who.request.headers.get("accept", ""))
+    return event_format.NDJSON if form == event_format.JSON else form

@@ -1,0 +1,71 @@
+"""Paths of kernels: cells, their answers, interrupts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from holdfast.runtime.guest import defaults
+from holdfast.runtime.serve.answers import ERRORS, streamed
+from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.calls.served_cells import answer_cell_call, cell_call, join_cell_call
+from holdfast.runtime.serve.event_streams import LastEvent, answered, place
+from holdfast.runtime.serve.models.base_models import (
+    Id,
+    Key,
+    Offset,
+    PartQuery,
+    PartRef,
+    PatienceQuery,
+    Ref,
+)
+from holdfast.runtime.serve.models.command_models import CellAnswer, CellAnswerRequest, CellQuery, CellRequest
+
+router = APIRouter(prefix="/v1/sessions/{session}", tags=["kernels"], responses=ERRORS)
+From = Annotated[ApiCaller, Depends(caller)]
+
+
+@router.post("/cells", response_model=CellAnswer, responses=streamed(CellAnswer))
+async def cell(who: From, session: Ref, body: CellRequest, key: Key = None) -> Any:
+    """Run code in a kernel, until it ends or asks for input. Code that raises is a result.
+
+    Streams as `exec` does; `cells/{id}` follows it further.
+    """
+    return await answered(who, session, body.patience, cell_call(body, key))
+
+
+@router.get("/cells/{cell_id}", response_model=CellAnswer, responses=streamed(CellAnswer))
+async def join_cell(
+    who: From,
+    session: Ref,
+    cell_id: Id,
+    after: Offset = 0,
+    patience: PatienceQuery = None,
+    kernel: PartQuery = defaults.MAIN,
+    last: LastEvent = None,
+) -> Any:
+    """Follow a cell that was begun, from behind an event: to its end, or until it asks."""
+    asked = CellQuery(after=place(last, after) or 0, kernel=kernel)
+    return await answered(who, session, patience, join_cell_call(cell_id, asked))
+
+
+@router.post("/cells/{cell_id}/answer", response_model=CellAnswer, responses=streamed(CellAnswer))
+async def answer_cell(who: From, session: Ref, cell_id: Id, body: CellAnswerRequest) -> Any:
+    """Answer a cell that asks for a line, and follow it from there. Streams as `exec` does."""
+    return await answered(who, session, body.patience, answer_cell_call(cell_id, body))
+
+
+@router.post("/kernels/{kernel}/interrupt", status_code=204)
+async def interrupt_kernel(who: From, session: Ref, kernel: PartRef) -> Response:
+    """Interrupt what a kernel runs."""
+    await who.in_session(session, lambda found: found.kernel.interrupt(kernel))
+    return Response(status_code=204)
+
+
+@router.post("/kernels/{kernel}/restart", status_code=204)
+async def restart_kernel(who: From, session: Ref, kernel: PartRef) -> Response:
+    """End a kernel and start a new one; its variables are lost."""
+    await who.in_session(session, lambda found: found.kernel.restart(kernel))
+    return Response(status_code=204)

@@ -1,0 +1,133 @@
+"""Paths of sessions: make, list, suspend, resume, fork, rewind, remove, and what they can reach."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from holdfast.runtime.api import plain_tables
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.serve.answers import ERRORS
+from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.models.base_models import Ref
+from holdfast.runtime.serve.models.session_models import (
+    CheckAnswer,
+    ForkRequest,
+    NetworkRequest,
+    PolicyFields,
+    ReachAnswer,
+    RewindRequest,
+    RewoundAnswer,
+    SessionAnswer,
+    SessionRequest,
+    SnapshotAnswer,
+    SnapshotRequest,
+)
+from holdfast.runtime.serve.routes.snapshot_routes import answered as snapshot_answer
+
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=ERRORS)
+From = Annotated[ApiCaller, Depends(caller)]
+
+
+def answered(found: Session) -> SessionAnswer:
+    """Return a session as an answer has it."""
+    return SessionAnswer.model_validate(plain_tables.session(found))
+
+
+@router.get("")
+async def list_sessions(who: From) -> list[SessionAnswer]:
+    """List the sessions, the oldest first."""
+    return await who.brief(lambda hf: [answered(each) for each in hf.sessions()])
+
+
+@router.post("", status_code=201)
+async def new(who: From, body: SessionRequest) -> SessionAnswer:
+    """Make a session; it lasts until it is removed."""
+    given = body.model_dump(exclude_none=True)
+    if body.policy is not None:
+        given["policy"] = body.policy.model_dump(exclude_unset=True)
+    return await who.brief(lambda hf: answered(hf.new(**given)))
+
+
+@router.get("/{session}")
+async def get_session(who: From, session: Ref) -> SessionAnswer:
+    """Return a session, as its container is now."""
+    return await who.in_session(session, lambda found: answered(found.refresh()))
+
+
+@router.delete("/{session}", status_code=204)
+async def remove(who: From, session: Ref) -> Response:
+    """End a session; its snapshots stay, and what is in none of them is lost."""
+    await who.in_session(session, lambda found: found.remove())
+    return Response(status_code=204)
+
+
+@router.post("/{session}/snapshots", status_code=201)
+async def snapshot(who: From, session: Ref, body: SnapshotRequest) -> SnapshotAnswer:
+    """Capture a session at one instant: files, memory and processes. It continues."""
+
+    def work(found: Session) -> SnapshotAnswer:
+        taken = found.snapshot(body.label, body.kind, reason=body.reason, force_drop=body.force_drop)
+        return snapshot_answer(taken)
+
+    return await who.in_session(session, work)
+
+
+@router.get("/{session}/check")
+async def check(who: From, session: Ref) -> CheckAnswer:
+    """Return what would survive a capture, and what would be in its way."""
+    return await who.in_session(session, lambda found: CheckAnswer.model_validate(found.check().as_dict()))
+
+
+@router.post("/{session}/fork", status_code=201)
+async def fork(who: From, session: Ref, body: ForkRequest) -> list[SessionAnswer]:
+    """Make sessions that continue from this instant; this one also continues."""
+    how = body.model_dump()
+    return await who.in_session(session, lambda found: [answered(each) for each in found.fork(**how)])
+
+
+@router.post("/{session}/suspend")
+async def suspend(who: From, session: Ref) -> SessionAnswer:
+    """Capture a session, then free its memory and processors."""
+    return await who.in_session(session, lambda found: answered(found.suspend()))
+
+
+@router.post("/{session}/resume")
+async def resume(who: From, session: Ref) -> SessionAnswer:
+    """Resume a suspended session."""
+    return await who.in_session(session, lambda found: answered(found.resume()))
+
+
+@router.post("/{session}/rewind")
+async def rewind(who: From, session: Ref, body: RewindRequest) -> RewoundAnswer:
+    """Go back to a snapshot in place; the present is captured first, unless it is to be discarded."""
+    how = body.model_dump(exclude={"snapshot"})
+
+    def work(found: Session) -> RewoundAnswer:
+        return RewoundAnswer.model_validate(found.rewind(body.snapshot, **how).as_dict())
+
+    return await who.in_session(session, work)
+
+
+@router.get("/{session}/network")
+async def network(who: From, session: Ref) -> ReachAnswer:
+    """Return what a session can reach, and what it was refused lately."""
+    return await who.in_session(session, lambda found: ReachAnswer.model_validate(found.network().as_dict()))
+
+
+@router.patch("/{session}/network")
+async def change_network(who: From, session: Ref, body: NetworkRequest) -> ReachAnswer:
+    """Change what a session can reach, in one step."""
+    how = body.model_dump()
+    return await who.in_session(
+        session, lambda found: ReachAnswer.model_validate(found.change_network(**how).network().as_dict())
+    )
+
+
+@router.patch("/{session}/policy")
+async def policy(who: From, session: Ref, body: PolicyFields) -> dict[str, Any]:
+    """Return when a session is captured automatically, after changes; without any, as it is."""
+    given = body.model_dump(exclude_unset=True)
+    return await who.in_session(session, lambda found: found.policy(**given).as_dict())

@@ -1,0 +1,85 @@
+"""Paths of snapshots: list, restore, fork, pin, compare, remove."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from holdfast.base import ids
+from holdfast.runtime.api import plain_tables
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.serve.answers import ERRORS
+from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.models.base_models import Ref
+from holdfast.runtime.serve.models.session_models import (
+    ForkRequest,
+    PinRequest,
+    RestoreRequest,
+    SessionAnswer,
+    SnapshotAnswer,
+)
+
+router = APIRouter(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
+From = Annotated[ApiCaller, Depends(caller)]
+RefQuery = Annotated[str, Query(pattern=f"^{ids.NAME}$")]
+
+
+def answered(found: Snapshot) -> SnapshotAnswer:
+    """Return a snapshot as an answer has it."""
+    table = plain_tables.snapshot(found)
+    own = {name: table.pop(name) for name in SnapshotAnswer.model_fields if name in table}
+    return SnapshotAnswer.model_validate({**own, "details": table})
+
+
+@router.get("")
+async def list_snapshots(who: From) -> list[SnapshotAnswer]:
+    """List all complete snapshots, the oldest first."""
+    return await who.brief(lambda hf: [answered(each) for each in hf.snapshots()])
+
+
+@router.get("/diff")
+async def diff(who: From, before: RefQuery, after: RefQuery) -> dict[str, Any]:
+    """Compare two snapshots, of any sessions."""
+    return await who.brief(lambda hf: hf.diff(before, after).as_dict())
+
+
+@router.get("/{snapshot}")
+async def get_snapshot(who: From, snapshot: Ref) -> SnapshotAnswer:
+    """Return a snapshot."""
+    return await who.brief(lambda hf: answered(hf.snapshot(snapshot)))
+
+
+@router.delete("/{snapshot}", status_code=204)
+async def remove_snapshot(who: From, snapshot: Ref) -> Response:
+    """Delete a snapshot."""
+    await who.brief(lambda hf: hf.remove_snapshot(snapshot))
+    return Response(status_code=204)
+
+
+@router.patch("/{snapshot}")
+async def pin(who: From, snapshot: Ref, body: PinRequest) -> SnapshotAnswer:
+    """Keep a snapshot until it is removed by hand, or leave it to policy and quota again."""
+    return await who.brief(lambda hf: answered(hf.snapshot(snapshot).pin(pinned=body.pinned)))
+
+
+@router.post("/{snapshot}/restore", status_code=201)
+async def restore(who: From, snapshot: Ref, body: RestoreRequest) -> SessionAnswer:
+    """Make a session that continues from a snapshot."""
+    how: dict[str, Any] = body.model_dump()
+    return await who.brief(
+        lambda hf: SessionAnswer.model_validate(plain_tables.session(hf.snapshot(snapshot).restore(**how)))
+    )
+
+
+@router.post("/{snapshot}/fork", status_code=201)
+async def fork(who: From, snapshot: Ref, body: ForkRequest) -> list[SessionAnswer]:
+    """Make sessions that continue from a snapshot: all of them or none."""
+    how: dict[str, Any] = body.model_dump()
+    return await who.brief(
+        lambda hf: [
+            SessionAnswer.model_validate(plain_tables.session(each))
+            for each in hf.snapshot(snapshot).fork(**how)
+        ]
+    )

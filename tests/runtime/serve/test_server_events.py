@@ -1,0 +1,216 @@
+"""Events on their way to a client: their form, their order, and what a slow or absent reader does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument, SessionBusy
+from holdfast.runtime.serve import event_format
+from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls
+from holdfast.runtime.serve.channels.channel_messages import (
+    CreditMessage,
+    OpenMessage,
+    ResizeMessage,
+    TypeBytesMessage,
+    parse,
+    typed,
+)
+from holdfast.runtime.serve.channels.credit_gate import CreditGate
+from holdfast.runtime.serve.event_bridge import EventBridge
+from holdfast.runtime.serve.request_rate import RequestRate
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", event_format.JSON),
+        ("*/*", event_format.JSON),
+        ("application/json", event_format.JSON),
+        ("text/event-stream", event_format.SSE),
+        ("Text/Event-Stream; charset=utf-8", event_format.SSE),
+        ("application/x-ndjson, */*;q=0.1", event_format.NDJSON),
+        ("text/html, text/event-stream", event_format.SSE),
+    ],
+)
+def test_the_form_is_what_the_client_accepts(accept: str, form: str) -> None:
+    assert event_format.wanted(accept) == form
+
+
+def test_a_server_sent_event_is_one_whatever_it_carries() -> None:
+    """A line end or a control character in the output must not begin another field."""
+    event = {"event": "output", "output": "a\nevent: forged\n\ndata: x\r\u2028\x9b", "next": 7}
+    sent = event_format.written(event, event_format.SSE).decode()
+    assert sent.startswith("id: 7\nevent: output\ndata: {")
+    assert sent.endswith("}\n\n")
+    assert sent.count("\n") == 4
+    assert "\r" not in sent
+    assert "\u2028" not in sent
+    assert json.loads(sent.splitlines()[2].removeprefix("data: ")) == event
+    line = event_format.written(event, event_format.NDJSON)
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == event
+
+
+def test_bytes_that_are_no_text_are_in_base64_as_well() -> None:
+    assert event_format.text("output", "é".encode()) == {"output": "é", "output_base64": None}
+    assert event_format.text("output", b"\xff!") == {"output": "�!", "output_base64": "/yE="}
+
+
+@pytest.mark.parametrize("text", ["é", "€", "😀", "a", ""])
+def test_a_character_is_not_cut(text: str) -> None:
+    data = b"x" + text.encode()
+    for end in range(1, len(data)):
+        assert event_format.unfinished(data[:end]) == end - 1
+    assert event_format.unfinished(data) == 0
+    assert event_format.unfinished(b"\xff") == 0
+
+
+def test_a_slow_reader_slows_the_writer_down_and_an_absent_one_lets_it_pass() -> None:
+    async def run() -> None:
+        bridge = EventBridge[int](room=100)
+        put: list[int] = []
+
+        def write() -> None:
+            for number in range(50):
+                bridge.put(number, 50)
+                put.append(number)
+            bridge.end()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        await asyncio.sleep(0.3)
+        assert len(put) == 2
+        found = []
+        async for item in bridge.items():
+            found.append(item)
+            if item == 9:
+                break
+        assert found == list(range(10))
+        bridge.leave()
+        await asyncio.to_thread(thread.join, 10)
+        assert len(put) == 50
+
+    asyncio.run(run())
+
+
+def test_all_items_arrive_in_order() -> None:
+    async def run() -> list[int]:
+        bridge = EventBridge[int](room=3)
+
+        def write() -> None:
+            for number in range(1000):
+                bridge.put(number, 1)
+            bridge.end()
+
+        threading.Thread(target=write).start()
+        return [item async for item in bridge.items()]
+
+    assert asyncio.run(run()) == list(range(1000))
+
+
+def test_a_channel_without_credit_waits_until_it_has_some_or_is_closed() -> None:
+    gate = CreditGate(10)
+    passed: list[bool] = []
+
+    def work() -> None:
+        passed.extend(gate.pass_on(6) for _ in range(5))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    gate.grant(6)
+    thread.join(0.2)
+    assert thread.is_alive()
+    gate.leave()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert passed == [True, True, True, False, False]
+
+
+def test_calls_beyond_the_limit_are_refused_and_their_errors_are_raised() -> None:
+    async def run() -> None:
+        threads, go = CallThreads(2), threading.Event()
+        waiting = [asyncio.create_task(threads.run(lambda: go.wait(10))) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        assert threads.running == 2
+        with pytest.raises(TooManyCalls):
+            await threads.run(lambda: None)
+        waiting[0].cancel()
+        await asyncio.sleep(0.05)
+        assert threads.running == 2, "a thread that was left behind counts as long as it runs"
+        go.set()
+        assert await waiting[1]
+
+        def fails() -> None:
+            raise SessionBusy("cannot")
+
+        with pytest.raises(SessionBusy):
+            await threads.run(fails)
+        await asyncio.sleep(0.05)
+        assert threads.running == 0
+
+    asyncio.run(run())
+
+
+def test_requests_beyond_the_rate_are_refused_until_it_has_caught_up() -> None:
+    now = 0.0
+    rate = RequestRate(10, 3, lambda: now)
+    assert [rate.refused() for _ in range(3)] == [None] * 3
+    assert rate.refused() == pytest.approx(0.1)
+    now = 0.1
+    assert rate.refused() is None
+    assert rate.refused() is not None
+    now = 100.0
+    assert [rate.refused() is None for _ in range(4)] == [True, True, True, False]
+    assert all(RequestRate(0, 1, lambda: now).refused() is None for _ in range(10))
+
+
+def test_messages_are_read_exactly() -> None:
+    opened = parse('{"open": 3, "call": "exec", "session": "work", "args": {"command": "ls"}}')
+    assert isinstance(opened, OpenMessage)
+    assert (opened.open, opened.args, opened.credit) == (3, {"command": "ls"}, 1 << 20)
+    assert parse('{"channel": 3, "credit": 5}') == CreditMessage(channel=3, credit=5)
+    assert parse('{"channel": 3, "resize": [24, 80]}') == ResizeMessage(channel=3, resize=[24, 80])
+    pressed = parse('{"channel": 3, "type_base64": "A/8="}')
+    assert isinstance(pressed, TypeBytesMessage)
+    assert typed(pressed) == b"\x03\xff"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "null",
+        "3",
+        "{}",
+        '{"channel": 1}',
+        '{"open": 0, "call": "exec", "session": "work"}',
+        '{"open": "1", "call": "exec", "session": "work"}',
+        '{"open": 1, "call": "exec", "session": "../x"}',
+        '{"open": 1, "call": "exec", "session": "work", "credit": -1}',
+        '{"open": 1, "call": "exec", "session": "work", "credit": 99999999}',
+        '{"open": 1, "call": "exec", "session": "work", "more": 1}',
+        '{"channel": 1, "credit": 0}',
+        '{"channel": 1, "resize": [0, 80]}',
+        '{"channel": 1, "resize": [24, 80, 1]}',
+        '{"channel": 1, "type": 5}',
+        '{"close": 1.5}',
+        '{"open": 1' + ', "args": ' + "[" * 100_000,
+    ],
+)
+def test_what_is_no_message_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="cannot read the message"):
+        parse(text)
+
+
+def test_what_is_not_base64_is_not_typed() -> None:
+    message: Any = parse('{"channel": 3, "type_base64": "%%%"}')
+    with pytest.raises(InvalidArgument, match="cannot type"):
+        typed(message)
