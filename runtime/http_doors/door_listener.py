@@ -58,7 +58,9 @@ def listener(address: str, *, anywhere: bool = False) -> socket.socket:
 
 
 def unix_listener(path: Path) -> socket.socket:
-    """Return a unix socket that listens at a path, for this user alone; one that no server uses any more is replaced.
+    """Return a unix socket that listens at a path, for this user alone.
+
+    One on which no server listens any more is replaced.
 
     Raises:
         InvalidArgument: something else is at the path, or it cannot be made.

@@ -147,7 +147,9 @@ class _Surrounded:
 
 
 def _too_many(seconds: float) -> Response:
-    body = error_answers.body("too_many_requests", "cannot answer: there are too many requests", "send fewer in a second")
+    body = error_answers.body(
+        "too_many_requests", "cannot answer: too many requests", "send fewer in a second"
+    )
     return JSONResponse(body, 429, headers={"Retry-After": str(max(1, round(seconds)))})
 
 

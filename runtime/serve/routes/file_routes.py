@@ -34,7 +34,15 @@ from holdfast.runtime.serve.tar_bodies import tar_body
 router = APIRouter(prefix="/v1/sessions/{session}/files", tags=["files"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 Mode = Annotated[str | None, Query(pattern="^[0-7]{3,4}$", description="Permissions, in octal.")]
-_RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?")
+Range = Annotated[
+    str | None,
+    Header(
+        alias="Range",
+        max_length=300,
+        description="`bytes=0-99`, or `bytes=100-` to the end. What has another form is ignored.",
+    ),
+]
+_RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?", re.ASCII)
 _BYTES: dict[str, Any] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _TAR: dict[str, Any] = {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}
 
@@ -54,7 +62,7 @@ async def read(
     session: Ref,
     path: FilePath,
     user: UserQuery = None,
-    part: Annotated[str | None, Header(alias="Range", pattern=r"^bytes=[0-9]{1,15}-([0-9]{1,15})?$")] = None,
+    part: Range = None,
     known: Annotated[str | None, Header(alias="If-None-Match", max_length=300)] = None,
 ) -> Response:
     """Return a file, or one range of it. If it changes meanwhile, the answer is cut short."""
@@ -66,9 +74,10 @@ async def read(
     headers = {"ETag": tag, "Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
     if known is not None and tag in {each.strip() for each in known.split(",")}:
         return Response(status_code=304, headers=headers)
-    begin, end = _range(part, found.size)
+    asked = _RANGE.fullmatch(part or "")
+    begin, end = _range(asked, found.size)
     headers["Content-Length"] = str(end - begin)
-    if part is not None:
+    if asked is not None:
         headers["Content-Range"] = f"bytes {begin}-{end - 1}/{found.size}"
 
     async def piece(offset: int) -> bytes:
@@ -89,13 +98,13 @@ async def read(
 
     return StreamingResponse(
         content(first),
-        status_code=206 if part is not None else 200,
+        status_code=206 if asked is not None else 200,
         media_type="application/octet-stream",
         headers=headers,
     )
 
 
-@router.put("/content", openapi_extra={"requestBody": {"content": _BYTES, "required": True}})
+@router.put("/content", openapi_extra={"requestBody": {"content": _BYTES}})  # an empty file has no body
 async def write(
     who: From, session: Ref, path: FilePath, user: UserQuery = None, mode: Mode = None
 ) -> WrittenAnswer:
@@ -199,12 +208,10 @@ def _file(found: SessionFile) -> FileAnswer:
     return FileAnswer.model_validate(table)
 
 
-def _range(part: str | None, size: int) -> tuple[int, int]:
+def _range(asked: re.Match[str] | None, size: int) -> tuple[int, int]:
     """Return begin and end of what is wanted."""
-    if part is None:
+    if asked is None:
         return 0, size
-    asked = _RANGE.fullmatch(part)
-    assert asked is not None
     begin = int(asked[1])
     end = size if asked[2] is None else min(int(asked[2]) + 1, size)
     if begin >= size or end <= begin:
