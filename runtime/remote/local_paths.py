@@ -21,6 +21,7 @@ _NEVER: Mapping[str, str] = {
     "move": "run it on the engine's machine, which has the keys for the next one",
     "receive": "it is started by `holdfast move` on the engine's machine",
     "mcp": "start it on the engine's machine: `ssh HOST holdfast mcp`",
+    "serve": "start it on the engine's machine, and reach its port through SSH",
     "serve-captures": "run it on the engine's machine",
 }
 _OPTIONS: Mapping[tuple[str, str], str] = {
