@@ -58,6 +58,7 @@ ROOMS = (
     "http_doors",
     "mcp",
     "serve",
+    "e2b",
     "holdfast",
     "cli",
 )

@@ -47,6 +47,7 @@ def serve(
         )
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on a port and a unix socket at once", hint="leave out one")
+    from holdfast.runtime.e2b import e2b_app
     from holdfast.runtime.http_doors import door_listener, door_token
     from holdfast.runtime.http_doors.door_guard import Admission
     from holdfast.runtime.serve import api_server, server_app
@@ -64,9 +65,9 @@ def serve(
         opened = door_listener.listener(listen or PORT, anywhere=anywhere)
     hosts = None if door_listener.is_unix(opened) else host_name or ()
     callers = Callers(home, printing.note)
-    app = server_app.application(
-        callers, Admission(token, hosts, origin or ()), RequestRate(rate, max(1, rate * 2))
-    )
+    admission, limit = Admission(token, hosts, origin or ()), RequestRate(rate, max(1, rate * 2))
+    app = server_app.application(callers, admission, limit)
+    app = e2b_app.beside(app, callers, admission, token, limit)
     where = f"is in {file}" if file else f"is that of {api_server.TOKEN.variable}"
 
     def ready() -> None:

@@ -43,11 +43,17 @@ class Admission:
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return why a request is refused; None if it is admitted."""
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope.get("headers", ()):
-            headers.setdefault(name.lower(), []).append(value)
-        if not self._has_token(headers, scope["type"]):
+        if not self._has_token(_by_name(scope), scope["type"]):
             return _NO_TOKEN
+        return self.elsewhere(scope)
+
+    def is_token(self, given: bytes) -> bool:
+        """Return whether this is the token, in the same time for all that have its length."""
+        return hmac.compare_digest(given, self._expected)
+
+    def elsewhere(self, scope: Scope) -> Refusal | None:
+        """Return why a request is refused that is meant for another host, or comes from a page of one."""
+        headers = _by_name(scope)
         hosts = headers.get(b"host", [])
         if self._hosts is not None and (len(hosts) != 1 or not self._is_here(hosts[0])):
             return 421, "misdirected", "the server has another name; `--host-name` gives it one"
@@ -73,6 +79,13 @@ class Admission:
             return ipaddress.ip_address(name).is_loopback
         except ValueError:
             return False
+
+
+def _by_name(scope: Scope) -> dict[bytes, list[bytes]]:
+    found: dict[bytes, list[bytes]] = {}
+    for name, value in scope.get("headers", ()):
+        found.setdefault(name.lower(), []).append(value)
+    return found
 
 
 def guarded(app: App, admission: Admission) -> App:

@@ -20,6 +20,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve.call_threads import MOST_BRIEF, MOST_WAITING, CallThreads
+from holdfast.runtime.serve.server_metrics import ServerMetrics
 
 Result = TypeVar("Result")
 
@@ -30,12 +31,13 @@ MOST_ACTORS = 100
 
 
 class Callers:
-    """What all requests share: controllers, threads, and those that wait."""
+    """What all requests share: controllers, threads, figures, and those that wait."""
 
     def __init__(self, home: Home, progress: Progress) -> None:
         self.home = home
         self.brief = CallThreads(MOST_BRIEF)
         self.waiting = CallThreads(MOST_WAITING)
+        self.metrics = ServerMetrics(lambda: self.waiting.running, lambda: self.brief.running)
         self._progress = progress
         self._controllers: OrderedDict[str, Holdfast] = OrderedDict()
         self._lock = threading.Lock()
@@ -80,10 +82,10 @@ class Callers:
 class ApiCaller:
     """The caller of one request."""
 
-    def __init__(self, connection: HTTPConnection, callers: Callers) -> None:
+    def __init__(self, connection: HTTPConnection, callers: Callers, actor: str = ACTOR) -> None:
         self.connection = connection
         self.all = callers
-        self._actor = connection.headers.get(ACTOR_HEADER) or ACTOR
+        self._actor = connection.headers.get(ACTOR_HEADER) or actor
 
     @property
     def request(self) -> Request:

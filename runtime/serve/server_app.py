@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-import secrets
-import time
-from collections.abc import MutableMapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -17,12 +13,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from holdfast.base.request_id import begin_request, request_id
+from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError
-from holdfast.runtime.http_doors.body_limits import limited
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Scope, Send, guarded
+from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.request_rate import RequestRate
@@ -38,10 +33,8 @@ from holdfast.runtime.serve.routes import (
     snapshot_routes,
     task_routes,
 )
-from holdfast.runtime.serve.server_metrics import ServerMetrics
+from holdfast.runtime.serve.surroundings import Surrounded
 
-REQUEST_ID = b"x-request-id"
-_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 STREAMED = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
 """Methods and ends of paths whose bodies may have any size."""
 logger = logging.getLogger("holdfast.serve")
@@ -56,7 +49,7 @@ and journalled. `Idempotency-Key` lets a command or cell run once however often 
 
 def application(callers: Callers, admission: Admission, rate: RequestRate) -> App:
     """Return what answers the requests of those who are admitted."""
-    return guarded(_Surrounded(inner(callers), rate), admission)
+    return guarded(Surrounded(inner(callers), rate, callers.metrics, STREAMED), admission)
 
 
 def inner(callers: Callers) -> FastAPI:
@@ -74,7 +67,6 @@ def inner(callers: Callers) -> FastAPI:
         ),
     )
     app.state.callers = callers
-    app.state.metrics = ServerMetrics(lambda: callers.waiting.running, lambda: callers.brief.running)
     for each in (
         server_routes,
         session_routes,
@@ -94,63 +86,6 @@ def inner(callers: Callers) -> FastAPI:
     app.add_exception_handler(Exception, _of_server)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
-
-
-class _Surrounded:
-    """What surrounds every request: its id, its log, its figures, its limits."""
-
-    def __init__(self, app: FastAPI, rate: RequestRate) -> None:
-        self._app = app
-        self._limited = limited(app, STREAMED)
-        self._rate = rate
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._limited(scope, receive, send)
-            return
-        given = next((value for name, value in scope["headers"] if name == REQUEST_ID), b"")
-        id_ = given.decode() if _ID.fullmatch(given) else secrets.token_hex(8)
-        begin_request(id_)
-        began, status, began_answer = time.monotonic(), 500, False
-
-        async def named(message: MutableMapping[str, Any]) -> None:
-            nonlocal status, began_answer
-            if message["type"] == "http.response.start":
-                status, began_answer = message["status"], True
-                message["headers"] = [*message.get("headers", ()), (REQUEST_ID, id_.encode())]
-            await send(message)
-
-        try:
-            if (seconds := self._rate.refused()) is not None:
-                await _too_many(seconds)(scope, receive, named)
-            else:
-                await self._limited(scope, receive, named)
-        except Exception as error:
-            if not began_answer:
-                raise
-            logger.error(json.dumps({"request": id_, "cut_short": plain(str(error), 400)}))
-        finally:
-            self._note(scope, id_, status, time.monotonic() - began)
-
-    def _note(self, scope: Scope, id_: str, status: int, seconds: float) -> None:
-        route = scope.get("route")
-        path = getattr(route, "path", "none")
-        self._app.state.metrics.answered(scope["method"], path, status, seconds)
-        told = {
-            "request": id_,
-            "method": scope["method"],
-            "path": plain(scope["path"], 200),
-            "status": status,
-            "seconds": round(seconds, 4),
-        }
-        logger.info(json.dumps(told))
-
-
-def _too_many(seconds: float) -> Response:
-    body = error_answers.body(
-        "too_many_requests", "cannot answer: too many requests", "send fewer in a second"
-    )
-    return JSONResponse(body, 429, headers={"Retry-After": str(max(1, round(seconds)))})
 
 
 async def _of_library(_: Request, error: Exception) -> Response:

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
         `ancestor` is the snapshot before it, if the one its container was made from is gone; `capture_failed`
         the code of the error of its last automatic capture; `refused` destinations it was refused; `moving`
         where it is being moved; `arrival` the move that brought it here; `of_older` the container of it that
-        an older version left running, which this one does not reach.
+        an older version left running, which this one does not reach; `sandbox` what a client of the E2B wire
+        said of it.
         """
 
         policy: Table | None
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
         moving: Table | None
         arrival: Table
         of_older: str
+        sandbox: Table
 
     class OperationKeys(TypedDict, total=False):
         """The keys of an operation's details: what it takes to finish or undo it, even in another process."""

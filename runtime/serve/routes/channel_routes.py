@@ -20,7 +20,7 @@ async def channels(websocket: WebSocket) -> None:
     await websocket.accept(PROTOCOL if PROTOCOL in {each.strip() for each in offered.split(",")} else None)
     caller = ApiCaller(websocket, websocket.app.state.callers)
     connection = ChannelConnection(caller)
-    metrics = websocket.app.state.metrics
+    metrics = websocket.app.state.callers.metrics
     sending = asyncio.create_task(connection.send_all(websocket.send_text))
     try:
         while True:

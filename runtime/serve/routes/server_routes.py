@@ -36,4 +36,4 @@ async def health(request: Request) -> HealthAnswer:
 )
 async def metrics(request: Request) -> Response:
     """Return the server's figures for Prometheus."""
-    return Response(request.app.state.metrics.text(), headers={"Content-Type": server_metrics.TYPE})
+    return Response(request.app.state.callers.metrics.text(), headers={"Content-Type": server_metrics.TYPE})

@@ -1,0 +1,1 @@
+"""The wire that clients of E2B speak: sandboxes, their processes, files and code contexts."""

@@ -1,0 +1,69 @@
+"""Answers to streaming RPCs: a call in a thread, its events as messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.runtime.e2b import connect_frames, e2b_errors
+from holdfast.runtime.e2b.sandbox_caller import SandboxCaller
+from holdfast.runtime.serve.calls.served_call import ServedCall
+from holdfast.runtime.serve.event_format import Event
+from holdfast.runtime.serve.streamed_call import CallResponse, StreamedCall
+
+DEADLINE = {"deadline": True}
+"""The result of a call whose time was over: the stream ends with that error."""
+KEEPALIVE_SECONDS = 45.0
+_KEEPALIVE: dict[str, Any] = {"event": {"keepalive": {}}}
+
+
+def seconds_given(caller: SandboxCaller) -> float | None:
+    """Return how long the client lets the whole stream take; None for as long as it wants.
+
+    Raises:
+        InvalidArgument: the header is no number.
+    """
+    given = caller.connection.headers.get("connect-timeout-ms")
+    if given is None:
+        return None
+    if not re.fullmatch(r"\d{1,10}", given):
+        raise InvalidArgument("cannot read the header connect-timeout-ms: it is no number of milliseconds")
+    return int(given) / 1000 or None
+
+
+async def streamed(caller: SandboxCaller, call: ServedCall, seconds: float | None) -> CallResponse:
+    """Return the answer to an RPC in the caller's sandbox.
+
+    What the call emits are messages as they are sent. Its result is not sent; `DEADLINE` is an error.
+
+    Raises:
+        HoldfastError: it failed before it had emitted any.
+    """
+    running = StreamedCall(caller, caller.sandbox, seconds, call)
+    await running.begin()
+    pulse = KEEPALIVE_SECONDS
+    given = caller.connection.headers.get("keepalive-ping-interval", "")
+    if re.fullmatch(r"\d{1,4}", given):
+        pulse = max(1.0, int(given) * 0.9)
+    return CallResponse(running, _messages(running, pulse), connect_frames.MEDIA_TYPE)
+
+
+async def _messages(call: StreamedCall, pulse: float) -> AsyncIterator[bytes]:
+    async for event in call.events(pulse):
+        if event is None:
+            yield connect_frames.message(_KEEPALIVE)
+        elif isinstance(event, HoldfastError):
+            code = e2b_errors.rpc_code(e2b_errors.status_of(event))
+            yield connect_frames.last(code, e2b_errors.sentence(event))
+        elif event.get("event") == "result":
+            yield _end(event)
+        else:
+            yield connect_frames.message(event)
+
+
+def _end(result: Event) -> bytes:
+    if result.get("deadline"):
+        return connect_frames.last("deadline_exceeded", "the time that the client gave is over")
+    return connect_frames.last()

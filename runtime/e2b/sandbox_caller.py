@@ -1,0 +1,84 @@
+"""The caller of one request of this wire: the sandbox it is for, and in whose name.
+
+A session that is suspended is resumed for a request if its maker wanted that, and else does not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from starlette.requests import HTTPConnection, Request
+
+from holdfast.errors import SessionNotFound
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
+from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
+from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.serve.callers import ApiCaller, Callers
+
+ACTOR = "agent:e2b"
+SANDBOX = "holdfast.sandbox"
+"""The key of a request's scope under which the door notes the sandbox that its token is for."""
+DEFAULT_USER = "user"
+"""The user whom E2B's clients name if theirs does not say; here it is the session's own one."""
+
+
+class SandboxCaller(ApiCaller):
+    """The caller of one request."""
+
+    def __init__(self, connection: HTTPConnection, callers: Callers, tokens: SandboxTokens) -> None:
+        super().__init__(connection, callers, ACTOR)
+        self.tokens = tokens
+
+    @property
+    def sandbox(self) -> str:
+        """The id of the session that the request is for; only what the door has admitted to one has it."""
+        return str(self.connection.scope[SANDBOX])
+
+    @property
+    def user(self) -> str | None:
+        """The user to act as; None for the session's own one."""
+        return self.user_named(_basic_user(self.connection.headers.get("authorization", "")))
+
+    @staticmethod
+    def user_named(name: str | None) -> str | None:
+        """Return the user of a session that a client means."""
+        return None if name in (None, "", DEFAULT_USER) else name
+
+    def session(self, ref: str) -> Session:
+        """Return a session that runs; in a thread.
+
+        Raises:
+            SandboxUnavailable: it does not.
+        """
+        try:
+            found = super().session(ref)
+        except SessionNotFound:
+            raise SandboxUnavailable(f"cannot reach the sandbox: {ref} was not found") from None
+        if found.state == "suspended":
+            facts = SandboxFacts.of(found.row)
+            if facts is None or not facts.auto_resume:
+                raise SandboxUnavailable(
+                    f"cannot reach the sandbox: {ref} was not found: it is paused", hint="connect to it"
+                )
+            found = found.resume()
+        if found.state != "running":
+            raise SandboxUnavailable(f"cannot reach the sandbox: {ref} was not found: it has ended")
+        return found
+
+
+def _basic_user(header: str) -> str | None:
+    """Return the user of an `Authorization: Basic` header."""
+    kind, _, value = header.partition(" ")
+    if kind.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(value, validate=True).decode().partition(":")[0]
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def sandbox_caller(request: Request) -> SandboxCaller:
+    """Return the caller of a request, for the functions of paths."""
+    return SandboxCaller(request, request.app.state.callers, request.app.state.tokens)
