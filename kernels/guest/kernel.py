@@ -26,6 +26,9 @@ from holdfast.runtime.guest.tasks.reaper import Reaper
 GRACE = 5.0
 """Seconds an interrupted cell has to end before its timeout is reported anyway."""
 
+REPLY = 2.0
+"""Seconds for the reply of an idle kernel to arrive: it was written before the kernel said so."""
+
 MOMENT = 0.2
 """Seconds before the first process starts. It and its library compute for most of a second, and what a
 session is asked first is usually a command."""
@@ -66,6 +69,10 @@ class RunningKernel:
         self._chronicle = chronicle
         self.spec = spec
         self.epoch = 0
+        self.language = ""
+        """The language that its process reports, in lower case; unknown before one has started."""
+        self.closed = False
+        """True once it was ended for good."""
         self.execution_count = 0
         self.journal = CellEvents(folder / "events")
         self._folder = folder
@@ -88,6 +95,11 @@ class RunningKernel:
     def pid(self) -> int | None:
         """The kernel's process, if one runs."""
         return self._process.pid if self._process else None
+
+    @property
+    def cwd(self) -> str:
+        """The directory in which its processes start."""
+        return str(self._workspace)
 
     @property
     def taken(self) -> bool:
@@ -113,8 +125,12 @@ class RunningKernel:
         loop = asyncio.get_running_loop()
         loop.call_later(MOMENT, lambda: self._spawn(self._start_quietly()))
 
-    def submit(self, id_: str, code: str, timeout: float | None, who: Who) -> CellRecord:
+    def submit(
+        self, id_: str, code: str, timeout: float | None, who: Who, before: str | None = None
+    ) -> CellRecord:
         """Begin a cell; if the process is dead a new one is started.
+
+        `before` is code that is run first without a trace: no output, no number, no history.
 
         Raises:
             KernelBusy: another cell holds the kernel.
@@ -122,7 +138,7 @@ class RunningKernel:
         if self._current:
             raise KernelBusy(self._current.cell)
         record = self._current = self.journal.open(Cell(id_, timeout), who)
-        self._spawn(self._run(record, code))
+        self._spawn(self._run(record, code, before))
         return record
 
     def answer(self, text: str, who: Who) -> bool:
@@ -136,8 +152,10 @@ class RunningKernel:
         self._process.answer(text)
         return True
 
-    async def interrupt(self) -> None:
-        """Interrupt the running cell."""
+    async def interrupt(self, only: str | None = None) -> None:
+        """Interrupt the running cell; with `only`, if that is its id."""
+        if only is not None and (self._current is None or self._current.cell.id != only):
+            return
         if self._current:
             self._current.cell.interrupted = True
         if self._process:
@@ -166,6 +184,8 @@ class RunningKernel:
         async with self._life:
             if self._process and self._process.ended.is_set():
                 await self._stop()
+            if self.closed:
+                raise KernelFailure(f"cannot start kernel {self.name}: it was closed")
             if self._process is None:
                 await self._start()
 
@@ -174,12 +194,22 @@ class RunningKernel:
         idle = self._process if self.state == "idle" else None
         return await self._questions.ask(idle, self.execution_count, patience)
 
+    async def close(self) -> None:
+        """End the kernel for good; the running cell dies, and those that wait for their turn are refused."""
+        self.closed = True
+        async with self._life:
+            self._end_current(CellStatus.DIED)
+            if self._process and not self._process.ended.is_set():
+                self._process.replaced = True
+            await self._stop()
+        self.journal.wake()
+
     def stop(self) -> None:
         """End the process for good."""
         if self._process:
             self._process.kill()
 
-    async def _run(self, record: CellRecord, code: str) -> None:
+    async def _run(self, record: CellRecord, code: str, before: str | None) -> None:
         cell = record.cell
         try:
             await self.ensure()
@@ -195,7 +225,7 @@ class RunningKernel:
         self._observing.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, short(code), record.who.actor))
         sent = time.time()
-        self._records[self._process.execute(code)] = record
+        self._records[self._process.execute(code, before)] = record
         while len(self._records) > LATE_CELLS:
             del self._records[next(iter(self._records))]
         cell.epoch = self.epoch
@@ -245,6 +275,7 @@ class RunningKernel:
         self.epoch = process.epoch = self.epoch + 1
         self.execution_count = 0
         self._process = process
+        self.language = process.language
         self._questions.begin(process.language)
         if process.pid:
             self._origins.own(process.pid, self._origin)
@@ -285,6 +316,8 @@ class RunningKernel:
             self.execution_count = record.cell.execution_count or self.execution_count
         elif kind == "status" and content.get("execution_state") == "idle":
             record.cell.idle()
+            if not record.cell.settled and (record.cell.interrupted or record.cell.timed_out):
+                asyncio.get_running_loop().call_later(REPLY, self._give_up, record)
         else:
             for event in events_of(kind, content):
                 self.journal.add(record, event)
@@ -294,6 +327,11 @@ class RunningKernel:
             return
         if record.cell.settled and record is self._current:
             self._release(record)
+
+    def _give_up(self, record: CellRecord) -> None:
+        """End a cell whose kernel is idle and has not replied: an interrupt can hit it while it does."""
+        if record is self._current and not record.cell.settled:
+            self._end_current(CellStatus.INTERRUPTED)
 
     def _end_current(self, status: CellStatus) -> None:
         if self._current:

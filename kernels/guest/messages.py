@@ -14,6 +14,8 @@ from holdfast.base.value_classes import dataclass, field
 from holdfast.runtime.guest.wire.protocol import MAX_PAYLOAD, Frame
 
 STREAM_CHUNK = 1 << 20
+LONGEST = 1_000_000
+"""Characters of the name or the message of an error: the host takes no more of a text."""
 _RICH = ("display_data", "execute_result", "update_display_data")
 
 
@@ -112,13 +114,12 @@ class Cell:
 def _error(content: Mapping[str, Any]) -> bytes:
     trace = content.get("traceback")
     lines = [_text(line) for line in trace] if isinstance(trace, list) else []
-    error = {"ename": _text(content.get("ename")), "evalue": _text(content.get("evalue")), "traceback": lines}
+    named = {name: _cut(_text(content.get(name))) for name in ("ename", "evalue")}
+    error = {**named, "traceback": lines}
     data = _json(error)
     if len(data) > MAX_PAYLOAD:
         note = f"[the traceback of {len(data)} bytes was left out]"
-        data = _json(
-            {"ename": error["ename"], "evalue": _text(error["evalue"])[:STREAM_CHUNK], "traceback": [note]}
-        )
+        data = _json({**named, "traceback": [note]})
     return data
 
 
@@ -127,13 +128,20 @@ def _bounded(parts: dict[str, Any]) -> bytes:
     if len(data) <= MAX_PAYLOAD:
         return data
     note = f"[an output of {len(data)} bytes was left out: the limit is {MAX_PAYLOAD}]"
-    return _json({**parts, "data": {"text/plain": note}, "metadata": {}})
+    return _json({**parts, "data": {"text/plain": note}, "metadata": {}, "left_out": len(data)})
 
 
 def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str).encode(
         "utf-8", "replace"
     )
+
+
+def _cut(text: str) -> str:
+    """Return what a client takes of a text in an error."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST - 100]}[{len(text) - LONGEST + 100} characters were left out]"
 
 
 def _text(value: object) -> str:

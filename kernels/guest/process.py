@@ -42,6 +42,13 @@ _REQUEST = {
     "allow_stdin": True,
     "stop_on_error": True,
 }
+_SILENT = {
+    **_REQUEST,
+    "silent": True,
+    "store_history": False,
+    "allow_stdin": False,
+    "stop_on_error": False,
+}
 
 _PARENT = {"JPY_PARENT_PID": "1"}
 """The process that ipykernel checks each second, in order to end with it; PID 1 is not checked for."""
@@ -60,6 +67,10 @@ Listener = Callable[[str, Message], None]
 
 class KernelFailure(Exception):
     """The kernel could not be started; the message says why."""
+
+
+class UnknownSpec(KernelFailure):
+    """There is no kernel spec of that name."""
 
 
 async def load_library() -> None:
@@ -130,7 +141,10 @@ class KernelProcess:
         try:
             await self._launch()
         except Exception as error:
-            raise KernelFailure(f"cannot start kernel {self.spec}: {error}") from error
+            from jupyter_client.kernelspec import NoSuchKernel
+
+            kind = UnknownSpec if isinstance(error, NoSuchKernel) else KernelFailure
+            raise kind(f"cannot start kernel {self.spec}: {error}") from error
         try:
             async with asyncio.timeout(READY_PATIENCE):
                 await self._ready()
@@ -143,22 +157,16 @@ class KernelProcess:
         if self.language == "python":
             self.ask({"still": _STILL})
 
-    def execute(self, code: str) -> str:
-        """Send code and return the id of the message."""
+    def execute(self, code: str, before: str | None = None) -> str:
+        """Send code and return the id of the message; what is to run `before` it is sent as another one."""
         self._trim_log()
+        if before is not None:
+            self._send("shell", "execute_request", {**_SILENT, "code": before})
         return self._send("shell", "execute_request", {**_REQUEST, "code": code})
 
     def ask(self, expressions: Mapping[str, str]) -> str:
         """Send expressions to be evaluated without a trace and return the id of the message."""
-        content = {
-            **_REQUEST,
-            "silent": True,
-            "store_history": False,
-            "allow_stdin": False,
-            "stop_on_error": False,
-            "user_expressions": dict(expressions),
-        }
-        return self._send("shell", "execute_request", content)
+        return self._send("shell", "execute_request", {**_SILENT, "user_expressions": dict(expressions)})
 
     def answer(self, text: str) -> None:
         """Answer the kernel's request for input."""

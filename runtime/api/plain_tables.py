@@ -1,4 +1,4 @@
-"""Sessions, snapshots and results as tables for programs: the JSON of the command line and the server."""
+"""Results as tables for programs: the JSON of the command line and the server."""
 
 from __future__ import annotations
 
@@ -6,44 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.runtime.api.session import Session
-    from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.guest_rpc.results import CellError, CellResult, ExecResult
-
-
-def session(value: Session) -> dict[str, Any]:
-    """Return a session for programs."""
-    return {
-        "id": value.id,
-        "name": value.name,
-        "state": value.state,
-        "image": value.image,
-        "created_at": value.created_at.isoformat(),
-        "parent_snapshot_id": value.parent_snapshot_id,
-        "generation": value.row.generation,
-        "verification": value.row.details.verification,
-        "hooks": value.row.details.hooks,
-    }
-
-
-def snapshot(value: Snapshot) -> dict[str, Any]:
-    """Return a snapshot for programs."""
-    return {
-        "id": value.id,
-        "name": value.name,
-        "label": value.label,
-        "kind": value.kind,
-        "state": value.state,
-        "session_id": value.session_id,
-        "parent_id": value.parent_id,
-        "bytes": value.size,
-        "shared_bytes": value.shared,
-        "created_at": value.created_at.isoformat(),
-        "reason": value.reason,
-        "pinned": value.pinned,
-        "template": value.template,
-        **value.row.details.listed,
-    }
 
 
 def exec_result(value: ExecResult) -> dict[str, Any]:

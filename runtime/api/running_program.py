@@ -72,10 +72,17 @@ class RunningProgram:
         )
         return following.run()
 
-    def write(self, data: bytes | str) -> None:
-        """Give it input, if it was started with `input=True`; returns when the program's pipe has it."""
+    def write(self, data: bytes | str, *, patience: Patience | None = None) -> int:
+        """Give it input, if it was started with `input=True`; returns when the program's pipe has it.
+
+        Returns the number of bytes that it took: fewer if it takes no more, or the patience was over.
+        """
         content = data.encode() if isinstance(data, str) else bytes(data)
-        program_calls.write(self._line, self.id, [content], close=False, offset=self.info().accepted)
+        offset = self.info().accepted
+        after = program_calls.write(
+            self._line, self.id, [content], close=False, offset=offset, patience=patience
+        )
+        return after - offset
 
     def feed(self, data: bytes | str | Iterable[bytes]) -> None:
         """Give it input and then the end, from a thread of its own, while this one follows what it writes."""
@@ -141,8 +148,11 @@ class SessionPrograms:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         user: str | None = None,
+        name: str | None = None,
     ) -> RunningProgram:
         """Start a program and leave it running; with `input`, `write` gives it its standard input.
+
+        `name` is what to call it in lists: a line of at most 64 characters.
 
         Raises:
             InvalidArgument: there is no such program, directory or user.
@@ -154,7 +164,8 @@ class SessionPrograms:
             )
         id_, words = ids.new_id(), [str(word) for word in argv]
         payload = json.dumps({"argv": words, "env": dict(env or {}), "cwd": cwd or ""}).encode()
-        args = {} if user is None else {"user": user}
+        given = {"user": user, "name": name}
+        args = {key: value for key, value in given.items() if value is not None}
         program_calls.request(self._line, "program_start", payload, id=id_, input=input, **args)
         return RunningProgram(self._line, id_)
 

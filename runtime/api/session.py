@@ -18,11 +18,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
+    from typing import Any
 
     from holdfast.runtime.api.running_program import SessionPrograms
     from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.api.session_insight import SessionInsight
     from holdfast.runtime.api.session_kernel import SessionKernel
+    from holdfast.runtime.api.session_kernels import SessionKernels
     from holdfast.runtime.api.session_network import SessionNetwork
     from holdfast.runtime.api.session_shell import SessionShell
     from holdfast.runtime.api.session_shells import SessionShells
@@ -59,6 +61,12 @@ def _kernel() -> type[SessionKernel]:
     from holdfast.runtime.api.session_kernel import SessionKernel
 
     return SessionKernel
+
+
+def _kernels() -> type[SessionKernels]:
+    from holdfast.runtime.api.session_kernels import SessionKernels
+
+    return SessionKernels
 
 
 def _shells() -> type[SessionShells]:
@@ -99,8 +107,13 @@ class Session:
 
     @cached_property
     def kernel(self) -> SessionKernel:
-        """Its kernels."""
+        """What is done in its kernels."""
         return _kernel()(self._line)
+
+    @cached_property
+    def kernels(self) -> SessionKernels:
+        """Its kernels."""
+        return _kernels()(self._line)
 
     @cached_property
     def files(self) -> SessionFiles:
@@ -224,6 +237,20 @@ class Session:
     def row(self) -> SessionRow:
         """The session's row in the store."""
         return self._row
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "state": self.state,
+            "image": self.image,
+            "created_at": self.created_at.isoformat(),
+            "parent_snapshot_id": self.parent_snapshot_id,
+            "generation": self._row.generation,
+            "verification": self._row.details.verification,
+            "hooks": self._row.details.hooks,
+        }
 
     def refresh(self) -> Session:
         """Read the store and the state of the container again."""

@@ -186,3 +186,15 @@ class SessionFiles:
     def _note(self, what: str, path: str, **details: Any) -> None:
         shown = path.encode("utf-8", "replace").decode()
         host_events.note(self._line.context, self._line.known.id, "files", what=what, path=shown, **details)
+
+
+def located(files: SessionFiles, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
+    """Return the absolute path of a file, and what is there; with `follow` false, a link itself."""
+    return files._requests().look(path, follow=follow)
+
+
+def watched(files: SessionFiles, path: str, *, recursive: bool, patience: Patience, most: int) -> FileWatch:
+    """Watch as `SessionFiles.watch` does, but keep at most `most` bytes about the files."""
+    from holdfast.runtime.files.file_watch import FileWatch
+
+    return FileWatch(files._line, path, recursive=recursive, user=files._user, patience=patience, most=most)

@@ -7,6 +7,8 @@ from holdfast.runtime.guest_rpc import call_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.runtime.guest_rpc.kernel_calls import OnEvent, OnInput
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import CellResult
@@ -33,6 +35,7 @@ class SessionKernel:
         patience: float | Patience | None = None,
         on_start: OnStart | None = None,
         kernel: str = defaults.MAIN,
+        before: str | None = None,
     ) -> CellResult:
         """Run code in the kernel and wait for its end. Code that raises is a result.
 
@@ -50,6 +53,8 @@ class SessionKernel:
                 `join` follows it further.
             on_start: called with its id when it has begun.
             kernel: which of the session's kernels.
+            before: code that is run first, in the same turn and without a trace: it shows nothing, raises
+                nothing, and is neither counted nor journalled. Up to 256 Ki characters.
 
         Raises:
             SessionBusy: the kernel runs another cell, or the patience was ended before the cell began.
@@ -82,6 +87,7 @@ class SessionKernel:
                 reason=reason,
                 busy_wait=busy_wait,
                 patience=patience,
+                before=before,
             )
             running.on_start = on_start
             return running.run()
@@ -158,9 +164,10 @@ class SessionKernel:
                 patience=patience,
             )
 
-    def interrupt(self, kernel: str = defaults.MAIN) -> None:
-        """Interrupt what the kernel runs."""
-        self._line.request("kernel_interrupt", kernel=kernel)
+    def interrupt(self, kernel: str = defaults.MAIN, *, cell_id: str | None = None) -> None:
+        """Interrupt what the kernel runs; with `cell_id` only that cell, if it still runs."""
+        only: dict[str, Any] = {} if cell_id is None else {"only": call_arguments.text(cell_id, "cell")}
+        self._line.request("kernel_interrupt", kernel=kernel, **only)
 
     def restart(self, kernel: str = defaults.MAIN) -> None:
         """End the kernel and start a new one; its variables are lost."""

@@ -188,6 +188,10 @@ class SessionShell:
         name: str | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
+        user: str | None = None,
+        rows: int | None = None,
+        cols: int | None = None,
+        apart: bool = False,
         lease_wait: float | None = None,
     ) -> Task:
         """Start a command outside the shell, on a terminal of its own, where it continues by itself.
@@ -199,6 +203,10 @@ class SessionShell:
             name: to find it by, while it runs.
             env: more variables.
             cwd: another directory.
+            user: a user of the session, by default the session's; another one has the environment of a login.
+            rows: height of its terminal in characters; 40 by default.
+            cols: width of its terminal in characters; 120 by default.
+            apart: start it even while a person holds the shell, as programs are.
             lease_wait: seconds to wait while a person holds the shell.
         """
         from holdfast.runtime.api import task
@@ -207,7 +215,8 @@ class SessionShell:
             from holdfast.runtime.capture import autosnapshot
 
             autosnapshot.before(self._line, command)
-        return task.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait)
+        how = {"user": user, "rows": rows, "cols": cols, "apart": apart}
+        return task.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait, how=how)
 
     def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:
         """Type text into the terminal, as it is.
@@ -227,12 +236,16 @@ class SessionShell:
         on_bytes: OnBytes | None = None,
         wait: bool = False,
         patience: float | Patience | None = None,
+        on_waiting: OnWaiting | None = None,
+        on_start: OnStart | None = None,
+        on_offset: OnOffset | None = None,
         shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Type text for the command that runs, and follow it from there: `send`, then `join`.
 
         The output of the result is what came after the text. Most programs need a newline at its end: without
-        it they keep waiting. After `patience` seconds the result says that it still runs.
+        it they keep waiting. After `patience` seconds the result says that it still runs. The callbacks are
+        those of `exec`.
 
         Raises:
             InvalidArgument: no command of `exec` runs, although the text was typed; or as for `send`.
@@ -248,6 +261,9 @@ class SessionShell:
                 on_bytes=on_bytes,
                 wait=wait,
                 patience=patience,
+                on_waiting=on_waiting,
+                on_start=on_start,
+                on_offset=on_offset,
             )
 
     def interrupt(

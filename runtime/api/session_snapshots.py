@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from holdfast.runtime.api.snapshot import Snapshot
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from holdfast.runtime.api.capture_requests import Asked, Served, Serving
+    from holdfast.runtime.api.option_types import PolicyOptions
     from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
@@ -192,7 +193,7 @@ class SessionSnapshots:
         now = self._became(found.session)
         return Rewound(now, snapshot, kept, found.left_behind, found.lost, found.deviations)
 
-    def policy(self, /, **changes: Any) -> Policy:
+    def policy(self, /, **changes: Unpack[PolicyOptions]) -> Policy:
         """Return when the session is captured automatically and how long these snapshots are kept, after
         changes.
 

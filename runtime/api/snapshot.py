@@ -15,6 +15,7 @@ from holdfast.runtime.api.bundles import Outgoing
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Any
 
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.flaky.repeat import Keep, KeepAs, Series
@@ -125,6 +126,25 @@ class Snapshot:
     def row(self) -> SnapshotRow:
         """The snapshot's row in the store."""
         return self._row
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "label": self.label,
+            "kind": self.kind,
+            "state": self.state,
+            "session_id": self.session_id,
+            "parent_id": self.parent_id,
+            "bytes": self.size,
+            "shared_bytes": self.shared,
+            "created_at": self.created_at.isoformat(),
+            "reason": self.reason,
+            "pinned": self.pinned,
+            "template": self.template,
+            **self._row.details.listed,
+        }
 
     def restore(
         self,

@@ -53,6 +53,7 @@ class Task:
         start: int | None = None,
         wait: bool = False,
         patience: float | Patience | None = None,
+        raw: bool = False,
     ) -> ExecResult:
         """Wait until it ends, or waits for input, which `send` answers. As `Session.join`.
 
@@ -64,9 +65,12 @@ class Task:
             start: offset of the output to begin with, by default its beginning.
             wait: keep waiting while it waits for input.
             patience: seconds after which the result says that it still runs, or a `Patience`.
+            raw: leave the ends of lines as the terminal has them: a carriage return before each newline.
         """
         with self._line.explained():
             following = _Following(self._line, self.id, on_output, on_bytes, wait=wait, patience=patience)
+            if raw:
+                following.leave_line_ends()
             following.on_waiting = on_waiting
             following.on_offset = on_offset
             return following.run(start)
@@ -89,9 +93,24 @@ class Task:
         with self._line.explained():
             _Reading(self._line, self.id, on_output, on_bytes, offset, follow=follow).read()
 
-    def send(self, text: str | bytes) -> None:
-        """Type text into its terminal, as it is; raises InvalidArgument as `Session.send` does."""
-        typing_input.send(self._line, "task_send", call_arguments.typed(text, "text"), id=self.id)
+    def send(self, text: str | bytes, *, patience: Patience | None = None) -> None:
+        """Type text into its terminal, as it is; raises InvalidArgument as `Session.send` does.
+
+        Raises:
+            GuestDisconnected: what runs there does not read it, for half a minute or until the patience was
+                over.
+        """
+        data = call_arguments.typed(text, "text")
+        typing_input.send(self._line, "task_send", data, patience, id=self.id)
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Change the size of its terminal, in characters; what runs there is notified.
+
+        Raises:
+            InvalidArgument: the size is not valid.
+            GuestError: it has ended.
+        """
+        self._line.request("task_resize", id=self.id, rows=rows, cols=cols)
 
     def signal(self, name: str = "TERM") -> None:
         """Send a signal to all processes in its terminal; INT as Ctrl-C does.
@@ -176,8 +195,12 @@ def start(
     env: Mapping[str, str] | None,
     cwd: str | None,
     lease_wait: float | None,
+    how: Mapping[str, Any],
 ) -> Task:
-    """Start a command. It is started once, even if the connection is lost."""
+    """Start a command. It is started once, even if the connection is lost.
+
+    `how` has further arguments as they are sent; those that are not set are left out.
+    """
     data = call_arguments.text(command, "command").encode("utf-8", "surrogateescape")
     lease_wait = call_arguments.seconds(lease_wait, "lease_wait")
     if not data.strip():
@@ -186,6 +209,7 @@ def start(
         )
     args = {"id": ids.new_id(), "name": name, "env": dict(env or {}), "cwd": cwd, "lease_wait": lease_wait}
     wanted = {key: value for key, value in args.items() if value}
+    wanted |= {key: value for key, value in how.items() if value is not None and value is not False}
     with line.explained():
         frame = line.persistence().run(lambda: line.client().request("task_start", payload=data, **wanted))
     return Task(line, wire_fields.text(frame, "id"))

@@ -33,7 +33,8 @@ class TaskInfo(GuestValue):
 
     `exit_code` is None while it runs, and 128+n if a signal ended it; `killed_by` is the sender of a signal.
     `observed` is what the task does now: it may wait for a password. Its output is kept from `start_offset`
-    to `end_offset`. `duration` is in seconds, so far or in total.
+    to `end_offset`. `duration` is in seconds, so far or in total. `rows` and `cols` are the size of its
+    terminal.
     """
 
     id: Name
@@ -47,6 +48,8 @@ class TaskInfo(GuestValue):
     duration: Seconds = 0.0
     start_offset: Count
     end_offset: Count
+    rows: Count = 0
+    cols: Count = 0
     exit_code: ExitCode | None = None
     signal: Count | None = None
     killed_by: Name | None = None

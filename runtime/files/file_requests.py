@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import HoldfastError, ProtocolError
-from holdfast.runtime.files.session_file import SessionFile, asked, listed
+from holdfast.runtime.files.session_file import SessionFile, asked, listed, place_in
 from holdfast.runtime.guest_rpc import wire_fields
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class FileRequests:
     def look(self, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
         """Return the absolute path, and what is there; a link is followed unless `follow` is false."""
         told = wire_fields.body(self._ask("file_look", asked(path=path), follow=follow))
-        return wire_fields.text(told, "path"), SessionFile.of(told)
+        return place_in(told), SessionFile.of(told)
 
     def content(self, path: str) -> list[SessionFile]:
         """Return what is in a folder, by name."""

@@ -39,9 +39,10 @@ class WatchedChange:
 
 
 class FileTree:
-    """The folders of one watch, by their paths below its root; "" is the root."""
+    """The folders of one watch, by their paths below its root, which is ""; at most `most` bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most = most
         self._folders: dict[str, dict[str, SessionFile]] = {"": {}}
         self._partial: dict[str, dict[str, SessionFile]] = {}
         self._bytes = 0
@@ -121,7 +122,7 @@ class FileTree:
             yield "removed", each
 
     def _check(self) -> None:
-        if self._bytes + self._partial_bytes > MOST_BYTES:
+        if self._bytes + self._partial_bytes > self._most:
             raise ProtocolError(
                 "cannot watch files of the session: there are too many", hint="watch a part of them"
             )

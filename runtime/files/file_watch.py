@@ -12,14 +12,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.errors import GuestDisconnected, ProtocolError
-from holdfast.runtime.files.file_tree import ChangeKind, FileTree, WatchedChange, folder_in
-from holdfast.runtime.files.session_file import asked, listed_in
+from holdfast.runtime.files.file_tree import MOST_BYTES, ChangeKind, FileTree, WatchedChange, folder_in
+from holdfast.runtime.files.session_file import asked, listed_in, place_in
 from holdfast.runtime.guest_rpc import guest_client, wire_fields
 from holdfast.runtime.guest_rpc.patience import Patience
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from holdfast.runtime.files.session_file import SessionFile
     from holdfast.runtime.guest.wire.protocol import Frame
     from holdfast.runtime.guest_rpc.guest_client import Connection
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
@@ -41,8 +42,13 @@ class FileWatch:
         user: str | None = None,
         timeout: float | None = None,
         patience: Patience | None = None,
+        most: int = MOST_BYTES,
     ) -> None:
-        """Begin; the iteration ends after `timeout` seconds, or when the patience is ended."""
+        """Begin; the iteration ends after `timeout` seconds, or when the patience is ended.
+
+        It keeps at most `most` bytes about the files, and fails when there are too many.
+        """
+        self._most = most
         self._patience = patience or Patience()
         self._line = line
         self._args: dict[str, Any] = {"recursive": recursive, **({} if user is None else {"user": user})}
@@ -51,6 +57,8 @@ class FileWatch:
         self._tree: FileTree | None = None
         self._report: FileTree | None = None
         self._changes: deque[WatchedChange] = deque()
+        self._waiting = 0
+        """Bytes that the paths of changes not yet taken have."""
         self._connection: Connection | None = None
         self.path = path
         """The absolute path of what is watched, without links."""
@@ -87,7 +95,11 @@ class FileWatch:
                 if isinstance(error.__cause__, TimeoutError) or self._patience.ended:
                     return None
                 self._connect()
-        return self._changes.popleft() if self._changes else None
+        if not self._changes:
+            return None
+        change = self._changes.popleft()
+        self._waiting -= len(change.path)
+        return change
 
     def close(self) -> None:
         """End it."""
@@ -116,7 +128,7 @@ class FileWatch:
             self._connection.close()
         self._connection = self._line.client().open("file_watch", asked(path=self._asked), **self._args)
         self._patience.hold(self._connection)
-        self._report, ends = FileTree(), time.monotonic() + guest_client.WHOLE_SECONDS
+        self._report, ends = FileTree(self._most), time.monotonic() + guest_client.WHOLE_SECONDS
         while self._report is not None and not self.ended:
             if time.monotonic() >= ends:
                 raise ProtocolError(guest_client.ENDLESS)
@@ -148,16 +160,16 @@ class FileWatch:
             for told in wire_fields.rows({"changes": wire_fields.json_of(frame)}, "changes"):
                 self._add(self._one(tree, told))
         elif kind == "gone":
-            self._changes.append(WatchedChange("removed", self.path))
+            self._found("removed", self.path, None)
             self.close()
         else:
             raise ProtocolError("cannot understand the session: its report of files has no such part")
 
     def _begin(self, told: Mapping[str, Any]) -> FileTree:
-        self._root = wire_fields.text(told, "path").rstrip("/")
+        self._root = place_in(told).rstrip("/")
         self.path = f"{self._root}/{wire_fields.optional_text(told, 'name') or ''}".rstrip("/") or "/"
         self._asked = self.path
-        return FileTree()
+        return FileTree(self._most)
 
     @staticmethod
     def _folder(tree: FileTree, frame: Frame) -> Iterator[tuple[ChangeKind, str]]:
@@ -176,4 +188,12 @@ class FileWatch:
     def _add(self, changes: Iterator[tuple[ChangeKind, str]]) -> None:
         for kind, path in changes:
             file = None if kind == "removed" or self._tree is None else self._tree.file(path)
-            self._changes.append(WatchedChange(kind, f"{self._root}/{path}", file))
+            self._found(kind, f"{self._root}/{path}", file)
+
+    def _found(self, kind: ChangeKind, path: str, file: SessionFile | None) -> None:
+        self._changes.append(WatchedChange(kind, path, file))
+        self._waiting += len(path)
+        if self._waiting > self._most:
+            raise ProtocolError(
+                "cannot watch files of the session: too many change at once", hint="watch a part of them"
+            )

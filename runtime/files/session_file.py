@@ -16,6 +16,7 @@ KINDS: tuple[Kind, ...] = ("file", "folder", "link", "fifo", "socket", "device")
 LONGEST_NAME = 255
 """Bytes of a name, and of a path: limits.h, NAME_MAX and PATH_MAX."""
 LONGEST_PATH = 4096
+EARLIEST = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class SessionFile:
             kind=kind,
             size=wire_fields.integer(raw, "size"),
             mode=wire_fields.integer(raw, "mode") & 0o7777,
-            mtime_ns=wire_fields.integer(raw, "mtime_ns", -(2**62)),
+            mtime_ns=_moment(raw),
             uid=wire_fields.integer(raw, "uid"),
             gid=wire_fields.integer(raw, "gid"),
             version=wire_fields.text(raw, "version")[:200],
@@ -92,9 +93,29 @@ def listed_in(found: object, known: set[str]) -> list[SessionFile]:
     return files
 
 
+def place_in(told: Mapping[str, Any]) -> str:
+    """Return the absolute path that the session gives; what follows has it in front of each name.
+
+    Raises:
+        ProtocolError: it is no path that a file can have.
+    """
+    path = _bytes_in(wire_fields.text(told, "path"), LONGEST_PATH)
+    if not path.startswith("/"):
+        raise ProtocolError("cannot understand the session: a path is not absolute")
+    return path
+
+
 def asked(**paths: str) -> bytes:
     """Return paths as the payload of a request."""
     return json.dumps(paths).encode()
+
+
+def _moment(raw: Mapping[str, Any]) -> int:
+    """Return when the file changed. Years before 1823 and after 2262 do not fit, and are the nearest."""
+    value = raw.get("mtime_ns")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(EARLIEST, min(value, wire_fields.GREATEST))
+    return wire_fields.integer(raw, "mtime_ns", EARLIEST)
 
 
 def _bytes_in(text: str, most: int) -> str:

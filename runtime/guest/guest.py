@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from holdfast.kernels.guest.cell_journal import CellChronicle
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.captures.capture_queue import CaptureDesk
+from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.files.file_calls import FileCalls
 from holdfast.runtime.guest.files.uploads import Uploads
 from holdfast.runtime.guest.identity.account import UserAccount
@@ -41,6 +44,7 @@ from holdfast.runtime.guest.wire.protocol import VERSION
 
 GUEST_VERSION = "0.1.0"
 MAX_KERNELS = 16
+_KERNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 class Guest:
@@ -172,22 +176,36 @@ class Guest:
 
     def kernel(self, name: str) -> RunningKernel:
         """Return the kernel of that name."""
-        try:
-            return self.kernels[name]
-        except KeyError:
-            known = ", ".join(self.kernels)
+        found = self.kernels.get(name)
+        if found is None or found.closed:
+            known = ", ".join(each.name for each in self.kernels.values() if not each.closed)
             raise RequestRefused(
-                "unknown_kernel", f"cannot find kernel {name}: the session has {known}"
-            ) from None
+                "unknown_kernel", f"cannot find kernel {name[:100]}: the session has {known}"
+            )
+        return found
 
-    def new_kernel(self, name: str, spec: str) -> RunningKernel:
+    def new_kernel(self, name: str, spec: str, cwd: str | None = None) -> RunningKernel:
         """Add a kernel without starting it."""
+        if not _KERNEL_NAME.fullmatch(name):
+            raise RequestRefused(
+                "invalid", "cannot open the kernel: its name may have up to 40 letters, digits, - and _"
+            )
+        if name in self.kernels:
+            raise RequestRefused("busy", f"cannot open kernel {name}: it is being closed")
         if len(self.kernels) >= MAX_KERNELS:
-            raise RequestRefused("limit", f"cannot start kernel {name}: there are {MAX_KERNELS} already")
-        if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-            raise RequestRefused("invalid", "cannot start kernel: its name may have letters, digits, - and _")
-        kernel = self.kernels[name] = self._kernel(name, spec)
+            raise RequestRefused(
+                "limit", f"cannot open kernel {name}: there are {MAX_KERNELS} already; close one"
+            )
+        # Left by a kernel of the same name, in files that were restored without processes.
+        removal.discard(self.layout.kernel(name))
+        kernel = self.kernels[name] = self._kernel(name, spec, cwd)
         return kernel
+
+    def forget_kernel(self, kernel: RunningKernel) -> None:
+        """Remove a kernel that was closed, or did not start."""
+        if self.kernels.get(kernel.name) is kernel:
+            del self.kernels[kernel.name]
+            removal.discard(self.layout.kernel(kernel.name))
 
     def hello(self) -> dict[str, Any]:
         """Return the state of the session, for a client."""
@@ -200,18 +218,22 @@ class Guest:
             "generation": identity.generation,
             "pid": os.getpid(),
             "shells": [self.opened.described(shell) for shell in self.shells.values()],
-            "kernels": [
-                {
-                    "name": kernel.name,
-                    "spec": kernel.spec,
-                    "pid": kernel.pid,
-                    "state": kernel.state,
-                    "observed": kernel.observed().as_dict(),
-                    "execution_count": kernel.execution_count,
-                    "epoch": kernel.epoch,
-                }
-                for kernel in self.kernels.values()
-            ],
+            "kernels": [self.described(kernel) for kernel in self.kernels.values() if not kernel.closed],
+        }
+
+    @staticmethod
+    def described(kernel: RunningKernel) -> dict[str, Any]:
+        """Return the state of a kernel, for clients."""
+        return {
+            "name": kernel.name,
+            "spec": kernel.spec,
+            "language": kernel.language,
+            "cwd": kernel.cwd,
+            "pid": kernel.pid,
+            "state": kernel.state,
+            "observed": kernel.observed().as_dict(),
+            "execution_count": kernel.execution_count,
+            "epoch": kernel.epoch,
         }
 
     def _write_down(self, kind: str, /, **fields: Any) -> None:
@@ -227,14 +249,14 @@ class Guest:
         shell.watching.notify = partial(self._waits, name)
         return shell
 
-    def _kernel(self, name: str, spec: str) -> RunningKernel:
+    def _kernel(self, name: str, spec: str, cwd: str | None = None) -> RunningKernel:
         layout = self.layout
         return RunningKernel(
             name,
             spec,
             layout.kernel(name),
             self.account,
-            layout.workspace,
+            Path(cwd) if cwd else layout.workspace,
             self.reaper,
             self.lineage,
             self.notice,

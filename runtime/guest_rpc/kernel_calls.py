@@ -52,6 +52,7 @@ class KernelCall:
         reason: str | None = None,
         busy_wait: float | None = None,
         patience: float | Patience | None = None,
+        before: str | None = None,
     ) -> None:
         """Prepare the call. `joined` is the id of a cell that was begun, and the last event that is known."""
         self._client = client
@@ -62,6 +63,10 @@ class KernelCall:
         timeout = call_arguments.seconds(timeout, "timeout")
         self._args: dict[str, Any] = {"id": id_, "kernel": kernel, "timeout": timeout}
         self._args |= {name: text for name, text in (("key", key), ("reason", reason)) if text is not None}
+        self._operation = "cell"
+        if before is not None:
+            self._operation = "cell_after"
+            self._args["before"] = call_arguments.text(before, "before")
         self._on_event = on_event
         self._on_input = on_input
         self._seen: int | None = None
@@ -110,7 +115,7 @@ class KernelCall:
             args["after_seq"] = self._seen
         if (left := self._busy_until - time.monotonic()) > 0:
             args["busy_wait"] = left
-        with self._client.open("cell", self._payload, **args) as connection:
+        with self._client.open(self._operation, self._payload, **args) as connection:
             self._patience.hold(connection)
             self._limit(connection)
             for frame in self._patient(connection.events()):
@@ -293,6 +298,7 @@ def _event(kind: Any, seq: int, frame: Frame) -> CellEvent | None:
             metadata=wire_fields.table(body.get("metadata") or {}, "metadata"),
             transient=wire_fields.table(body.get("transient") or {}, "transient"),
             execution_count=wire_fields.optional_integer(body, "execution_count"),
+            left_out=wire_fields.optional_integer(body, "left_out") or 0,
         )
     return None
 

@@ -12,7 +12,13 @@ from holdfast.runtime.guest_rpc import call_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.runtime.guest_rpc.guest_client import Connection
+    from typing import Protocol
+
+    class HangsUp(Protocol):
+        """A connection that another thread can end."""
+
+        def hang_up(self) -> None:
+            """End it."""
 
 
 class Patience:
@@ -29,7 +35,7 @@ class Patience:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = call_arguments.patience(seconds, "patience")
-        self._connection: Connection | None = None
+        self._connection: HangsUp | None = None
         self.until: float | None = None
         """When it is over, by the monotonic clock; None while that is unknown."""
         self.ended = False
@@ -51,12 +57,18 @@ class Patience:
         if self.until is None and self._seconds is not None:
             self.until = time.monotonic() + self._seconds
 
+    def left(self) -> float | None:
+        """Return for how many seconds the caller still waits; None for as long as it takes."""
+        if self.until is None:
+            return self._seconds
+        return max(0.0, self.until - time.monotonic())
+
     def limit(self, seconds: float) -> None:
         """Let it be over in this many seconds, if no other limit is known."""
         if self.until is None:
             self.until = time.monotonic() + seconds
 
-    def hold(self, connection: Connection) -> None:
+    def hold(self, connection: HangsUp) -> None:
         """Note the connection that is waited for; it is hung up at once if the patience was ended before."""
         self._connection = connection
         if self.ended:

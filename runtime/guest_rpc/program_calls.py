@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import GuestDisconnected, GuestError, HoldfastError, ProtocolError
-from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc import guest_client, wire_fields
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
 from holdfast.runtime.terminal.uncook import Tail
@@ -164,13 +164,28 @@ class InputFeed:
             self.trouble = error
 
 
-def write(line: SessionChannel, id_: str, parts: Iterable[bytes], *, close: bool, offset: int = 0) -> int:
-    """Give a program input from an offset, as far as it takes any; return the offset after it."""
+def write(
+    line: SessionChannel,
+    id_: str,
+    parts: Iterable[bytes],
+    *,
+    close: bool,
+    offset: int = 0,
+    patience: Patience | None = None,
+) -> int:
+    """Give a program input from an offset, as far as it takes any; return the offset after it.
+
+    A program may not read for as long as it likes; a patience bounds the waiting for it.
+    """
+    patience = Patience.of(patience)
+    patience.begin()
     for part in parts:
         begin = offset
         while offset < begin + len(part):
             piece = part[offset - begin : offset - begin + PART]
-            answer = request(line, "program_write", piece, id=id_, offset=offset)
+            answer = _offered(line, piece, patience, id=id_, offset=offset)
+            if answer is None:
+                return max(offset, min(info(line, id_).accepted, begin + len(part)))
             if not wire_fields.flag(answer, "takes"):
                 return offset
             offset = wire_fields.integer(answer, "accepted", offset)
@@ -180,6 +195,32 @@ def write(line: SessionChannel, id_: str, parts: Iterable[bytes], *, close: bool
         with contextlib.suppress(GuestError):
             request(line, "program_write", id=id_, offset=offset, close=True)
     return offset
+
+
+def _offered(line: SessionChannel, piece: bytes, patience: Patience, **args: Any) -> Frame | None:
+    """Offer a program a piece of input; None if the patience was over before an answer."""
+    client = line.client()
+
+    def attempt() -> Frame | None:
+        if patience.over:
+            return None
+        try:
+            with client.open("program_write", piece, **args) as connection:
+                patience.hold(connection)
+                connection.socket.settimeout(_before(patience.left(), guest_client.ANSWER_SECONDS))
+                return next(connection.events())
+        except (GuestDisconnected, StopIteration) as error:
+            if patience.over:
+                return None
+            raise GuestDisconnected("cannot continue: the session does not answer") from error
+
+    with line.explained():
+        return line.persistence().run(attempt)
+
+
+def _before(seconds: float | None, most: float) -> float:
+    """Return a time to wait that is not over before either."""
+    return most if seconds is None else max(0.01, min(seconds, most))
 
 
 def signal(line: SessionChannel, id_: str, name: str) -> None:

@@ -20,10 +20,11 @@ class ProgramInfo:
 
     `exit_code` is that of the program, `signal` the one that ended it; both are None while it runs.
     `accepted` counts the bytes of input it took, `stdout` and `stderr` those that it wrote. `duration` is in
-    seconds.
+    seconds. `name` is what its starter calls it.
     """
 
     id: str
+    name: str
     argv: tuple[str, ...]
     cwd: str
     user: str
@@ -49,6 +50,7 @@ class ProgramInfo:
         argv = words if isinstance(words, list) and all(isinstance(word, str) for word in words) else []
         return cls(
             id=plain(wire_fields.text(raw, "id"), LONGEST),
+            name=plain(wire_fields.text(raw, "name", ""), LONGEST),
             argv=tuple(word[:LONGEST] for word in argv[:100]),
             cwd=plain(wire_fields.text(raw, "cwd"), LONGEST),
             user=plain(wire_fields.text(raw, "user"), LONGEST),

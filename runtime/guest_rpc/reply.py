@@ -12,6 +12,7 @@ from holdfast.runtime.guest_rpc.shell_calls import Following, OnBytes, OnOutput
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.guest_rpc.shell_calls import OnOffset, OnStart, OnWaiting
 
 LONGEST = 1 << 20
 
@@ -25,6 +26,9 @@ def answer(
     on_bytes: OnBytes | None = None,
     wait: bool = False,
     patience: float | Patience | None = None,
+    on_waiting: OnWaiting | None = None,
+    on_start: OnStart | None = None,
+    on_offset: OnOffset | None = None,
 ) -> ExecResult:
     """Type text into the terminal of a shell and follow the command that runs in it.
 
@@ -53,6 +57,9 @@ def answer(
         wait=wait,
         patience=patience,
     )
+    following.on_waiting = on_waiting
+    following.on_start = on_start
+    following.on_offset = on_offset
     return following.run(wire_fields.integer(sent, "offset"))
 
 

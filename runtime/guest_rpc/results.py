@@ -101,6 +101,7 @@ class CellEvent:
     """Something that a running cell showed or asked; `seq` counts them.
 
     `text` is that of a stream or the prompt of a question; `name` is stdout or stderr; `data` a MIME bundle.
+    `left_out` counts the bytes of a bundle that was too large, in whose place is a note.
     """
 
     kind: CellEventKind
@@ -113,6 +114,7 @@ class CellEvent:
     execution_count: int | None = None
     password: bool = False
     error: CellError | None = None
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

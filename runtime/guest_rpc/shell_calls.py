@@ -15,7 +15,7 @@ from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.guest_rpc.results import ExecResult
-from holdfast.runtime.terminal.uncook import Tail, Uncook
+from holdfast.runtime.terminal.uncook import AsItIs, Tail, Uncook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Following:
         self._wait = wait
         self._patience = Patience.of(patience)
         self._patience.begin()
-        self._uncook = Uncook()
+        self._uncook: Uncook | AsItIs = Uncook()
         self._tail = Tail(KEEP if on_output is None and on_bytes is None else KEEP_STREAMED)
         self._start = 0
         self._next: int | None = None
@@ -90,6 +90,10 @@ class Following:
         """
         self._next = start if self._next is None else self._next
         return self._persistence.run(self._follow)
+
+    def leave_line_ends(self) -> None:
+        """Pass on the output as the terminal has it: a carriage return before each newline."""
+        self._uncook = AsItIs()
 
     def _follow(self) -> ExecResult:
         if self._patience.ended:

@@ -9,22 +9,39 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.runtime.guest.wire.protocol import Frame
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 PIECE = 1 << 20
 
 
-def send(line: SessionChannel, op: str, data: bytes, **target: Any) -> Frame | None:
+def send(
+    line: SessionChannel, op: str, data: bytes, patience: Patience | None = None, **target: Any
+) -> Frame | None:
     """Type all of it, and return the reply to its last piece; None if there is nothing to type.
 
     Raises:
+        GuestDisconnected: the terminal was not read, for half a minute or until the patience was over.
         InvalidArgument: the terminal would truncate a line of it. The pieces before were typed.
     """
     answer = None
     for start in range(0, len(data), PIECE):
         try:
-            answer = line.request(op, data[start : start + PIECE], **target)
+            answer = _typed(line, op, data[start : start + PIECE], patience, target)
         except InvalidArgument as error:
             typed = f"only its first {start} bytes were typed" if start else "nothing was typed"
             raise InvalidArgument(f"{error}; {typed}", hint=error.hint) from error
     return answer
+
+
+def _typed(
+    line: SessionChannel, op: str, piece: bytes, patience: Patience | None, target: dict[str, Any]
+) -> Frame:
+    if patience is None:
+        return line.request(op, piece, **target)
+    client = line.client()
+    with line.explained(), line.persistence().run(client.connect) as connection:
+        patience.hold(connection)
+        if (left := patience.left()) is not None:
+            connection.socket.settimeout(max(0.01, left))
+        return connection.ask(op, piece, **{**client.who, **target})

@@ -28,6 +28,7 @@ def create(
     context: Context,
     name: str | None = None,
     policy: Mapping[str, Any] | None = None,
+    details: SessionDetails | None = None,
     **options: Any,
 ) -> SessionRow:
     """Create a session and wait until its shell can be used.
@@ -36,6 +37,7 @@ def create(
         context: the context of the call.
         name: must be free; by default one is generated.
         policy: when the session is captured automatically, as for `Session.policy`.
+        details: what it has from the start.
         options: as in `SessionOptions`; `secrets` are texts `NAME@HOST=SOURCE`.
 
     Raises:
@@ -57,7 +59,7 @@ def create(
         chosen = _with_secrets(context, chosen, given)
     image = provision.image(context.engine, chosen.image, context.progress)
     session_id, fields = ids.new_id(), chosen.model_dump(mode="json")
-    details = SessionDetails().plus(policy=kept.as_dict() or None)
+    details = (details or SessionDetails()).plus(policy=kept.as_dict() or None)
 
     def plan() -> None:
         naming.add(context.store, name, image, fields, session_id=session_id, details=details)

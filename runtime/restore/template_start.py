@@ -25,6 +25,7 @@ def start(
     template: str,
     name: str | None = None,
     policy: Mapping[str, Any] | None = None,
+    details: SessionDetails | None = None,
     **options: Any,
 ) -> SessionRow:
     """Start a session from a template, and wait until it answers.
@@ -34,6 +35,7 @@ def start(
         template: its name; or the label or id of another snapshot.
         name: of the session; by default one is generated.
         policy: when the session is captured automatically, as for `Session.policy`.
+        details: what it has from the start.
         options: `network` and `allow` as for a restore, `memory`, `cpus` and `pids` as for a new session; by
             default those of the captured session. Others must be None or empty.
 
@@ -49,7 +51,7 @@ def start(
             hint=f"{', '.join(CHOSEN)} and policy can be chosen; for others, make another template",
         )
     snapshot = context.store.snapshot(template)
-    details = SessionDetails().plus(policy=policies.parse(policy or {}).as_dict() or None)
+    details = (details or SessionDetails()).plus(policy=policies.parse(policy or {}).as_dict() or None)
     return restore_service.restore(
         context,
         snapshot,

@@ -97,13 +97,23 @@ def _check_answers(context: Context, row: SessionRow) -> None:
 def _mark_dead(context: Context, row: SessionRow, why: str) -> SessionRow:
     from holdfast.runtime.journal import host_events
 
-    # A resume may have given it another container in the meantime.
+    # A resume may have given it another container in the meantime, or an operation be ending this one.
     now = context.store.session(row.id)
-    if now.state == "running" and now.container_id == row.container_id:
+    if now.state == "running" and now.container_id == row.container_id and not _being_ended(context, row):
         dead = context.store.update_session(row.id, state="dead")
         host_events.note(context, row.id, "died", actor="system", why=f"its container {why}")
         return dead
     return now
+
+
+def _being_ended(context: Context, row: SessionRow) -> bool:
+    """Return whether an operation of a living process ends the container of a session."""
+    from holdfast.runtime.operations.operation import is_orphan
+    from holdfast.runtime.store.rows import OperationKind
+
+    kinds = (OperationKind.SUSPEND, OperationKind.REWIND, OperationKind.MOVE, OperationKind.REMOVE)
+    under_way = (each for each in context.store.operations.open() if each.session_id == row.id)
+    return any(each.kind in kinds and not is_orphan(each) for each in under_way)
 
 
 def _way_out(context: Context, row: SessionRow, options: str = "") -> str:

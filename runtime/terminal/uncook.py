@@ -36,6 +36,20 @@ class Uncook:
         return held
 
 
+class AsItIs:
+    """Leaves a stream as it is."""
+
+    held = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """Return it."""
+        return data
+
+    def end(self) -> bytes:
+        """Return nothing: nothing is held back."""
+        return b""
+
+
 class Tail:
     """The end of a stream, at most `limit` bytes of it."""
 

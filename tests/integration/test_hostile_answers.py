@@ -20,7 +20,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.capture.capture import moment_of
 from holdfast.runtime.guest.wire.protocol import Frame
-from holdfast.runtime.guest_rpc import event, shell_report, wire_fields
+from holdfast.runtime.guest_rpc import event, kernel_report, shell_report, wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.history.drift import authors, holdings, session_drift
 from holdfast.runtime.pulse.pulse import Pulse
@@ -82,6 +82,7 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
         ),
         "moment": (client.request("moment"), moment_of),
         "hello": (client.request("hello"), lambda one: shell_report.shell_info(Answering(one), "main")),  # type: ignore[arg-type]
+        "hello, for kernels": (client.request("hello"), lambda one: kernel_report.Kernels.of(one.head)),
         "check_syntax": (
             client.request("check_syntax", payload=b"if true", shell="main"),
             lambda one: shell_report.check_syntax(Answering(one), "true", "main"),  # type: ignore[arg-type]

@@ -249,6 +249,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "task_wait": lambda one: Task(one._line, ID).wait(patience=PATIENCE),
     "task_read": lambda one: Task(one._line, ID).output(),
     "task_send": lambda one: Task(one._line, ID).send("x"),
+    "task_resize": lambda one: Task(one._line, ID).resize(50, 132),
     "task_signal": lambda one: Task(one._line, ID).signal(),
     "attach": _attach,
     "lease": lambda one: one.terminal.lease(),
@@ -262,6 +263,9 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "input": lambda one: one._line.request("input", b"x", kernel=layout.MAIN),
     "kernel_interrupt": lambda one: SessionKernel(one._line).interrupt(),
     "kernel_restart": lambda one: SessionKernel(one._line).restart(),
+    "kernel_open": lambda one: one.kernels.open("other"),
+    "kernel_close": lambda one: one.kernels.close("other"),
+    "cell_after": lambda one: one.cell("1", timeout=PATIENCE, before="0"),
     "journal": lambda one: list(one.events()),
     "moment": lambda one: preflight.report(one._context, one.row),
     "pulse": lambda one: one.pulse(),
@@ -294,7 +298,6 @@ CALLS: dict[str, Callable[[Session], object]] = {
 ELSEWHERE = {
     "prepare": "asked in the middle of a capture, below",
     "resize": "sent over the connection of `attach`",
-    "kernel_start": "asked by nobody on the host",
     "kernel_variables": "asked by nobody on the host",
 }
 

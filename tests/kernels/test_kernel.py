@@ -1,6 +1,7 @@
 """A real supervisor with a real ipykernel, on this machine."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,17 +186,87 @@ def test_much_output_is_bounded_and_its_loss_is_reported(guest: Guest) -> None:
     assert sum(len(frame.payload) for frame in late) < 65 << 20
 
 
-def test_other_kernels_and_unknown_specs(guest: Guest) -> None:
-    """More kernels can be started by name; a spec that does not exist is an answer, not a failure."""
-    started = guest.ask("kernel_start", kernel="second", spec="python3")[0].head
-    assert started["epoch"] == 1
+def test_other_kernels_and_unknown_specs(guest: Guest, tmp_path: Path) -> None:
+    """More kernels can be opened by name, each in a directory; what cannot be leaves nothing behind."""
+
+    def names() -> list[str]:
+        return [each["name"] for each in guest.ask("hello")[0].head["kernels"]]
+
+    def refused(code: str, **asked: Any) -> None:
+        with pytest.raises(Refused) as caught:
+            guest.ask(**asked)
+        assert caught.value.code == code
+
+    opened = guest.ask("kernel_open", kernel="second", cwd=str(tmp_path))[0].head["kernel"]
+    assert (opened["epoch"], opened["language"], opened["cwd"]) == (1, "python", str(tmp_path))
+    assert text_of(guest.run_cell("import os; print(os.getcwd())", kernel="second")) == f"{tmp_path}\n"
+    assert guest.ask("kernel_open", kernel="second")[0].head["kernel"]["pid"] == opened["pid"]
     guest.run_cell("only_here = 1", kernel="second")
     assert rich(guest.run_cell("only_here"), "error_output")["ename"] == "NameError"
-    with pytest.raises(Refused, match="cannot start kernel no-such") as caught:
-        guest.ask("kernel_start", kernel="third", spec="no-such")
-    assert caught.value.code == "kernel_failed"
-    with pytest.raises(Refused, match="letters"):
-        guest.ask("kernel_start", kernel="../x", spec="python3")
+    refused("invalid", op="kernel_open", kernel="second", spec="other")
+    refused("unknown_spec", op="kernel_open", kernel="third", spec="no-such")
+    refused("invalid", op="kernel_open", kernel="third", cwd="/no/such")
+    for name in ("../x", "x" * 41, "ä"):
+        refused("invalid", op="kernel_open", kernel=name)
+    assert names() == ["main", "second"]
+
+
+def test_a_kernel_is_closed(guest: Guest) -> None:
+    """Its process and what it knew are gone; one that runs a cell is closed by force only."""
+    with pytest.raises(Refused, match="always has it"):
+        guest.ask("kernel_close", kernel="main")
+    pid = guest.ask("kernel_open", kernel="closing")[0].head["kernel"]["pid"]
+    with guest.cell("import time; print('now'); time.sleep(600)", kernel="closing") as cell:
+        cell.until("stream")
+        with pytest.raises(Refused) as caught:
+            guest.ask("kernel_close", kernel="closing")
+        assert caught.value.code == "in_use"
+        guest.ask("kernel_close", kernel="closing", force=True)
+        assert cell.until("finished").head["status"] == "died"
+    assert not Path(f"/proc/{pid}").exists()
+    with pytest.raises(Refused) as caught:
+        guest.run_cell("1", kernel="closing")
+    assert caught.value.code == "unknown_kernel"
+    assert guest.ask("kernel_open", kernel="closing")[0].head["kernel"]["epoch"] == 1
+
+
+def test_what_is_run_before_a_cell_leaves_no_trace(guest: Guest) -> None:
+    """It is neither shown nor counted, its error ends nothing, and the cell finds what it has done."""
+    first = guest.run_cell("1")[-1].head["execution_count"]
+    before = "given = 7; print('unseen'); 1 / 0"
+    frames = guest.ask("cell_after", b"given", id="prepared", before=before)
+    assert [frame.event for frame in frames] == ["started", "execute_result", "finished"]
+    assert rich(frames, "execute_result")["data"]["text/plain"] == "7"
+    assert frames[-1].head["execution_count"] == first + 1
+
+
+def test_an_interrupt_that_hits_the_reply_does_not_hold_the_kernel(guest: Guest) -> None:
+    """The kernel is idle then, and its reply never comes."""
+    code = """
+session = get_ipython().kernel.session
+def send(stream, kind, *words, _send=session.send, **more):
+    if kind == 'execute_reply':
+        session.send = _send
+        raise KeyboardInterrupt
+    return _send(stream, kind, *words, **more)
+session.send = send
+print('now'); import time; time.sleep(600)
+"""
+    with guest.cell(code) as cell:
+        cell.until("stream")
+        guest.ask("kernel_interrupt")
+        assert cell.until("finished").head["status"] == "interrupted"
+    assert guest.run_cell("1")[-1].head["status"] == "ok"
+
+
+def test_only_the_cell_that_is_meant_is_interrupted(guest: Guest) -> None:
+    """Whoever leaves a cell that has just ended does not interrupt the next one."""
+    with guest.cell("print('now'); import time; time.sleep(600)", id="meant") as cell:
+        cell.until("stream")
+        guest.ask("kernel_interrupt", only="another")
+        assert kernel_of(guest)["state"] == "busy"
+        guest.ask("kernel_interrupt", only="meant")
+        assert cell.until("finished").head["status"] == "interrupted"
 
 
 def test_code_that_is_not_text_is_refused(guest: Guest) -> None:

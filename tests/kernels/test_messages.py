@@ -66,7 +66,9 @@ def test_rich_output_keeps_its_parts() -> None:
 def test_output_over_the_limit_is_replaced_by_a_note() -> None:
     """Output too large for a frame is named with its size, not dropped."""
     (frame,) = events_of("display_data", {"data": {"text/plain": "x" * MAX_PAYLOAD}, "metadata": {}})
-    assert "was left out" in json.loads(frame.payload)["data"]["text/plain"]
+    told = json.loads(frame.payload)
+    assert "was left out" in told["data"]["text/plain"]
+    assert told["left_out"] > MAX_PAYLOAD
 
 
 def test_errors_carry_their_traceback() -> None:
@@ -74,6 +76,15 @@ def test_errors_carry_their_traceback() -> None:
     (frame,) = events_of("error", {"ename": "E", "evalue": "v", "traceback": ["a", "b"]})
     assert frame.event == "error_output"
     assert json.loads(frame.payload) == {"ename": "E", "evalue": "v", "traceback": ["a", "b"]}
+
+
+def test_the_message_of_an_error_has_a_limit() -> None:
+    """The host takes a million characters of a text; an error whose message has more is one nevertheless."""
+    for length, cut in ((1_000_000, False), (1_000_001, True), (MAX_PAYLOAD, True)):
+        (frame,) = events_of("error", {"ename": "E", "evalue": "v" * length, "traceback": ["t" * length]})
+        told = json.loads(frame.payload)["evalue"]
+        assert len(told) <= 1_000_000
+        assert told.endswith("characters were left out]") is cut
 
 
 @pytest.mark.parametrize(

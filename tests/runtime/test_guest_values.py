@@ -18,6 +18,7 @@ from holdfast.runtime.capture.supervisor_counters import Records, SupervisorCoun
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import event, wait_state
 from holdfast.runtime.guest_rpc.guest_value import GuestValue
+from holdfast.runtime.guest_rpc.kernel_report import Kernels
 from holdfast.runtime.guest_rpc.shell_calls import Following
 from holdfast.runtime.guest_rpc.shell_report import Shells, SyntaxCheck
 from holdfast.runtime.history.drift import holdings, observe_session, session_drift
@@ -73,6 +74,17 @@ SHELL = {
     "lease": LEASE,
     "cwd": "/",
 }
+KERNEL = {
+    "name": "main",
+    "spec": "python3",
+    "language": "python",
+    "cwd": "/",
+    "pid": 9,
+    "state": "idle",
+    "observed": STATE,
+    "execution_count": 2,
+    "epoch": 1,
+}
 TASK = {
     "id": "t1",
     "name": "server",
@@ -85,6 +97,8 @@ TASK = {
     "duration": 2.0,
     "start_offset": 0,
     "end_offset": 4,
+    "rows": 40,
+    "cols": 120,
     "exit_code": 143,
     "signal": 15,
     "killed_by": "x",
@@ -123,6 +137,7 @@ SAMPLES: dict[type[GuestValue], Any] = {
     Probe: PROBED,
     TaskList: {"tasks": [TASK]},
     Shells: {"shells": [SHELL]},
+    Kernels: {"kernels": [KERNEL]},
     SyntaxCheck: {"message": "unexpected `)'", "line": 2, "incomplete": False},
     HookOutcomes: {"outcomes": [HOOK]},
     SupervisorCounters: COUNTERS,

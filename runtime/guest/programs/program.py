@@ -24,9 +24,13 @@ from holdfast.runtime.guest.records.waiters import Waiters
 
 @dataclass(frozen=True, slots=True)
 class ProgramOrder:
-    """What to run: the arguments, the directory, the environment, as whom, and whether it gets input."""
+    """What to run: the arguments, the directory, the environment, as whom, and whether it gets input.
+
+    `name` is what its starter calls it; several may have the same.
+    """
 
     id: str
+    name: str
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
@@ -182,6 +186,7 @@ class Program:
         end = self.end
         return {
             "id": self.order.id,
+            "name": self.order.name,
             "argv": [str(word)[:1000] for word in self.order.argv[:100]],
             "cwd": self.order.cwd,
             "user": self.order.account.name,

@@ -27,7 +27,6 @@ from holdfast.runtime.guest.pulse.origins import Origins, processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
-from holdfast.runtime.guest.shells.bash import TERM
 from holdfast.runtime.guest.shells.line_limit import LineLimit
 from holdfast.runtime.guest.shells.marks import MarkFilter, OutputPiece
 from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
@@ -59,13 +58,14 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TaskOrder:
-    """The command to run, its directory and its environment."""
+    """The command to run, its directory and its environment, and as whom: None for the session's user."""
 
     id: str
     name: str
     command: str
     cwd: str
     env: Mapping[str, str]
+    account: UserAccount | None = None
     actor: str = "agent"
     size: TerminalSize = DEFAULT_SIZE
 
@@ -76,6 +76,8 @@ class DetachedCommand:
     def __init__(self, order: TaskOrder, log: StreamLog, started: float) -> None:
         self.order = order
         self.log = log
+        self.size = order.size
+        """The size of its terminal; the last one, once that is closed."""
         self.started = started
         """By the loop's clock."""
         self.started_at = time.time()
@@ -120,6 +122,12 @@ class DetachedCommand:
                 self.watching.typed()
             await self.terminal.write(data)
 
+    def resize(self, size: TerminalSize) -> None:
+        """Change the size of its terminal."""
+        if self.terminal:
+            self.terminal.resize(size)
+            self.size = size
+
     def observed(self) -> State:
         """Return its present activity."""
         if self.end is not None:
@@ -154,6 +162,8 @@ class DetachedCommand:
             "observed": self.observed().as_dict(),
             "start_offset": self.log.start,
             "end_offset": self.log.end,
+            "rows": self.size.rows,
+            "cols": self.size.columns,
             "started_at": round(self.started_at, 3),
             "duration": now - self.started if self.duration is None else self.duration,
         }
@@ -273,13 +283,13 @@ class Tasks:
         def in_child() -> None:
             with contextlib.suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
-            self._account.become()
+            (order.account or self._account).become()
 
         env = {name: value for name, value in order.env.items() if name not in _OURS}
         return ProcessTerminal(
             ["/bin/bash", "-c", order.command],
             cwd=order.cwd,
-            env={**with_identity(env, os.environ), "TERM": TERM, "HOLDFAST_TASK": order.id},
+            env={**with_identity(env, os.environ), "HOLDFAST_TASK": order.id},
             size=order.size,
             in_child=in_child,
         )

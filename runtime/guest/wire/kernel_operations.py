@@ -1,19 +1,25 @@
-"""The operations on kernels: run a cell, answer it, interrupt, restart. Thin: the kernel decides."""
+"""The operations on kernels: open, close, run a cell, answer it, interrupt, restart. Thin."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import suppress
 
 from holdfast.kernels.guest.cell_log import CellRecord
 from holdfast.kernels.guest.kernel import KernelBusy, RunningKernel
-from holdfast.kernels.guest.process import KernelFailure
+from holdfast.kernels.guest.process import KernelFailure, UnknownSpec
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN
 from holdfast.runtime.guest.records.keyed import KeyedRequest
-from holdfast.runtime.guest.wire.call import ClientCall, Operations
+from holdfast.runtime.guest.wire.call import MAX_ID, ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.shell_operations import UNKNOWN
+
+MAX_BEFORE = 256 << 10
+"""Characters of what is run before a cell."""
+MAX_PATH = 4096
 
 
 async def cell(guest: Guest, call: ClientCall) -> None:
@@ -55,7 +61,7 @@ async def answer(guest: Guest, call: ClientCall) -> None:
 async def interrupt(guest: Guest, call: ClientCall) -> None:
     """Interrupt the running cell."""
     kernel = guest.kernel(call.target("kernel"))
-    await kernel.interrupt()
+    await kernel.interrupt(call.optional("only", MAX_ID))
     await call.finish("ok", **_about(kernel))
 
 
@@ -69,18 +75,35 @@ async def restart(guest: Guest, call: ClientCall) -> None:
     await call.finish("ok", **_about(kernel))
 
 
-async def start(guest: Guest, call: ClientCall) -> None:
-    """Start a kernel of a spec; one of that name but another spec is replaced."""
-    name, spec = call.target("kernel"), call.text("spec")
-    kernel = guest.kernels.get(name) or guest.new_kernel(name, spec)
+async def open_(guest: Guest, call: ClientCall) -> None:
+    """Start a kernel of a spec, or return the one of that name."""
+    name, spec, cwd = call.text("kernel"), call.text("spec", DEFAULT_SPEC), _directory(guest, call)
+    kernel = guest.kernels.get(name)
+    if kernel is not None and not kernel.closed:
+        if kernel.spec != spec:
+            raise RequestRefused("invalid", f"cannot open kernel {name}: it is open, as one of {kernel.spec}")
+    else:
+        kernel = guest.new_kernel(name, spec, cwd)
     try:
-        if kernel.spec == spec:
-            await kernel.ensure()
-        else:
-            await kernel.restart(spec)
+        await kernel.ensure()
     except KernelFailure as failure:
-        raise RequestRefused("kernel_failed", str(failure)) from None
-    await call.finish("ok", **_about(kernel))
+        if not kernel.epoch:
+            guest.forget_kernel(kernel)
+        code = "unknown_spec" if isinstance(failure, UnknownSpec) else "kernel_failed"
+        raise RequestRefused(code, str(failure)) from None
+    await call.finish("kernel", kernel=guest.described(kernel))
+
+
+async def close(guest: Guest, call: ClientCall) -> None:
+    """End a kernel and forget its cells."""
+    kernel = guest.kernel(call.text("kernel"))
+    if kernel.name == MAIN:
+        raise RequestRefused("invalid", "cannot close kernel main: a session always has it")
+    if kernel.taken and call.frame.head.get("force") is not True:
+        raise RequestRefused("in_use", f"cannot close kernel {kernel.name}: a cell is running in it")
+    await kernel.close()
+    guest.forget_kernel(kernel)
+    await call.finish("ok")
 
 
 async def variables(guest: Guest, call: ClientCall) -> None:
@@ -121,16 +144,29 @@ def _submit(guest: Guest, kernel: RunningKernel, call: ClientCall) -> CellRecord
         code = call.frame.payload.decode()
     except UnicodeDecodeError as error:
         raise RequestRefused("invalid", f"cannot run cell: its code is not UTF-8 ({error})") from None
-    timeout, who = call.seconds("timeout"), call.who()
+    timeout, who, before = call.seconds("timeout"), call.who(), call.optional("before", MAX_BEFORE)
+    if kernel.closed:
+        raise RequestRefused("unknown_kernel", f"cannot run cell: kernel {kernel.name} was closed")
     if who.key is not None:
         guest.keyed.begin(call.id(), "cell", kernel.name, call.frame.payload)
     try:
-        return kernel.submit(call.id(), code, timeout, who)
+        return kernel.submit(call.id(), code, timeout, who, before)
     except KernelBusy as busy:
         if who.key is not None:
             guest.keyed.forget(call.id())
         what = "did not end when interrupted; restart the kernel" if busy.cell.over else "is running; wait"
         raise RequestRefused("busy", f"cannot run cell: cell {busy.cell.id} {what}") from None
+
+
+def _directory(guest: Guest, call: ClientCall) -> str | None:
+    """Return the directory that a kernel is to start in; the session's if none is named."""
+    given = call.optional("cwd", MAX_PATH)
+    if given is None:
+        return None
+    path = os.path.join(guest.layout.workspace, given)  # noqa: PTH118
+    if "\0" in path or not os.path.isdir(path):  # noqa: PTH112
+        raise RequestRefused("invalid", "cannot open the kernel: there is no such directory in the session")
+    return path
 
 
 def _about(kernel: RunningKernel) -> dict[str, object]:
@@ -139,9 +175,12 @@ def _about(kernel: RunningKernel) -> dict[str, object]:
 
 OPERATIONS: Operations = {
     "cell": cell,
+    # By another name, so that a supervisor that cannot do it says so.
+    "cell_after": cell,
     "input": answer,
     "kernel_interrupt": interrupt,
     "kernel_restart": restart,
-    "kernel_start": start,
+    "kernel_open": open_,
+    "kernel_close": close,
     "kernel_variables": variables,
 }

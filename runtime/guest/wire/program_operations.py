@@ -20,6 +20,7 @@ from holdfast.runtime.guest.wire.shell_operations import SIGNALS
 
 MAX_ARGUMENTS = 1 << 20
 """Bytes of arguments and environment; the kernel takes 2 MiB, see execve(2)."""
+MAX_NAME = 64
 PATIENCE = 10.0
 """Seconds after which a caller whose input is not taken gets an answer."""
 
@@ -119,12 +120,16 @@ def _program(guest: Guest, call: ClientCall) -> Program:
 
 def _order(guest: Guest, call: ClientCall) -> ProgramOrder:
     asked = _asked(call)
+    name = call.optional("name", MAX_NAME) or ""
+    if not name.isprintable():
+        raise RequestRefused("invalid", "cannot run it: its name must be one line")
     account = call.account(guest.account)
     kept = guest.shell(MAIN).kept
     base = kept.exported() if call.frame.head.get("user") is None else account.environment({})
     env = {name: value for name, value in base.items() if not name.startswith("HOLDFAST_")}
     return ProgramOrder(
         id=call.id(),
+        name=name,
         argv=asked["argv"],
         cwd=os.path.join(kept.cwd(), asked["cwd"]) if asked["cwd"] else kept.cwd(),  # noqa: PTH118
         env={**with_identity(env, os.environ), **asked["env"], "HOLDFAST_TASK": call.id()},

@@ -1,17 +1,25 @@
-"""The operations on tasks: start, list, join, read, type, end. Thin: `tasks.py` decides."""
+"""The operations on tasks: start, list, join, read, type, resize, end. Thin: `tasks.py` decides."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 
 from holdfast.runtime.guest.guest import Guest
+from holdfast.runtime.guest.shells.bash import TERM
 from holdfast.runtime.guest.shells.line_limit import refusal
-from holdfast.runtime.guest.tasks.tasks import CannotStart, DetachedCommand, TaskOrder, exit_code
+from holdfast.runtime.guest.tasks.tasks import (
+    DEFAULT_SIZE,
+    CannotStart,
+    DetachedCommand,
+    TaskOrder,
+    exit_code,
+)
 from holdfast.runtime.guest.wire import shell_operations
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
-from holdfast.runtime.guest.wire.shell_operations import SIGNALS, Waiting, about, send_output
+from holdfast.runtime.guest.wire.shell_operations import SIGNALS, Waiting, about, send_output, size_of
 
 MAX_NAME = 64
 MAX_COMMAND = 96 << 10
@@ -19,11 +27,12 @@ MAX_COMMAND = 96 << 10
 
 
 async def start(guest: Guest, call: ClientCall) -> None:
-    """Start a task, or find it if its id is known."""
+    """Start a task, or find it if its id is known. One that is `apart` does not wait for the lease."""
     task = guest.tasks.known(call.id())
     if task is None:
-        desk = guest.desk(call.target("shell"))
-        await desk.admitted(str(call.actor()), "start task", call.seconds("lease_wait"))
+        if call.frame.head.get("apart") is not True:
+            desk = guest.desk(call.target("shell"))
+            await desk.admitted(str(call.actor()), "start task", call.seconds("lease_wait"))
         task = guest.tasks.known(call.id()) or _start(guest, call)
     await call.finish("task", **task.as_dict(guest.tasks.now()))
 
@@ -39,7 +48,7 @@ async def list_(guest: Guest, call: ClientCall) -> None:
 async def wait(guest: Guest, call: ClientCall) -> None:
     """Send the output of a task from its beginning, or from an offset; what it waits for; and its end."""
     task = _task(guest, call)
-    await call.send("started", id=task.id, offset=0, **about(task.order.size))
+    await call.send("started", id=task.id, offset=0, **about(task.size))
     await _send_output(guest, call, task, call.integer("from_offset", 0, low=0))
     while task.end is None:
         await task.log.more()
@@ -88,6 +97,13 @@ async def send(guest: Guest, call: ClientCall) -> None:
     await call.finish("ok")
 
 
+async def resize(guest: Guest, call: ClientCall) -> None:
+    """Change the size of the task's terminal."""
+    task = _running(guest, call)
+    task.resize(size_of(call, task.size))
+    await call.finish("ok")
+
+
 async def send_signal(guest: Guest, call: ClientCall) -> None:
     """Send a signal to everything that runs in the task's terminal."""
     task = _running(guest, call)
@@ -125,13 +141,17 @@ def _start(guest: Guest, call: ClientCall) -> DetachedCommand:
         for key, value in extra.items()
     ):
         raise RequestRefused("invalid", "cannot start task: its environment must map names to texts")
+    other = None if head.get("user") is None else call.account(guest.account)
+    exported = shell.kept.exported() if other is None else other.environment({})
     order = TaskOrder(
         id=call.id(),
         name=name,
         command=command,
-        cwd=call.text("cwd", shell.kept.cwd()),
-        env={**shell.kept.exported(), **extra},
+        cwd=os.path.join(shell.kept.cwd(), call.text("cwd", shell.kept.cwd())),  # noqa: PTH118
+        env={**exported, "TERM": TERM, **extra},  # that of the shell is for another terminal
+        account=other,
         actor=str(call.actor()),
+        size=size_of(call, DEFAULT_SIZE),
     )
     try:
         return guest.tasks.start(order)
@@ -187,5 +207,6 @@ OPERATIONS: Operations = {
     "task_wait": wait,
     "task_read": read,
     "task_send": send,
+    "task_resize": resize,
     "task_signal": send_signal,
 }

@@ -74,18 +74,18 @@ def test_folders_that_are_not_below_the_root_are_refused(at: object) -> None:
         folder_in({"at": at})
 
 
-def test_a_session_that_reports_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_tree, "MOST_BYTES", 10 * file_tree._weight(of("x")))
-    tree = FileTree()
+def test_a_session_that_reports_without_end_is_left() -> None:
+    most = 10 * file_tree._weight(of("x"))
+    tree = FileTree(most)
     for number in range(9):
         list(tree.replace("", [of(str(number))], more=True))
     with pytest.raises(ProtocolError, match="too many"):
         list(tree.replace("", [of("last")], more=True))
-    tree = FileTree()
+    tree = FileTree(most)
     with pytest.raises(ProtocolError, match="too many"):  # noqa: PT012  (one of them is)
         for number in range(20):
             list(tree.replace(f"never/whole/{number}", [], more=True))
-    tree = FileTree()
+    tree = FileTree(most)
     for number in range(50):  # what is removed does not count
         list(tree.change("", "x", of("x")))
         list(tree.change("", "x", None))

@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.files.copy_out import DEEPEST, CopyOut, stays_below
 from holdfast.runtime.files.file_requests import FileRequests
-from holdfast.runtime.files.session_file import SessionFile, listed
+from holdfast.runtime.files.session_file import SessionFile, listed, place_in
 from holdfast.runtime.guest.wire.protocol import Frame
 
 FACTS: dict[str, Any] = {
@@ -51,6 +51,20 @@ class Hostile(FileRequests):
 def test_facts_that_no_file_has_are_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError, match=r"^cannot understand the session"):
         Hostile({"/": [changed]}).content("/")
+
+
+def test_times_that_64_bits_cannot_hold_are_the_nearest_that_they_can() -> None:
+    """A file system may have files of later years, and one of them is no reason to list none."""
+    for told, kept in ((2**64, 2**63 - 1), (-(2**64), -(2**62)), (-1, -1)):
+        assert Hostile({"/": [{"mtime_ns": told}]}).content("/")[0].mtime_ns == kept
+
+
+@pytest.mark.parametrize("path", ["", "relative", "/" + "x" * 5000, "/\0", "/\ud800", 5, None])
+def test_paths_that_no_file_has_are_refused(path: object) -> None:
+    """Else one of a million characters would be in front of each name that follows."""
+    with pytest.raises(ProtocolError, match=r"^cannot understand the session"):
+        place_in({"path": path})
+    assert place_in({"path": "/a\udcff"}) == "/a\udcff"
 
 
 def test_lists_that_no_folder_has_are_refused() -> None:

@@ -12,7 +12,7 @@ from holdfast.runtime.guest_rpc.program_calls import ProgramFollowing
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo
 
 INFO: dict[str, Any] = {
-    "id": "one", "argv": ["ls", "-l"], "cwd": "/", "user": "root", "actor": "agent", "pid": 7,
+    "id": "one", "name": "", "argv": ["ls", "-l"], "cwd": "/", "user": "root", "actor": "agent", "pid": 7,
     "state": "exited", "exit_code": 3, "signal": None, "killed_by": None, "accepted": 0, "stdout": 5,
     "stderr": 0, "duration": 0.5,
 }  # fmt: skip

@@ -225,3 +225,60 @@ def test_a_shell_is_named_after_its_present_program(guest: Guest) -> None:
         assert command.until("waiting").head["state"]["command"] == 'python3 -c input("who? ")'
         guest.ask("send", b"x\n")
         command.until("finished")
+
+
+SIZES = 'trap "stty size" WINCH; stty size; until [ -e done ]; do sleep 0.02; done'
+
+
+def test_the_terminal_of_a_task_has_the_wanted_size_and_takes_another(guest: Guest) -> None:
+    """What runs there is told; its description and its followers have the size of now."""
+    begun = start(guest, SIZES, rows=30, cols=90)
+    assert (begun["rows"], begun["cols"]) == (30, 90)
+    with guest.call("task_wait", id="t") as following:
+        said = following.until("started").head
+        assert (said["rows"], said["cols"]) == (30, 90)
+        assert following.until("output").payload == b"30 90\r\n"
+        guest.ask("task_resize", id="t", rows=50, cols=132)
+        assert following.until("output").payload == b"50 132\r\n"
+    found = guest.ask("task_list", id="t")[0].head["tasks"][0]
+    assert (found["rows"], found["cols"]) == (50, 132)
+    guest.exec("touch done")
+    wait(guest)
+    with pytest.raises(Refused) as caught:
+        guest.ask("task_resize", id="t", rows=1, cols=1)
+    assert caught.value.code == "over"
+
+
+@pytest.mark.parametrize("size", [{"rows": 0}, {"cols": 5000}, {"rows": "9"}, {"rows": True}])
+def test_a_size_that_no_terminal_has_is_refused(guest: Guest, size: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as caught:
+        start(guest, "true", **size)
+    assert caught.value.code == "invalid"
+    start(guest, "sleep 1000")
+    with pytest.raises(Refused) as caught:
+        guest.ask("task_resize", id="t", **size)
+    assert caught.value.code == "invalid"
+
+
+def test_a_task_may_have_another_terminal_type(guest: Guest) -> None:
+    """The shell's own TERM is not passed on; the caller's is."""
+    guest.exec("export TERM=dumb")
+    start(guest, "echo $TERM")
+    assert wait(guest).output == b"xterm-256color\r\n"
+    start(guest, "echo $TERM", id="u", env={"TERM": "vt100"})
+    assert wait(guest, "u").output == b"vt100\r\n"
+
+
+def test_a_task_that_is_apart_starts_while_a_person_holds_the_shell(guest: Guest) -> None:
+    guest.ask("lease", shell="main", action="take", actor="person:ada")
+    with pytest.raises(Refused) as caught:
+        start(guest, "true", actor="agent:a")
+    assert caught.value.code == "held"
+    start(guest, "echo here", actor="agent:a", apart=True)
+    assert wait(guest).output == b"here\r\n"
+
+
+def test_an_unknown_user_is_refused(guest: Guest) -> None:
+    with pytest.raises(Refused) as caught:
+        start(guest, "true", user="nobody-here")
+    assert caught.value.code == "invalid"
