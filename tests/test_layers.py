@@ -58,6 +58,7 @@ ROOMS = (
     "http_doors",
     "mcp",
     "serve",
+    "client",
     "e2b",
     "holdfast",
     "cli",
@@ -69,6 +70,8 @@ UPWARD = {
     ("api.controller", "flaky.repeat"),
     ("api.snapshot", "flaky.repeat"),
     ("api.snapshot", "flaky.spread"),
+    # The same class for a home and for the URL of a server.
+    ("api.controller", "client.blocking.remote_holdfast"),
     # A lost connection means something else when the session is dead.
     ("guest_rpc.session_channel", "sessions.health"),
 }

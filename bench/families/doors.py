@@ -19,12 +19,14 @@ from bench.rounds import batch, take_turns
 from bench.row import Row
 from bench.stats import Series, Target
 from bench.world import World
+from holdfast import RemoteHoldfast
 
 FAMILY = "doors"
 BATCH = 40
 IN_PROCESS = "in process"
 WEBSOCKET = "WebSocket"
 HTTP = "HTTP, one connection"
+CLIENT = "Python library over a URL"
 MCP = "MCP, standard input and output"
 TARGETS = {
     WEBSOCKET: Target(2.0, "ratio", "a frame each way, and a thread"),
@@ -46,6 +48,7 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
             IN_PROCESS: in_process,
             WEBSOCKET: stack.enter_context(_websocket(url, token)),
             HTTP: stack.enter_context(_http(url, token)),
+            CLIENT: stack.enter_context(_client(url, token)),
             MCP: stack.enter_context(_mcp(world)),
         }
         contenders = {name: batch(BATCH, call) for name, call in calls.items()}
@@ -92,6 +95,18 @@ def _websocket(url: str, token: str) -> Iterator[Callable[[], None]]:
             while "result" not in (told := json.loads(socket.recv(timeout=60))):
                 if "error" in told:
                     raise RuntimeError(f"cannot run true over the WebSocket: {told}")
+
+        yield call
+
+
+@contextmanager
+def _client(url: str, token: str) -> Iterator[Callable[[], None]]:
+    with RemoteHoldfast(url, token=token) as controller:
+        session = controller.session("doors")
+
+        def call() -> None:
+            if session.exec("true").exit_code != 0:
+                raise RuntimeError("cannot run true over a URL")
 
         yield call
 

@@ -26,11 +26,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
-    from typing import Any
+    from typing import Any, Unpack
 
     from holdfast.engine.engine import Engine
     from holdfast.runtime.api.bundles import Incoming
     from holdfast.runtime.api.keeping import Keeping
+    from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.api.thawing import Thawing
     from holdfast.runtime.guest_rpc.results import Check
@@ -71,17 +72,29 @@ class Holdfast:
     Opening it undoes what processes that are gone left unfinished, and continues the packing of snapshots.
     The engine is connected on first use: a command in a running session does not need it.
 
+    With the URL of a server instead of a home (`http://…`, `unix:///…`) it is a `RemoteHoldfast`,
+    which has the same methods.
+
     Args:
         home: the state directory; by default that of HOLDFAST_HOME or the XDG state directory.
         progress: receives a line for each step of something slow (the first build of an image).
         actor: who uses this controller, for the journal: `agent`, `person` or `system`, optionally with a
             name (`person:alice`). By default that of HOLDFAST_ACTOR, else `agent`.
         reason: why, for the journal.
+        token: of the server, if that is what `home` names.
 
     Raises:
         StoreError: the state directory cannot be used.
         InvalidArgument: the actor is not valid.
     """
+
+    def __new__(cls, home: Home | Path | str | None = None, **options: Any) -> Holdfast:
+        """Return the controller of a home, or a server's."""
+        if not (isinstance(home, str) and "://" in home):
+            return super().__new__(cls)
+        from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
+
+        return RemoteHoldfast(home, **options)  # type: ignore[return-value]
 
     def __init__(
         self,
@@ -90,7 +103,12 @@ class Holdfast:
         progress: Progress | None = None,
         actor: str | None = None,
         reason: str | None = None,
+        token: str | None = None,
     ) -> None:
+        if token is not None:
+            raise InvalidArgument(
+                "cannot use a token for a home: it is for the URL of a server", hint="leave it out"
+            )
         self.context = Context(Home.at(home).create(), actors.checked(actor), reason, progress or no_progress)
         recovery.recover(self.context, _fill_undo_table)
         if self.home.has_unpacked:
@@ -131,10 +149,10 @@ class Holdfast:
         name: str | None = None,
         *,
         remove: bool = False,
-        policy: Mapping[str, Any] | None = None,
+        policy: Mapping[str, Any] | PolicyOptions | None = None,
         template: str | None = None,
         warm: bool = False,
-        **options: Any,
+        **options: Unpack[NewOptions],
     ) -> Session:
         """Create a session and wait until its shell can be used.
 

@@ -5,6 +5,7 @@ Loads neither Typer nor the verbs: frequent verbs in their plainest form need ne
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -33,8 +34,29 @@ def controller() -> Holdfast:
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.cli.printing import note
 
-    actor = EarlyOptions.actor or actors.of_command_line(sys.stdin.isatty() and sys.stdout.isatty())
+    if url := os.environ.get("HOLDFAST_URL"):
+        return _over(url)
+    actor = EarlyOptions.actor or actors.of_command_line(_is_person())
     return Holdfast(progress=note, actor=actor, reason=EarlyOptions.reason)
+
+
+def _over(url: str) -> Holdfast:
+    """Return the controller of a server."""
+    from holdfast.errors import InvalidArgument
+    from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.client import client_address
+
+    if not client_address.is_url(url):
+        raise InvalidArgument(
+            "cannot use HOLDFAST_URL: it is not the URL of a server", hint="for example http://127.0.0.1:8420"
+        )
+    if EarlyOptions.reason is not None:
+        raise InvalidArgument("cannot give a reason over a URL before the verb", hint="leave out --reason")
+    return Holdfast(url, actor=EarlyOptions.actor or actors.of_command_line(_is_person()))
+
+
+def _is_person() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def command_text(words: Sequence[str], *, separated: bool) -> str:

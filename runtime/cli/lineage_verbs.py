@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from holdfast.runtime.api import plain_tables
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.cli import printing
@@ -38,19 +39,19 @@ def snapshots(
     from holdfast.runtime.journal.journal_query import find
     from holdfast.runtime.storage import snapshot_storage
 
-    context = controller().context
     as_json = wants_json(json)
+    holdfast = controller()
+    if not isinstance(holdfast, Holdfast) and not tree and session is None:
+        _listed(holdfast.snapshots(), as_json=as_json)
+        return
+    context = holdfast.context
     found = overview(context, with_ran=tree or as_json)
     if session is not None:
         found = found.of(find(context, session))
     now = datetime.now(UTC)
     if as_json:
-        taken = [
-            {**plain_tables.snapshot(Snapshot(context, row)), **found.as_dict(row)} for row in found.snapshots
-        ]
-        going = [
-            {**plain_tables.session(Session(context, row)), **found.as_dict(row)} for row in found.sessions
-        ]
+        taken = [{**Snapshot(context, row).as_dict(), **found.as_dict(row)} for row in found.snapshots]
+        going = [{**Session(context, row).as_dict(), **found.as_dict(row)} for row in found.sessions]
         if tree:
             printing.emit({"snapshots": taken, "sessions": going})
         else:
@@ -78,6 +79,21 @@ def snapshots(
                 for row in found.snapshots
             ),
         )
+
+
+def _listed(found: Sequence[Snapshot], *, as_json: bool) -> None:
+    """Print snapshots as a server tells them, without what only the home's own records say."""
+    if as_json:
+        printing.emit([one.as_dict() for one in found])
+        return
+    now = datetime.now(UTC)
+    printing.table(
+        ("NAME", "KIND", "SIZE", "AGE", "WHY"),
+        (
+            (one.name, one.kind, printing.size(one.size), printing.ago(one.created_at, now), one.reason or "")
+            for one in found
+        ),
+    )
 
 
 def rewind(

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.base.text import plain
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, SessionRef, SnapshotRefs
 from holdfast.runtime.cli.caller import controller, wants_json
@@ -30,7 +29,7 @@ def _pin(refs: list[str], *, pinned: bool, json: bool) -> None:
         for item in found:
             item.pin(pinned=pinned)
     if wants_json(json):
-        printing.emit([plain_tables.snapshot(item) for item in found])
+        printing.emit([item.as_dict() for item in found])
 
 
 def policy(

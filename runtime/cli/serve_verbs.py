@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import logging
 import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ import typer
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.caller import EarlyOptions
 
 PORT = "8420"
 
@@ -48,6 +51,7 @@ def serve(
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on a port and a unix socket at once", hint="leave out one")
     from holdfast.runtime.e2b import e2b_app
+    from holdfast.runtime.e2b.sandbox_lives import SandboxLives
     from holdfast.runtime.http_doors import door_listener, door_token
     from holdfast.runtime.http_doors.door_guard import Admission
     from holdfast.runtime.serve import api_server, server_app
@@ -67,7 +71,19 @@ def serve(
     callers = Callers(home, printing.note)
     admission, limit = Admission(token, hosts, origin or ()), RequestRate(rate, max(1, rate * 2))
     app = server_app.application(callers, admission, limit)
-    app = e2b_app.beside(app, callers, admission, token, limit)
+    lives = SandboxLives(callers)
+    app = e2b_app.beside(app, callers, admission, token, limit, lives)
+    beside: list[Callable[[], AbstractAsyncContextManager[object]]] = [lives.running]
+    if all(importlib.util.find_spec(name) for name in ("mcp", "PIL")):
+        from holdfast.runtime.mcp.agent_server import AgentServer
+        from holdfast.runtime.mcp.agent_sessions import Default
+        from holdfast.runtime.serve import served_agents
+
+        server = AgentServer(
+            home, Default(served_agents.SESSION), actor=EarlyOptions.actor, progress=printing.note
+        )
+        app = agents = served_agents.ServedAgents(server, app, callers, admission, limit)
+        beside.append(agents.running)
     where = f"is in {file}" if file else f"is that of {api_server.TOKEN.variable}"
 
     def ready() -> None:
@@ -76,7 +92,7 @@ def serve(
         printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
 
     try:
-        api_server.serve(app, callers, opened, ready)
+        api_server.serve(app, callers, opened, ready, beside)
     finally:
         if unix is not None:
             unix.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.caller import controller, wants_json
 
@@ -11,7 +10,7 @@ def show(*, json: bool = False) -> int:
     """Print all sessions, and return the exit code."""
     found = controller().sessions()
     if wants_json(json):
-        printing.emit([plain_tables.session(session) for session in found])
+        printing.emit([session.as_dict() for session in found])
         return 0
     from datetime import UTC, datetime
 

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.cli import printing, session_table
 from holdfast.runtime.cli.arguments import Allow, Domain, Json, NameOption, SessionRefs
 from holdfast.runtime.cli.caller import controller, wants_json
@@ -82,7 +81,7 @@ def new(
         warm=warm,
     )
     if wants_json(json):
-        printing.emit(plain_tables.session(made))
+        printing.emit(made.as_dict())
     else:
         printing.say(made.name)
 

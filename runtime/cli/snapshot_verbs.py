@@ -8,7 +8,6 @@ import typer
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.cli import check_verbs as survival
 from holdfast.runtime.cli import fitness_verbs, printing
 from holdfast.runtime.cli.arguments import (
@@ -65,7 +64,7 @@ def snapshot(
         .snapshot(label, "live" if kind == "live" else "filesystem", reason=reason, force_drop=dropped)
     )
     if wants_json(json):
-        printing.emit(plain_tables.snapshot(taken))
+        printing.emit(taken.as_dict())
     else:
         printing.say(taken.name)
 
@@ -80,7 +79,7 @@ def template(
     """Capture a session as a template: `new --template NAME` starts where it is now."""
     made = controller().session(session).template(name, replace=replace, reason=reason)
     if wants_json(json):
-        printing.emit(plain_tables.snapshot(made))
+        printing.emit(made.as_dict())
     else:
         printing.say(made.name)
 
@@ -104,7 +103,7 @@ def restore(
     again = fitness_verbs.run_commands(found, made, as_json=as_json) if run_commands else []
     if as_json:
         ran = {"commands": [one.as_dict() for one in again]} if run_commands else {}
-        printing.emit({**plain_tables.session(made), **ran})
+        printing.emit({**made.as_dict(), **ran})
     else:
         printing.say(made.name)
 
@@ -123,7 +122,7 @@ def fork(
     """Start copies of a session's present state, or of a snapshot."""
     made = controller().fork(source, count, name, network=network, allow=allow or (), eager=eager)
     if wants_json(json):
-        printing.emit([plain_tables.session(session) for session in made])
+        printing.emit([session.as_dict() for session in made])
     else:
         for session in made:
             printing.say(session.name)
@@ -133,7 +132,7 @@ def suspend(session: SessionRef, json: Json = False) -> None:
     """Capture a session and free its memory until it is resumed."""
     found = controller().session(session).suspend()
     if wants_json(json):
-        printing.emit(plain_tables.session(found))
+        printing.emit(found.as_dict())
 
 
 def resume(
@@ -146,7 +145,7 @@ def resume(
     """Continue a suspended session."""
     found = controller().session(session).resume(here=here)
     if wants_json(json):
-        printing.emit(plain_tables.session(found))
+        printing.emit(found.as_dict())
 
 
 def rmi(snapshots: SnapshotRefs, json: Json = False) -> None:

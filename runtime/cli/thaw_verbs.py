@@ -10,7 +10,6 @@ import typer
 
 from holdfast.base.suggestion import command
 from holdfast.errors import LiveUnsupported
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.cli import fitness_verbs, printing
 from holdfast.runtime.cli.arguments import Allow, Json, NameOption, Network
 from holdfast.runtime.cli.caller import controller, wants_json
@@ -94,12 +93,12 @@ def as_dict(done: Thawed) -> dict[str, Any]:
     """Return a thawed failure for programs."""
     debugger = done.debugger
     return {
-        **plain_tables.session(done.session),
+        **done.session.as_dict(),
         "rung": done.rung,
         "reasons": list(done.reasons),
         "lost": list(done.lost),
         "ladder": done.ladder.as_dict(),
-        "snapshot": plain_tables.snapshot(done.snapshot) | {"origin": done.snapshot.row.details.origin},
+        "snapshot": done.snapshot.as_dict() | {"origin": done.snapshot.row.details.origin},
         "failure": None if done.failure is None else done.failure.as_details(),
         "debugger": None if debugger is None else debugger.model_dump(mode="json"),
         "attach": how(done),

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef
 from holdfast.runtime.cli.caller import controller, wants_json
@@ -181,7 +180,7 @@ def arrived(found: Snapshot, label: str | None, *, as_json: bool) -> None:
     if label is not None and found.label != label:
         printing.note(f"it is here already, as {found.name}")
     if as_json:
-        printing.emit(plain_tables.snapshot(found) | {"origin": found.row.details.origin})
+        printing.emit(found.as_dict() | {"origin": found.row.details.origin})
     else:
         printing.say(found.name)
 

@@ -6,8 +6,8 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Any
 
 import uvicorn
@@ -22,16 +22,24 @@ GRACE_SECONDS = 10
 """For answers to be sent after the server was asked to end."""
 KEEP_ALIVE_SECONDS = 75
 DESCRIPTORS = 65_536
-MOST_MESSAGE = 1 << 20
-"""Bytes of a message of a WebSocket."""
+MOST_MESSAGE = 16 << 20
+"""Bytes of a message of a WebSocket, as of the body of a request."""
 
 
-class _ApiServer(uvicorn.Server):
+Beside = Sequence[Callable[[], AbstractAsyncContextManager[object]]]
+"""What is entered before the server answers, and left after its last answer, in the task of the server."""
+
+
+class ApiServer(uvicorn.Server):
     """A server that lets what waits return before it ends."""
 
-    def __init__(self, config: uvicorn.Config, callers: Callers) -> None:
-        super().__init__(config)
+    def __init__(self, app: App, callers: Callers, beside: Beside = (), *, reports: bool = False) -> None:
+        """Prepare it. `reports`: systemd is notified when it is ready, and when it ends."""
+        super().__init__(_config(app))
+        self._report: Callable[[str], None] = _notify if reports else lambda _: None
         self._callers = callers
+        self._beside = beside
+        self._entered = AsyncExitStack()
 
     def end(self) -> None:
         """Ask it to end."""
@@ -39,20 +47,41 @@ class _ApiServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer, and report it to systemd."""
+        for each in self._beside:
+            await self._entered.enter_async_context(each())
         await super().startup(sockets)
-        _notify("READY=1")
+        self._report("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End what waits, and then the server."""
-        _notify("STOPPING=1")
+        self._report("STOPPING=1")
         self._callers.stop()
         await super().shutdown(sockets)
+        await self._entered.aclose()
 
 
-def serve(app: App, callers: Callers, opened: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until the process is asked to end (SIGTERM, SIGINT); `ready` is called when that is possible."""
+def serve(
+    app: App,
+    callers: Callers,
+    opened: socket.socket,
+    ready: Callable[[], None],
+    beside: Beside = (),
+) -> None:
+    """Serve until the process is asked to end (SIGTERM, SIGINT); `ready` is called when that is possible.
+
+    `beside` are entered before that and left at the end, on the server's loop.
+    """
     _allow_descriptors()
-    config = uvicorn.Config(
+    server = ApiServer(app, callers, beside, reports=True)
+    # uvicorn raises the signal again once it has ended: to end when asked to is no failure.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.end())
+    ready()
+    server.run(sockets=[opened])
+
+
+def _config(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
@@ -65,12 +94,6 @@ def serve(app: App, callers: Callers, opened: socket.socket, ready: Callable[[],
         ws_max_size=MOST_MESSAGE,
         lifespan="off",
     )
-    server = _ApiServer(config, callers)
-    # uvicorn raises the signal again once it has ended: to end when asked to is no failure.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.end())
-    ready()
-    server.run(sockets=[opened])
 
 
 def _allow_descriptors() -> None:

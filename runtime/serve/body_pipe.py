@@ -48,6 +48,8 @@ class BodyPipe:
             return await reading
         finally:
             feeding.cancel()
+            # It may have found just now that the client has left: the answer has another error already.
+            feeding.add_done_callback(lambda fed: fed.cancelled() or fed.exception())
 
     async def _feed(self) -> None:
         try:

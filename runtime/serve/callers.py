@@ -43,6 +43,8 @@ class Callers:
         self._lock = threading.Lock()
         self._patient: set[Patience] = set()
         self.stopping = False
+        self.stopped = asyncio.Event()
+        """Set in the loop when the server is asked to end."""
 
     def controller(self, actor: str) -> Holdfast:
         """Return the controller of an actor.
@@ -75,6 +77,7 @@ class Callers:
     def stop(self) -> None:
         """Let everything that waits return, with the place where to continue."""
         self.stopping = True
+        self.stopped.set()
         for each in list(self._patient):
             each.end()
 

@@ -54,11 +54,16 @@ class StreamedCall:
             raise error
         if self._next.done() and isinstance(found := self._next.result(), HoldfastError):
             raise found
+        if self._next.done() and self._next.result() is None:
+            await self._running  # it has an error of another kind
 
     async def events(self, pulse: float) -> AsyncIterator[Event | HoldfastError | None]:
         """Yield the events as they come, None after each `pulse` seconds without one, and last its end.
 
         That is the event `result`, or an error.
+
+        Raises:
+            Exception: the call failed in a way that has no answer; what was sent is cut short.
         """
         while True:
             done, _ = await asyncio.wait({self._next}, timeout=pulse)
@@ -66,6 +71,7 @@ class StreamedCall:
                 yield None
                 continue
             if (event := self._next.result()) is None:
+                await self._running
                 return
             yield event
             self._next = self._following()

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import begin_request
 from holdfast.base.text import plain
-from holdfast.runtime.http_doors.body_limits import limited
+from holdfast.runtime.http_doors.body_limits import Paths, limited
 from holdfast.runtime.http_doors.door_guard import App, Receive, Scope, Send
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.request_rate import RequestRate
@@ -28,13 +28,19 @@ logger = logging.getLogger("holdfast.serve")
 class Surrounded:
     """An application whose requests have all of that.
 
-    `streamed` are methods and ends of paths whose bodies may have any size.
+    `streamed` are methods and ends of paths whose bodies may have any size, `typed` those that may take any
+    time.
     """
 
     def __init__(
-        self, app: App, rate: RequestRate, metrics: ServerMetrics, streamed: frozenset[tuple[str, str]]
+        self,
+        app: App,
+        rate: RequestRate,
+        metrics: ServerMetrics,
+        streamed: Paths,
+        typed: Paths = frozenset(),
     ) -> None:
-        self._limited = limited(app, streamed)
+        self._limited = limited(app, streamed, typed)
         self._rate = rate
         self._metrics = metrics
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         LiveUnsupported,
         MoveFailed,
         NetworkNotClosed,
+        OnlyInProcess,
         OutcomeUnknown,
         ProgramNotFound,
         ProtocolError,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
         RegistryUnavailable,
         RestoreFailed,
         SecretsFound,
+        ServerDenied,
+        ServerUnavailable,
         SessionBusy,
         SessionDead,
         SessionError,
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
     )
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
@@ -82,6 +86,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.api.thawing import Thawed
     from holdfast.runtime.attachment.terminal_link import TerminalLink
+    from holdfast.runtime.client.aio.async_holdfast import AsyncHoldfast
+    from holdfast.runtime.client.aio.async_session import AsyncSession
+    from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
+    from holdfast.runtime.client.blocking.remote_session import RemoteSession
     from holdfast.runtime.egress.attempt_log import Refusal
     from holdfast.runtime.egress.network_changes import Reach
     from holdfast.runtime.files.copied import Copied
@@ -90,6 +98,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.flaky.spread import Difference, Run, Spread
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.guest_rpc.event import Event
+    from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
     from holdfast.runtime.guest_rpc.results import (
@@ -123,6 +132,8 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "AsyncHoldfast",
+    "AsyncSession",
     "BundleNewer",
     "BundleRefused",
     "BundleUntrusted",
@@ -155,6 +166,7 @@ __all__ = [
     "Interrupted",
     "InvalidArgument",
     "KernelDied",
+    "KernelInfo",
     "KernelNotFound",
     "Ladder",
     "Lease",
@@ -164,10 +176,13 @@ __all__ = [
     "MoveFailed",
     "Moved",
     "NetworkNotClosed",
+    "NewOptions",
+    "OnlyInProcess",
     "OpenFile",
     "OutcomeUnknown",
     "Patience",
     "Policy",
+    "PolicyOptions",
     "Port",
     "Process",
     "ProgramInfo",
@@ -185,6 +200,8 @@ __all__ = [
     "RegistryDenied",
     "RegistryError",
     "RegistryUnavailable",
+    "RemoteHoldfast",
+    "RemoteSession",
     "RestoreFailed",
     "Rewound",
     "Run",
@@ -193,6 +210,8 @@ __all__ = [
     "SecretsFound",
     "Series",
     "Served",
+    "ServerDenied",
+    "ServerUnavailable",
     "Serving",
     "Session",
     "SessionBusy",
@@ -235,6 +254,8 @@ __all__ = [
 # The guest's entry and the command line's start import this package for its errors alone, so the rest is
 # imported when it is asked for.
 _LATE = {
+    "AsyncHoldfast": "runtime.client.aio.async_holdfast",
+    "AsyncSession": "runtime.client.aio.async_session",
     "CellError": "runtime.guest_rpc.results",
     "CellEvent": "runtime.guest_rpc.results",
     "CellResult": "runtime.guest_rpc.results",
@@ -252,6 +273,7 @@ _LATE = {
     "Failure": "snapshots.failure",
     "Holdfast": "runtime.api.controller",
     "Home": "base.home",
+    "KernelInfo": "runtime.guest_rpc.kernel_report",
     "Ladder": "snapshots.fitness",
     "Lease": "runtime.guest_rpc.shell_report",
     "Memory": "runtime.pulse.limits",
@@ -259,7 +281,9 @@ _LATE = {
     "Moved": "runtime.moving.move_session",
     "OpenFile": "runtime.pulse.facts",
     "Patience": "runtime.guest_rpc.patience",
+    "NewOptions": "runtime.api.option_types",
     "Policy": "runtime.store.policy",
+    "PolicyOptions": "runtime.api.option_types",
     "Port": "runtime.pulse.pulse",
     "Process": "runtime.pulse.facts",
     "ProgramInfo": "runtime.guest_rpc.program_result",
@@ -267,6 +291,8 @@ _LATE = {
     "Pulse": "runtime.pulse.pulse",
     "Pushed": "runtime.transfer.bundle_transfer",
     "Reach": "runtime.egress.network_changes",
+    "RemoteHoldfast": "runtime.client.blocking.remote_holdfast",
+    "RemoteSession": "runtime.client.blocking.remote_session",
     "Recorded": "runtime.restore.compat.command_history",
     "Recording": "runtime.history.recording.recording",
     "Refusal": "runtime.egress.attempt_log",

@@ -10,6 +10,9 @@ HoldfastError
     RegistryUnavailable  also a ConnectionError: it does not answer
     RegistryDenied     it denies this user access, or this operation
     ReferenceNotFound  also a LookupError: it has nothing by that name
+  ServerUnavailable    also a ConnectionError: no server answers at the URL
+  ServerDenied         also a PermissionError: it does not let the caller in
+  OnlyInProcess        also an AttributeError: it is not offered over a URL
   StoreError           also an OSError: the state directory cannot be read or written
   SessionError
     SessionNotFound    also a LookupError: no session has that name or id
@@ -127,6 +130,24 @@ class ReferenceNotFound(RegistryError, LookupError):
     """The registry has nothing by that name."""
 
     code = "reference_not_found"
+
+
+class ServerUnavailable(HoldfastError, ConnectionError):
+    """No server answers at the URL, or its connection was lost."""
+
+    code = "server_unavailable"
+
+
+class ServerDenied(HoldfastError, PermissionError):
+    """The server does not let the caller in."""
+
+    code = "server_denied"
+
+
+class OnlyInProcess(HoldfastError, AttributeError):
+    """It is not offered over a URL."""
+
+    code = "only_in_process"
 
 
 class StoreError(HoldfastError, OSError):

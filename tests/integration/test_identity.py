@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
@@ -150,7 +149,7 @@ def test_hooks_were_notified_once(family: Family, shared_hf: Holdfast) -> None:
         later = [one for one in copy.journal(restored.seq) if one.kind.startswith("hook")]
         failed = copy.name == "id-2"
         assert sorted(one.kind for one in later) == sorted(["hook", "hook_failed" if failed else "hook"])
-        complaints = plain_tables.session(shared_hf.session(copy.id))["hooks"]
+        complaints = shared_hf.session(copy.id).as_dict()["hooks"]
         assert [one.endswith("exit code 3 (not here)") for one in complaints] == [True] * failed
 
 

@@ -9,6 +9,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -190,6 +191,14 @@ def test_what_waits_is_answered(server: Served) -> None:
     assert unknown["error"]["code"] == "command_not_found"
 
 
+def test_what_follows_an_answer_comes_as_events(server: Served) -> None:
+    server.post("/v1/sessions/shared/exec", {"command": "read -p 'Name: ' name; echo hi $name"})
+    with server.events("POST", "/v1/sessions/shared/answer", {"text": "Ada\n"}) as events:
+        told = list(events)
+    assert (told[0]["event"], told[-1]["event"], told[-1]["exit_code"]) == ("started", "result", 0)
+    assert "".join(each.get("output", "") for each in told).endswith("hi Ada\n")
+
+
 def test_a_cell_that_lasts_is_left_and_joined(server: Served) -> None:
     code = "import time\nfor n in range(4):\n    print(n, flush=True)\n    time.sleep(0.3)\nn"
     left = server.post("/v1/sessions/shared/cells", {"code": code, "patience": 0.2})
@@ -207,7 +216,9 @@ def test_programs_and_tasks(server: Served) -> None:
     body = {"argv": ["sh", "-c", "cat; echo err >&2; exit 4"], "input": "through\n"}
     ran = server.post("/v1/sessions/shared/run", body)
     assert (ran["exit_code"], ran["stdout"], ran["stderr"]) == (4, "through\n", "err\n")
-    program = server.post("/v1/sessions/shared/programs", {"argv": ["cat"], "input": True}, 201)
+    cat = {"argv": ["cat"], "input": True, "name": "cat"}
+    program = server.post("/v1/sessions/shared/programs", cat, 201)
+    assert program["name"] == "cat"
     path = f"/v1/sessions/shared/programs/{program['id']}"
     assert server.call("POST", f"{path}/input", content=b"\xffone\n")["accepted"] == 5
     assert server.call("POST", f"{path}/input", params={"close": True}, content=b"two\n")["accepted"] == 9
@@ -217,9 +228,12 @@ def test_programs_and_tasks(server: Served) -> None:
     assert told[-1]["exit_code"] == 0
     whole = server.get(f"{path}/output")
     assert (whole["stdout"], whole["stdout_base64"]) == ("�one\ntwo\n", "/29uZQp0d28K")
-    task = server.post(
-        "/v1/sessions/shared/tasks", {"command": "echo in a task; sleep 600", "name": "nap"}, 201
-    )
+    command = "echo in a task; sleep 600"
+    task_body: dict[str, Any] = {"command": command, "name": "nap", "rows": 30, "cols": 90}
+    task = server.post("/v1/sessions/shared/tasks", task_body, 201)
+    server.post("/v1/sessions/shared/tasks/nap/size", {"rows": 50, "cols": 132}, 204)
+    resized = server.get("/v1/sessions/shared/tasks/nap")
+    assert (task["rows"], task["cols"], resized["rows"], resized["cols"]) == (30, 90, 50, 132)
     left = server.get(f"/v1/sessions/shared/tasks/{task['id']}/output", patience=0.5)
     assert left["running"]
     assert left["output"] == "in a task\n"

@@ -232,7 +232,7 @@ def test_a_connection_that_is_quiet_for_a_while_lasts(client: Client) -> None:
 
 
 def test_large_messages_end_the_connection_and_nothing_else(server: Served) -> None:
-    for message in ("x" * (2 << 20), b"\x00bytes"):
+    for message in ("x" * (17 << 20), b"\x00bytes"):
         with server.channels() as socket:
             with suppress(ConnectionClosed):
                 socket.send(message)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import Event, GuestError, Holdfast, Session, TaskNotFound
+from holdfast import Event, GuestError, Holdfast, InvalidArgument, Session, TaskNotFound
+from holdfast.runtime.guest_rpc.patience import Patience
 
 
 def until(session: Session, kind: str, after: int = 0) -> Event:
@@ -72,6 +73,33 @@ def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: A
     task.send("\n")
     done = shared_cli("wait", "shared", task.id[:6], "--wait", "--json").json
     assert (done["exit_code"], done["output"].split()) == (0, ["begun", "done"])
+
+
+def test_the_terminal_of_a_task_has_a_size_a_kind_and_a_user(shared: Session) -> None:
+    """Its output can be had as the terminal has it, with the ends of lines of one."""
+    script = 'trap "stty size" WINCH; stty size; echo $TERM; id -un; while true; do sleep 0.05; done'
+    task = shared.detach(script, rows=30, cols=90, user="nobody", env={"TERM": "vt100"})
+    seen: list[bytes] = []
+    before = b"30 90\r\nvt100\r\nnobody\r\n"
+    patience = Patience(20)
+
+    def follow(data: bytes) -> None:
+        seen.append(data)
+        if b"".join(seen) == before:
+            task.resize(50, 132)
+        elif b"50 132" in b"".join(seen):
+            patience.end()
+
+    assert task.wait(on_bytes=follow, raw=True, wait=True, patience=patience).running
+    assert b"".join(seen) == before + b"50 132\r\n"
+    assert (task.info().rows, task.info().cols) == (50, 132)
+    assert task.output() == b"".join(seen).replace(b"\r\n", b"\n")
+    task.signal("KILL")
+    task.wait()
+    with pytest.raises(GuestError, match="it has ended"):
+        task.resize(24, 80)
+    with pytest.raises(InvalidArgument, match="rows must be from 1"):
+        shared.detach("true", rows=0)
 
 
 def test_killing_a_detached_command_is_reported(shared: Session, shared_cli: Any) -> None:

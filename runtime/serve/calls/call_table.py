@@ -14,7 +14,7 @@ from holdfast.runtime.serve.calls.served_commands import answer_call, exec_call,
 from holdfast.runtime.serve.calls.served_events import events_call, watch_call
 from holdfast.runtime.serve.calls.served_programs import program_call, run_call
 from holdfast.runtime.serve.calls.served_terminals import TerminalCall
-from holdfast.runtime.serve.models.base_models import Part, RequestBody
+from holdfast.runtime.serve.models.base_models import Part, RequestBody, Side
 from holdfast.runtime.serve.models.command_models import (
     AnswerRequest,
     CellAnswerRequest,
@@ -30,7 +30,6 @@ from holdfast.runtime.serve.models.command_models import (
 from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
-Side = Annotated[int, Field(ge=1, le=1000)]
 
 
 class JoinArgs(JoinQuery):

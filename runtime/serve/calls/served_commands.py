@@ -56,6 +56,7 @@ def answer_call(asked: AnswerRequest) -> ServedCall:
             shell=asked.shell,
             wait=asked.wait,
             patience=patience,
+            on_start=events.begun,
             **events.callbacks(wait=asked.wait),
         )
 
@@ -78,6 +79,8 @@ def exec_answer(result: ExecResult) -> dict[str, Any]:
     return {
         **plain_tables.exec_result(result),
         "running": result.running,
+        "rows": result.rows,
+        "cols": result.cols,
         **event_format.text("output", result.output),
     }
 

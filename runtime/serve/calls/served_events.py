@@ -16,7 +16,7 @@ def events_call(asked: EventsQuery) -> ServedCall:
     """Follow the events of a session."""
 
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
-        for event in found.events(asked.after, follow=True, kinds=asked.kind, patience=patience):
+        for event in found.events(asked.after, follow=asked.follow, kinds=asked.kind, patience=patience):
             if emit is not None:
                 emit({"event": event.kind, **event.as_dict()}, EVENT_BYTES)
         return {}

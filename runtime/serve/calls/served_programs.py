@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Any
 
+from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramResult
@@ -14,14 +17,15 @@ from holdfast.runtime.serve.models.command_models import ProgramQuery, RunReques
 
 def run_call(asked: RunRequest) -> ServedCall:
     """Start a program, and follow it."""
-    how = asked.model_dump(exclude={"input", "timeout"})
+    how = asked.model_dump(exclude={"input", "input_base64", "timeout"})
+    given = asked.input if asked.input_base64 is None else _decoded(asked.input_base64)
 
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
-        program = found.programs.start(**how, input=asked.input is not None)
+        program = found.programs.start(**how, input=given is not None)
         if emit is not None:
             emit({"event": "started", "id": program.id}, OVERHEAD)
-        if asked.input is not None:
-            program.feed(asked.input)
+        if given is not None:
+            program.feed(given)
         result = program.wait(timeout=asked.timeout, patience=patience, **_callbacks(emit))
         return _answer(result, reported=emit is not None)
 
@@ -33,10 +37,19 @@ def program_call(program: str, asked: ProgramQuery) -> ServedCall:
     start = {"stdout": asked.stdout, "stderr": asked.stderr}
 
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
-        result = found.programs.get(program).wait(start=start, patience=patience, **_callbacks(emit))
+        result = found.programs.get(program).wait(
+            start=start, timeout=asked.timeout, patience=patience, **_callbacks(emit)
+        )
         return _answer(result, reported=emit is not None)
 
     return call
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise InvalidArgument("cannot give it that input: it is not base64") from error
 
 
 def _callbacks(emit: Emit | None) -> dict[str, Any]:
@@ -68,6 +81,7 @@ def _answer(result: ProgramResult, *, reported: bool) -> dict[str, Any]:
     """Return the fields of a `ProgramResultAnswer`."""
     return {
         "id": result.id,
+        "info": result.info.as_dict(),
         "exit_code": result.exit_code,
         "signal": result.signal,
         "running": result.info.state == "running",

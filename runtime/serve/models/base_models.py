@@ -59,6 +59,7 @@ Seconds = Annotated[float, Field(gt=0, lt=FOREVER)]
 Patient = Annotated[float, Field(ge=0, lt=FOREVER)]
 Reason = Annotated[str, Field(min_length=1, max_length=LONGEST_REASON, pattern=TEXT)]
 Name = Annotated[str, Field(pattern=f"^{ids.NAME}$")]
+Side = Annotated[int, Field(ge=1, le=1000)]
 Part = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
 """The name of a shell or kernel."""
 Ref = Annotated[str, Path(pattern=f"^{ids.NAME}$", description="A name, an id, or its first digits.")]

@@ -18,6 +18,7 @@ from holdfast.runtime.serve.models.base_models import (
     Reason,
     RequestBody,
     Seconds,
+    Side,
 )
 
 Position = Annotated[int, Field(ge=0, lt=2**53)]
@@ -66,10 +67,11 @@ class CellQuery(RequestBody):
 
 
 class ProgramQuery(RequestBody):
-    """From which offsets of its streams a program is followed."""
+    """From which offsets of its streams a program is followed; it is ended after `timeout` seconds."""
 
     stdout: Position = 0
     stderr: Position = 0
+    timeout: Seconds | None = None
 
 
 class AnswerRequest(RequestBody):
@@ -123,6 +125,10 @@ class TaskRequest(RequestBody):
     name: Name | None = None
     env: Variables = Field(default_factory=dict)
     cwd: Folder | None = None
+    user: Account | None = None
+    rows: Side | None = None
+    cols: Side | None = None
+    apart: bool = False
     lease_wait: Seconds | None = None
 
 
@@ -133,6 +139,13 @@ class TypedRequest(RequestBody):
     keys: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=20)]], Field(max_length=1000, default_factory=list)
     ]
+
+
+class SizeRequest(RequestBody):
+    """The size of a terminal, in characters."""
+
+    rows: Side
+    cols: Side
 
 
 class SignalRequest(RequestBody):
@@ -148,17 +161,22 @@ class ProgramRequest(RequestBody):
     env: Variables = Field(default_factory=dict)
     cwd: Folder | None = None
     user: Account | None = None
+    name: Name | None = None
     input: bool = False
 
 
 class RunRequest(RequestBody):
-    """A program that is started and waited for. `input` is its standard input."""
+    """A program that is started and waited for. `input` is its standard input, or `input_base64`."""
 
     argv: Annotated[list[Word], Field(min_length=1, max_length=10_000)]
     env: Variables = Field(default_factory=dict)
     cwd: Folder | None = None
     user: Account | None = None
     input: Annotated[str, Field(max_length=8 << 20)] | None = None
+    input_base64: (
+        Annotated[str, Field(max_length=11 << 20, pattern=r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2,3}=?=?)?$")]
+        | None
+    ) = None
     timeout: Seconds | None = None
 
 
@@ -199,6 +217,8 @@ class ExecAnswer(AnswerBody):
     dropped: int
     lost: int
     recorded: bool
+    rows: int
+    cols: int
     news: list[dict[str, Any]]
 
 
@@ -260,6 +280,8 @@ class TaskAnswer(AnswerBody):
     duration: float
     start_offset: int
     end_offset: int
+    rows: int
+    cols: int
     exit_code: int | None
     signal: int | None
     killed_by: str | None
@@ -270,6 +292,7 @@ class ProgramAnswer(AnswerBody):
     """A program, running or ended; `stdout` and `stderr` count bytes it wrote, `accepted` those it read."""
 
     id: str
+    name: str
     argv: list[str]
     cwd: str
     user: str
@@ -289,6 +312,7 @@ class ProgramResultAnswer(AnswerBody):
     """How a program ended, and what it wrote; the bytes in base64 if they are not UTF-8."""
 
     id: str
+    info: ProgramAnswer
     exit_code: int | None
     signal: int | None
     running: bool

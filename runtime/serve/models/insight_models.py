@@ -12,10 +12,11 @@ Kind = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
 class EventsQuery(RequestBody):
-    """From where on, and which kinds; notable ones by default."""
+    """From where on, which kinds (notable ones by default), and whether those to come as well."""
 
     after: Annotated[int, Field(ge=0, lt=2**53)] = 0
     kind: Annotated[list[Kind], Field(max_length=50)] | None = None
+    follow: bool = True
 
 
 class WatchQuery(RequestBody):

@@ -116,6 +116,28 @@ class ShellAnswer(AnswerBody):
     cwd: str
 
 
+class KernelRequest(RequestBody):
+    """A kernel to be opened; `spec` is which of those that the image has."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
+    spec: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = "python3"
+    cwd: Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)] | None = None
+
+
+class KernelAnswer(AnswerBody):
+    """A kernel."""
+
+    name: str
+    spec: str
+    language: str
+    cwd: str
+    pid: int | None
+    state: str
+    observed: StateAnswer | None
+    execution_count: int
+    epoch: int
+
+
 class ScreenAnswer(AnswerBody):
     """What a terminal shows: lines without trailing blanks; the cursor as row and column from 0."""
 

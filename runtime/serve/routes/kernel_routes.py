@@ -1,4 +1,4 @@
-"""Paths of kernels: cells, their answers, interrupts."""
+"""Paths of kernels: cells, their answers, interrupts, and the kernels themselves."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
 from holdfast.runtime.serve.answers import ERRORS, streamed
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.calls.served_cells import answer_cell_call, cell_call, join_cell_call
@@ -22,6 +23,7 @@ from holdfast.runtime.serve.models.base_models import (
     Ref,
 )
 from holdfast.runtime.serve.models.command_models import CellAnswer, CellAnswerRequest, CellQuery, CellRequest
+from holdfast.runtime.serve.models.session_models import KernelAnswer, KernelRequest
 
 router = APIRouter(prefix="/v1/sessions/{session}", tags=["kernels"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
@@ -57,6 +59,29 @@ async def answer_cell(who: From, session: Ref, cell_id: Id, body: CellAnswerRequ
     return await answered(who, session, body.patience, answer_cell_call(cell_id, body))
 
 
+@router.get("/kernels")
+async def list_kernels(who: From, session: Ref) -> list[KernelAnswer]:
+    """List the kernels, the main one first."""
+    return [_kernel(each) for each in await who.in_session(session, lambda found: found.kernels.list())]
+
+
+@router.post("/kernels", status_code=201)
+async def open_kernel(who: From, session: Ref, body: KernelRequest) -> KernelAnswer:
+    """Open a kernel, or return the one of that name that is open already."""
+    return _kernel(
+        await who.in_session(
+            session, lambda found: found.kernels.open(body.name, spec=body.spec, cwd=body.cwd)
+        )
+    )
+
+
+@router.delete("/kernels/{kernel}", status_code=204)
+async def close_kernel(who: From, session: Ref, kernel: PartRef, force: bool = False) -> Response:
+    """End a kernel, and forget its variables and cells; with `force` also if a cell runs in it."""
+    await who.in_session(session, lambda found: found.kernels.close(kernel, force=force))
+    return Response(status_code=204)
+
+
 @router.post("/kernels/{kernel}/interrupt", status_code=204)
 async def interrupt_kernel(who: From, session: Ref, kernel: PartRef) -> Response:
     """Interrupt what a kernel runs."""
@@ -69,3 +94,7 @@ async def restart_kernel(who: From, session: Ref, kernel: PartRef) -> Response:
     """End a kernel and start a new one; its variables are lost."""
     await who.in_session(session, lambda found: found.kernel.restart(kernel))
     return Response(status_code=204)
+
+
+def _kernel(found: KernelInfo) -> KernelAnswer:
+    return KernelAnswer.model_validate(found.model_dump())

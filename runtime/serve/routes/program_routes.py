@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo
 from holdfast.runtime.serve.answers import ERRORS, streamed
 from holdfast.runtime.serve.callers import ApiCaller, caller
@@ -84,15 +85,15 @@ async def write(
     """Give a program input, the bytes of the body; with `close` it finds the end after them."""
     data = await who.request.body()
 
-    def work(found: Session) -> InputAnswer:
+    def work(found: Session, patience: Patience) -> InputAnswer:
         target = found.programs.get(program)
         if data:
-            target.write(data)
+            target.write(data, patience=patience)
         if close:
             target.close_input()
         return InputAnswer(accepted=target.info().accepted)
 
-    return await who.in_session(session, work)
+    return await who.patiently(session, None, work)  # the program may not read
 
 
 @router.post("/programs/{program}/signal", status_code=204)

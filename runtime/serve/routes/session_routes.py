@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
@@ -33,7 +32,7 @@ From = Annotated[ApiCaller, Depends(caller)]
 
 def answered(found: Session) -> SessionAnswer:
     """Return a session as an answer has it."""
-    return SessionAnswer.model_validate(plain_tables.session(found))
+    return SessionAnswer.model_validate(found.as_dict())
 
 
 @router.get("")

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from holdfast.base import ids
-from holdfast.runtime.api import plain_tables
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
@@ -28,7 +27,7 @@ RefQuery = Annotated[str, Query(pattern=f"^{ids.NAME}$")]
 
 def answered(found: Snapshot) -> SnapshotAnswer:
     """Return a snapshot as an answer has it."""
-    table = plain_tables.snapshot(found)
+    table = found.as_dict()
     own = {name: table.pop(name) for name in SnapshotAnswer.model_fields if name in table}
     return SnapshotAnswer.model_validate({**own, "details": table})
 
@@ -69,7 +68,7 @@ async def restore(who: From, snapshot: Ref, body: RestoreRequest) -> SessionAnsw
     """Make a session that continues from a snapshot."""
     how: dict[str, Any] = body.model_dump()
     return await who.brief(
-        lambda hf: SessionAnswer.model_validate(plain_tables.session(hf.snapshot(snapshot).restore(**how)))
+        lambda hf: SessionAnswer.model_validate(hf.snapshot(snapshot).restore(**how).as_dict())
     )
 
 
@@ -79,7 +78,6 @@ async def fork(who: From, snapshot: Ref, body: ForkRequest) -> list[SessionAnswe
     how: dict[str, Any] = body.model_dump()
     return await who.brief(
         lambda hf: [
-            SessionAnswer.model_validate(plain_tables.session(each))
-            for each in hf.snapshot(snapshot).fork(**how)
+            SessionAnswer.model_validate(each.as_dict()) for each in hf.snapshot(snapshot).fork(**how)
         ]
     )

@@ -17,6 +17,7 @@ from holdfast.runtime.serve.models.base_models import Id, Offset, PatienceQuery,
 from holdfast.runtime.serve.models.command_models import (
     ExecAnswer,
     SignalRequest,
+    SizeRequest,
     TaskAnswer,
     TaskQuery,
     TaskRequest,
@@ -67,7 +68,15 @@ async def type_text(who: From, session: Ref, task: Id, body: TypedRequest) -> Re
     text = body.text
     if body.keys or text is None:
         raise InvalidArgument("cannot type: a task takes `text`, and no keys", hint='"\\u0003" is Ctrl-C')
-    await who.in_session(session, lambda found: found.task(task).send(text))
+    # What runs there may not read.
+    await who.patiently(session, None, lambda found, patience: found.task(task).send(text, patience=patience))
+    return Response(status_code=204)
+
+
+@router.post("/{task}/size", status_code=204)
+async def resize(who: From, session: Ref, task: Id, body: SizeRequest) -> Response:
+    """Change the size of the terminal of a task."""
+    await who.in_session(session, lambda found: found.task(task).resize(body.rows, body.cols))
     return Response(status_code=204)
 
 

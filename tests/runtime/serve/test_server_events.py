@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from holdfast.runtime.serve.channels.channel_messages import (
 from holdfast.runtime.serve.channels.credit_gate import CreditGate
 from holdfast.runtime.serve.event_bridge import EventBridge
 from holdfast.runtime.serve.request_rate import RequestRate
+from holdfast.runtime.serve.streamed_call import StreamedCall
 
 
 @pytest.mark.parametrize(
@@ -214,3 +216,29 @@ def test_what_is_not_base64_is_not_typed() -> None:
     message: Any = parse('{"channel": 3, "type_base64": "%%%"}')
     with pytest.raises(InvalidArgument, match="cannot type"):
         typed(message)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_call_that_fails_without_an_answer_does_not_look_as_if_it_had_ended(before: int) -> None:
+    def work(_session: Any, _patience: Any, emit: Any) -> dict[str, Any]:
+        for _ in range(before):
+            emit({"event": "started"}, 1)
+        raise TypeError("a mistake of the server")
+
+    async def late(body: Any) -> Any:
+        try:
+            return await CallThreads(1).run(body)
+        finally:
+            await asyncio.sleep(0.05)  # the end of the events is seen before the error is
+
+    async def read() -> None:
+        waiting = SimpleNamespace(run=late)
+        every = SimpleNamespace(waiting=waiting, patience=lambda _seconds: None, done=lambda _patience: None)
+        caller: Any = SimpleNamespace(all=every, session=lambda _ref: None)
+        call = StreamedCall(caller, "work", None, work)
+        await call.begin()
+        async for event in call.events(10):
+            assert event == {"event": "started"}
+
+    with pytest.raises(TypeError, match="a mistake"):
+        asyncio.run(read())

@@ -1,0 +1,1 @@
+"""The library over a URL, for asyncio. `../blocking` is made of it by `setup/blocking`."""

@@ -1,0 +1,111 @@
+"""The files of a session over a URL, read and written in parts of any size."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import IO, TYPE_CHECKING
+
+from holdfast.runtime.client import client_values
+from holdfast.runtime.client.aio.async_transport import AsyncTransport
+from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.http_call import HttpCall, place
+from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.session_file import SessionFile
+
+_PART = 1 << 20
+
+
+class AsyncFiles:
+    """The files of one session, as `SessionFiles` are."""
+
+    def __init__(self, transport: AsyncTransport, session: str, user: str | None = None) -> None:
+        self._transport, self._session, self._user = transport, session, user
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+
+    def as_user(self, name: str) -> AsyncFiles:
+        """Return the files as this user of the session can read and write them."""
+        return AsyncFiles(self._transport, self._session, name)
+
+    async def stat(self, path: str, *, follow: bool = True) -> SessionFile:
+        """Return what is at a path; without `follow`, a link itself."""
+        return client_values.session_file(await self._ask("GET", "stat", path=path, follow=follow))
+
+    async def list(self, path: str = ".") -> list[SessionFile]:
+        """Return what is in a folder, by name."""
+        told = client_values.tables(await self._ask("GET", "list", path=path))
+        return [client_values.session_file(each) for each in told]
+
+    async def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return a file, or `length` bytes of it from `offset`."""
+        if length == 0 or (offset and offset >= (await self.stat(path)).size):
+            return b""
+        found = bytearray()
+        async for part in self.parts(path, offset, length):
+            found += part
+        return bytes(found)
+
+    async def parts(self, path: str, offset: int = 0, length: int | None = None) -> AsyncIterator[bytes]:
+        """Yield a file in parts as they come, of any size together; `offset` and `length` as for `read`."""
+        end = "" if length is None else str(offset + length - 1)
+        headers = {"Range": f"bytes={offset}-{end}"} if offset or length is not None else {}
+        async with self._transport.bytes_of(self._call("GET", "content", path=path), headers) as body:
+            async for part in body:
+                yield part
+
+    async def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
+        """Write a file: readers see the old content or the new one, never a part."""
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        await self._transport.send(self._call("PUT", "content", path=path, mode=_octal(mode)), content)
+
+    async def write_parts(self, path: str, parts: AsyncIterable[bytes], *, mode: int | None = None) -> int:
+        """Write a file from parts as they come, of any size together; return its size."""
+        call = self._call("PUT", "content", path=path, mode=_octal(mode))
+        return int(client_values.table(await self._transport.send(call, parts))["size"])
+
+    async def make_folder(self, path: str, *, parents: bool = False) -> None:
+        """Make a folder, with `parents` also those above it; one that exists stays as it is."""
+        body = {"path": path, "parents": parents}
+        await self._transport.ask(HttpCall("POST", self._place("folders"), {"user": self._user}, body))
+
+    async def move(self, path: str, to: str) -> None:
+        """Give a file or folder another name on the same file system, in place of a file that has it."""
+        body = {"path": path, "to": to}
+        await self._transport.ask(HttpCall("POST", self._place("move"), {"user": self._user}, body))
+
+    async def remove(self, path: str, *, recursive: bool = False, missing_ok: bool = False) -> None:
+        """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
+        params = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": self._user}
+        await self._transport.ask(HttpCall("DELETE", self._place(), params))
+
+    async def write_tar(self, path: str, stream: IO[bytes]) -> None:
+        """Write a file, or a folder with all that is in it, to a stream as tar."""
+        async with self._transport.bytes_of(self._call("GET", "tree", path=path), {}) as body:
+            async for part in body:
+                stream.write(part)
+
+    async def read_tar(self, stream: IO[bytes], to: str) -> Copied:
+        """Unpack a tar stream, compressed or not, into a folder."""
+        told = await self._transport.send(self._call("PUT", "tree", path=to), _read(stream))
+        return client_values.copied(told)
+
+    async def _ask(self, method: str, what: str, **params: object) -> object:
+        return await self._transport.ask(self._call(method, what, **params))
+
+    def _call(self, method: str, what: str, **params: object) -> HttpCall:
+        return HttpCall(method, self._place(what), {**params, "user": self._user})
+
+    def _place(self, *what: str) -> str:
+        return place("sessions", self._session, "files", *what)
+
+
+async def _read(stream: IO[bytes]) -> AsyncIterator[bytes]:
+    while part := stream.read(_PART):
+        yield part
+
+
+def _octal(mode: int | None) -> str | None:
+    return None if mode is None else f"{mode:04o}"

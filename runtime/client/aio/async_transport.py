@@ -1,0 +1,195 @@
+"""The connections to one server: requests over HTTP, and calls that wait over WebSockets, one call each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+import anyio
+import httpx
+from websockets.asyncio.client import ClientConnection, connect, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.protocol import State
+
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
+from holdfast.runtime.client import http_call
+from holdfast.runtime.client.aio.async_waking import AsyncWaking
+from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
+from holdfast.runtime.client.client_address import ClientAddress
+from holdfast.runtime.client.client_errors import error_of
+from holdfast.runtime.client.http_call import HttpCall
+
+Result = TypeVar("Result")
+CONNECT_SECONDS = 10.0
+RETRIES = 6
+"""Attempts to connect again to a server whose connection was lost, within some 15 seconds."""
+MOST_MESSAGE = 64 << 20
+MOST_FREE = 32
+"""WebSockets that are kept for later calls."""
+_JSON = {"Content-Type": "application/json"}
+_BYTES = {"Content-Type": "application/octet-stream"}
+
+
+class AsyncLink:
+    """One WebSocket, and what closes it."""
+
+    def __init__(self, connection: ClientConnection, stack: AsyncExitStack) -> None:
+        self.connection, self._stack = connection, stack
+
+    async def close(self) -> None:
+        """Close it."""
+        await self._stack.aclose()
+
+
+class AsyncTransport:
+    """Sends requests and makes calls."""
+
+    def __init__(self, address: ClientAddress, headers: dict[str, str]) -> None:
+        self._address = address
+        self._headers = address.headers | headers
+        self._http = httpx.AsyncClient(
+            base_url=address.url,
+            headers=self._headers,
+            transport=httpx.AsyncHTTPTransport(uds=address.socket, limits=httpx.Limits()),
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        )
+        self._free: list[AsyncLink] = []
+        self._closed = False
+
+    async def ask(self, call: HttpCall) -> Any:
+        """Return the answer to a request.
+
+        Raises:
+            HoldfastError: the error that it reports; ServerUnavailable: none came.
+        """
+        headers = None if call.body is None else _JSON
+        try:
+            got = await self._http.request(
+                call.method, call.path, params=call.query, content=call.content, headers=headers
+            )
+        except httpx.TransportError as error:
+            raise self._unavailable(error) from None
+        return http_call.answer(got.status_code, got.content)
+
+    async def send(self, call: HttpCall, content: AsyncIterable[bytes] | bytes) -> Any:
+        """Return the answer to a request with this body."""
+        try:
+            got = await self._http.request(
+                call.method, call.path, params=call.query, content=content, headers=_BYTES
+            )
+        except httpx.TransportError as error:
+            raise self._unavailable(error) from None
+        return http_call.answer(got.status_code, got.content)
+
+    @asynccontextmanager
+    async def bytes_of(self, call: HttpCall, headers: dict[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Yield the body of the answer to a request, as it comes."""
+        try:
+            async with self._http.stream(call.method, call.path, params=call.query, headers=headers) as got:
+                if got.status_code >= 400:
+                    http_call.answer(got.status_code, await got.aread())
+                yield got.aiter_bytes()
+        except httpx.TransportError as error:
+            raise self._unavailable(error) from None
+
+    async def result(self, call: ChannelCall[Result]) -> Result:
+        """Make a call, and return its result. Leaving it early ends nothing in the session."""
+        async for _ in self.heard(call):
+            pass
+        if call.result is None:
+            raise ProtocolError("cannot understand the server: the call has no result")
+        return call.result
+
+    async def heard(self, call: ChannelCall[Any]) -> AsyncIterator[None]:
+        """Make a call, and yield after each message that it has taken; over a lost connection it continues.
+
+        Raises:
+            HoldfastError: the error that it ends in.
+        """
+        attempt = 0
+        while not call.ended:
+            link, reusable = await self._link(attempt), False
+            connection = link.connection
+            try:
+                call.patience.begin()
+                await connection.send(call.opening())
+                call.opened()
+                call.patience.hold(AsyncWaking(connection, call.closing()))
+                while not call.ended:
+                    reply = call.receive(await connection.recv())
+                    attempt = 0
+                    if reply is not None:
+                        await connection.send(reply)
+                    yield
+                reusable = True
+            except (ConnectionClosed, ServerStopped):
+                attempt += 1
+                if attempt > RETRIES:
+                    raise self._unavailable("the connection was lost") from None
+                await anyio.sleep(min(5.0, 0.1 * 2**attempt))
+            except HoldfastError:
+                reusable = True
+                raise
+            finally:
+                await self._leave(link, reusable=reusable)
+
+    async def close(self) -> None:
+        """Close all connections. Sessions and what runs in them continue."""
+        self._closed = True
+        while self._free:
+            await self._free.pop().close()
+        await self._http.aclose()
+
+    async def _leave(self, link: AsyncLink, *, reusable: bool) -> None:
+        if reusable and not self._closed and len(self._free) < MOST_FREE:
+            self._free.append(link)
+        else:
+            await link.close()
+
+    async def _link(self, attempt: int) -> AsyncLink:
+        while self._free and attempt == 0:
+            found = self._free.pop()
+            if found.connection.protocol.state is State.OPEN:
+                return found
+            await found.close()
+        try:
+            return await self._connected()
+        except InvalidStatus as error:
+            raise _refused(error) from None
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            if attempt == 0 or attempt >= RETRIES:
+                raise self._unavailable(error) from None
+        await anyio.sleep(min(5.0, 0.1 * 2**attempt))
+        return await self._link(attempt + 1)
+
+    async def _connected(self) -> AsyncLink:
+        options: dict[str, Any] = {
+            "additional_headers": self._headers,
+            "compression": None,
+            "max_size": MOST_MESSAGE,
+            "open_timeout": CONNECT_SECONDS,
+            "close_timeout": 1,
+        }
+        if self._address.socket is None:
+            opening = connect(self._address.channels, **options)
+        else:
+            opening = unix_connect(self._address.socket, uri=self._address.channels, **options)
+        stack = AsyncExitStack()
+        return AsyncLink(await stack.enter_async_context(opening), stack)
+
+    def _unavailable(self, why: object) -> ServerUnavailable:
+        place = self._address.socket or self._address.url
+        return ServerUnavailable(
+            f"cannot reach the server at {place}: {plain(str(why) or type(why).__name__, 200)}",
+            hint="`holdfast serve` starts one",
+        )
+
+
+def _refused(error: InvalidStatus) -> HoldfastError:
+    try:
+        return error_of(json.loads(error.response.body or b""))
+    except ValueError:
+        return ProtocolError(f"cannot understand the server: it answered {error.response.status_code}")

@@ -1,0 +1,1 @@
+"""The library over a URL, blocking: made of `../aio` by `setup/blocking`."""

@@ -1,0 +1,131 @@
+# Made by setup/blocking from ../aio/async_holdfast.py; do not edit.
+"""All sessions and snapshots of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from holdfast.base import actors
+from holdfast.base.home import Home
+from holdfast.errors import SessionNotFound, SnapshotNotFound
+from holdfast.runtime.client import client_values
+from holdfast.runtime.client.blocking import remote_place
+from holdfast.runtime.client.blocking.remote_session import RemoteSession, RemoteSnapshot
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.http_call import HttpCall, given, place
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+
+
+class RemoteHoldfast:
+    """All sessions and snapshots of a server, or of a home, as `Holdfast` has them.
+
+    Args:
+        url: of the server, `http://…`, `https://…` or `unix:///…`; or a home, by default that of this
+            process, for which it starts a server of its own.
+        token: by default that of HOLDFAST_TOKEN, else the one in the home if the server is on this machine.
+        actor: who uses it, for the journal; by default that of HOLDFAST_ACTOR, else `agent`.
+
+    Raises:
+        InvalidArgument: the URL or the actor is not valid, or there is no token.
+    """
+
+    def __init__(
+        self, url: str | Path | Home | None = None, *, token: str | None = None, actor: str | None = None
+    ) -> None:
+        address, self._end = remote_place.opened(url, token)
+        self._transport = RemoteTransport(address, {"Holdfast-Actor": actors.checked(actor)})
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Sessions and what runs in them continue."""
+        self._transport.close()
+        self._end()
+
+    def new(
+        self,
+        name: str | None = None,
+        *,
+        remove: bool = False,
+        policy: Mapping[str, Any] | PolicyOptions | None = None,
+        template: str | None = None,
+        warm: bool = False,
+        **options: Unpack[NewOptions],
+    ) -> RemoteSession:
+        """Create a session and wait until its shell can be used. As `Holdfast.new`."""
+        body = given(name=name, policy=policy, template=template, warm=warm, **options)
+        told = self._transport.ask(HttpCall("POST", place("sessions"), body=body))
+        return RemoteSession(self._transport, told, remove=remove)
+
+    def sessions(self) -> list[RemoteSession]:
+        """Return all sessions, oldest first."""
+        told = self._transport.ask(HttpCall("GET", place("sessions")))
+        return [RemoteSession(self._transport, each) for each in client_values.tables(told)]
+
+    def session(self, ref: str) -> RemoteSession:
+        """Return the session with this name, id or unique prefix of an id."""
+        told = self._transport.ask(HttpCall("GET", place("sessions", ref)))
+        return RemoteSession(self._transport, told)
+
+    def remove_session(self, ref: str) -> None:
+        """End a session and remove it; its snapshots stay."""
+        self._transport.ask(HttpCall("DELETE", place("sessions", ref)))
+
+    def snapshots(self) -> list[RemoteSnapshot]:
+        """Return all complete snapshots, oldest first."""
+        told = self._transport.ask(HttpCall("GET", place("snapshots")))
+        return [RemoteSnapshot(self._transport, each) for each in client_values.tables(told)]
+
+    def snapshot(self, ref: str) -> RemoteSnapshot:
+        """Return the snapshot with this label, id or unique prefix of an id."""
+        told = self._transport.ask(HttpCall("GET", place("snapshots", ref)))
+        return RemoteSnapshot(self._transport, told)
+
+    def remove_snapshot(self, ref: str) -> None:
+        """Delete a snapshot."""
+        self._transport.ask(HttpCall("DELETE", place("snapshots", ref)))
+
+    def remove_snapshots(self, *refs: str) -> list[RemoteSnapshot]:
+        """Delete snapshots, one after the other once all are found; return them."""
+        found = {each.id: each for each in [self.snapshot(ref) for ref in refs]}
+        for each in found.values():
+            each.remove()
+        return list(found.values())
+
+    def fork(
+        self,
+        ref: str,
+        n: int = 1,
+        name: str | None = None,
+        *,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+        eager: bool = False,
+    ) -> list[RemoteSession]:
+        """Fork the session or snapshot that `ref` refers to."""
+        try:
+            source: RemoteSession | RemoteSnapshot = self.session(ref)
+        except SessionNotFound as missing:
+            try:
+                source = self.snapshot(ref)
+            except SnapshotNotFound:
+                text = str(missing).replace("session", "session or snapshot", 1)
+                raise SessionNotFound(text, hint=missing.hint) from None
+        return source.fork(n, name, network=network, allow=allow, eager=eager)

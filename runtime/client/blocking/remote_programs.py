@@ -1,0 +1,135 @@
+# Made by setup/blocking from ../aio/async_programs.py; do not edit.
+"""Programs of a session over a URL: arguments instead of a shell's text, pipes instead of a terminal."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from holdfast.runtime.client import client_values
+from holdfast.runtime.client.blocking import remote_feeding
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.channel_calls import ProgramCall
+from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.guest_rpc.program_calls import OnBytes, OnStreamOffset
+from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
+
+MOST_INPUT = 1 << 20
+"""Bytes of input that go with the call itself."""
+
+
+class RemoteRunningProgram:
+    """One program of a session, running or ended, as `RunningProgram` is."""
+
+    def __init__(self, transport: RemoteTransport, session: str, id_: str) -> None:
+        self._transport, self._session, self.id = transport, session, id_
+
+    def __repr__(self) -> str:
+        return f"<RunningProgram {self.id}>"
+
+    def info(self) -> ProgramInfo:
+        """Return what the session reports of it now."""
+        return ProgramInfo.of(client_values.table(self._transport.ask(HttpCall("GET", self._place()))))
+
+    def wait(
+        self,
+        *,
+        timeout: float | None = None,
+        patience: float | Patience | None = None,
+        on_stdout: OnBytes | None = None,
+        on_stderr: OnBytes | None = None,
+        on_offset: OnStreamOffset | None = None,
+        start: Mapping[str, int] | None = None,
+    ) -> ProgramResult:
+        """Wait until it ends, and return what it wrote from its beginning."""
+        args = {"program": self.id, "timeout": timeout, **(start or {})}
+        call = ProgramCall(self._session, "program", args, patience=patience)
+        call.on_stdout, call.on_stderr, call.on_offset = on_stdout, on_stderr, on_offset
+        return self._transport.result(call)
+
+    def write(self, data: bytes | str) -> int:
+        """Give it input, if it was started with `input=True`; return how many bytes it took."""
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        before = (self.info()).accepted
+        told = self._transport.send(HttpCall("POST", self._place("input")), content)
+        return int(client_values.table(told)["accepted"]) - before
+
+    def feed(self, data: bytes | str | Iterable[bytes] | Iterable[bytes]) -> None:
+        """Give it input and then the end, while the caller follows what it writes."""
+        given = [data.encode()] if isinstance(data, str) else data
+        remote_feeding.begin([given] if isinstance(given, bytes) else given, self.write, self.close_input)
+
+    def close_input(self) -> None:
+        """Let it find the end of its input."""
+        self._transport.send(HttpCall("POST", self._place("input"), {"close": True}), b"")
+
+    def signal(self, name: str = "TERM") -> None:
+        """Send a signal to it and to all that it started."""
+        self._transport.ask(HttpCall("POST", self._place("signal"), body={"signal": name}))
+
+    def _place(self, *what: str) -> str:
+        return place("sessions", self._session, "programs", self.id, *what)
+
+
+class RemotePrograms:
+    """The programs of one session that callers started directly, as `SessionPrograms` are."""
+
+    def __init__(self, transport: RemoteTransport, session: str) -> None:
+        self._transport, self._session = transport, session
+
+    def run(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        input: bytes | str | Iterable[bytes] | Iterable[bytes] | None = None,  # noqa: A002  (as subprocess.run names it)
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        timeout: float | None = None,
+        on_stdout: OnBytes | None = None,
+        on_stderr: OnBytes | None = None,
+    ) -> ProgramResult:
+        """Run a program and wait for its end, much as `subprocess.run` does: no shell, no terminal."""
+        data = input.encode() if isinstance(input, str) else input
+        if data is not None and (not isinstance(data, bytes) or len(data) > MOST_INPUT):
+            program = self.start(argv, input=True, env=env, cwd=cwd, user=user)
+            program.feed(data)
+            return program.wait(timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
+        args = {
+            "argv": [str(word) for word in argv],
+            "input_base64": None if data is None else base64.b64encode(data).decode(),
+            "env": dict(env or {}),
+            "cwd": cwd,
+            "user": user,
+            "timeout": timeout,
+        }
+        call = ProgramCall(self._session, "run", args)
+        call.on_stdout, call.on_stderr = on_stdout, on_stderr
+        return self._transport.result(call)
+
+    def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        input: bool = False,  # noqa: A002  (as in `run`)
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | None = None,
+        name: str | None = None,
+    ) -> RemoteRunningProgram:
+        """Start a program and leave it running; with `input`, `write` gives it its standard input."""
+        words = [str(word) for word in argv]
+        body = given(argv=words, input=input, env=dict(env or {}), cwd=cwd, user=user, name=name)
+        call = HttpCall("POST", place("sessions", self._session, "programs"), body=body)
+        return self.get(ProgramInfo.of(client_values.table(self._transport.ask(call))).id)
+
+    def list(self) -> list[ProgramInfo]:
+        """Return the running programs and the last that ended, the oldest first."""
+        told = self._transport.ask(HttpCall("GET", place("sessions", self._session, "programs")))
+        return [ProgramInfo.of(each) for each in client_values.tables(told)]
+
+    def get(self, id_: str) -> RemoteRunningProgram:
+        """Return the program of that id; whether there is one shows when it is used."""
+        return RemoteRunningProgram(self._transport, self._session, id_)

@@ -1,0 +1,446 @@
+# Made by setup/blocking from ../aio/async_session.py; do not edit.
+"""Sessions and snapshots over a URL: each is made of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from holdfast.base.delegation import delegate
+from holdfast.errors import SessionNotFound
+from holdfast.runtime.api.task_info import TaskInfo
+from holdfast.runtime.client import client_values
+from holdfast.runtime.client.blocking import remote_task
+from holdfast.runtime.client.blocking.remote_files import RemoteFiles
+from holdfast.runtime.client.blocking.remote_kernel import RemoteKernel, RemoteKernels
+from holdfast.runtime.client.blocking.remote_programs import RemotePrograms
+from holdfast.runtime.client.blocking.remote_shell import RemoteShell
+from holdfast.runtime.client.blocking.remote_task import RemoteTask
+from holdfast.runtime.client.blocking.remote_terminal import RemoteShells, RemoteTerminal
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.channel_calls import EventsCall
+from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc.event import Event
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.guest_rpc.shell_report import ShellInfo
+from holdfast.runtime.store import policy as policies
+from holdfast.runtime.store.policy import Policy
+from holdfast.snapshots.fitness import Name
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.option_types import PolicyOptions
+    from holdfast.runtime.store.rows import SnapshotKind
+
+
+class RemoteSession(RemoteShell):
+    """One session, as `Session` is. Attributes are as of the last answer.
+
+    Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.
+    """
+
+    def __init__(self, transport: RemoteTransport, told: Any, *, remove: bool = False) -> None:
+        self._told = client_values.table(told)
+        self._remove = remove
+        super().__init__(transport, str(self._told["id"]))
+
+    @cached_property
+    def kernel(self) -> RemoteKernel:
+        """What is done in its kernels."""
+        return RemoteKernel(self._transport, self.id)
+
+    @cached_property
+    def kernels(self) -> RemoteKernels:
+        """Its kernels."""
+        return RemoteKernels(self._transport, self.id)
+
+    @cached_property
+    def files(self) -> RemoteFiles:
+        """Its files."""
+        return RemoteFiles(self._transport, self.id)
+
+    @cached_property
+    def shells(self) -> RemoteShells:
+        """Its shells."""
+        return RemoteShells(self._transport, self.id)
+
+    @cached_property
+    def programs(self) -> RemotePrograms:
+        """Programs beside its shell."""
+        return RemotePrograms(self._transport, self.id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Leave the session as it is, or remove it if it was made for that (`new(remove=True)`)."""
+        if self._remove:
+            with suppress(SessionNotFound):  # it is gone already
+                self.remove()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.name} {self.id} {self.state}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+
+    @property
+    def id(self) -> str:
+        """12 hex digits."""
+        return str(self._told["id"])
+
+    @property
+    def name(self) -> str:
+        """Unique among existing sessions."""
+        return str(self._told["name"])
+
+    @property
+    def state(self) -> str:
+        """`running`, `suspended`, `dead`, `creating` or `removed`."""
+        return str(self._told["state"])
+
+    @property
+    def image(self) -> str:
+        """The image it was made from."""
+        return str(self._told["image"])
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was made, in UTC."""
+        return client_values.moment(self._told["created_at"])
+
+    @property
+    def parent_snapshot_id(self) -> str | None:
+        """The snapshot it was restored from, if any."""
+        found = self._told["parent_snapshot_id"]
+        return None if found is None else str(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return dict(self._told)
+
+    def refresh(self) -> Self:
+        """Ask for the session again."""
+        self._told = client_values.table(self._tell("GET"))
+        return self
+
+    def remove(self) -> None:
+        """End the session and remove it; its snapshots stay."""
+        self._tell("DELETE")
+
+    # Shells, kernels, programs, tasks.
+
+    @property
+    def terminal(self) -> RemoteTerminal:
+        """The terminal of the main shell: its screen, its keys, its holder."""
+        return self.terminal_of(defaults.MAIN)
+
+    def terminal_of(self, shell: str) -> RemoteTerminal:
+        """Return the terminal of a shell."""
+        return RemoteTerminal(self._transport, self.id, shell)
+
+    def shell(self, name: str = defaults.MAIN) -> ShellInfo:
+        """Return what the supervisor reports of a shell."""
+        return self.terminal_of(name).info()
+
+    def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:
+        """Type text into the terminal, as it is."""
+        self.terminal_of(shell).send(text)
+
+    cell = delegate("kernel", RemoteKernel.cell)
+    run = delegate("programs", RemotePrograms.run)
+
+    def detach(
+        self,
+        command: str,
+        *,
+        name: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        lease_wait: float | None = None,
+        user: str | None = None,
+        rows: int | None = None,
+        cols: int | None = None,
+        apart: bool = False,
+    ) -> RemoteTask:
+        """Start a command outside the shell, on a terminal of its own, where it continues by itself."""
+        return remote_task.started(
+            self._transport,
+            self.id,
+            command,
+            name=name,
+            env=env,
+            cwd=cwd,
+            lease_wait=lease_wait,
+            user=user,
+            rows=rows,
+            cols=cols,
+            apart=apart,
+        )
+
+    def tasks(self) -> list[TaskInfo]:
+        """Return all tasks that the session knows, oldest first."""
+        return remote_task.listed(self._transport, self.id)
+
+    def task(self, ref: str) -> RemoteTask:
+        """Return the task of that id or name."""
+        told = self._tell("GET", "tasks", ref)
+        return RemoteTask(self._transport, self.id, client_values.task_info(told).id)
+
+    # What happens.
+
+    def events(
+        self,
+        after: int = 0,
+        *,
+        follow: bool = False,
+        kinds: Collection[str] | None = None,
+        patience: Patience | None = None,
+    ) -> Iterator[Event]:
+        """Yield what happened in the session, oldest first; with `follow` also what will."""
+        args = {"after": after, "follow": follow, "kind": None if kinds is None else list(kinds)}
+        call = EventsCall(self.id, "events", args, patience=patience)
+        for _ in self._transport.heard(call):
+            while call.found:
+                yield call.found.popleft()
+
+    # Captures.
+
+    def snapshot(
+        self,
+        label: str | None = None,
+        kind: SnapshotKind = "live",
+        *,
+        reason: str | None = None,
+        force_drop: Sequence[str] = (),
+    ) -> RemoteSnapshot:
+        """Capture the session at one instant; it continues."""
+        body = given(label=label, kind=kind, reason=reason, force_drop=list(force_drop))
+        return RemoteSnapshot(self._transport, self._tell("POST", "snapshots", body=body))
+
+    def fork(
+        self,
+        n: int = 1,
+        name: str | None = None,
+        *,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+        eager: bool = False,
+    ) -> list[RemoteSession]:
+        """Make n sessions that continue from this instant; this one also continues. All of them or none."""
+        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
+        told = client_values.tables(self._tell("POST", "fork", body=body))
+        return [RemoteSession(self._transport, each) for each in told]
+
+    def suspend(self) -> Self:
+        """Capture the session, then free its memory and processors until `resume`."""
+        self._told = client_values.table(self._tell("POST", "suspend"))
+        return self
+
+    def resume(self, *, here: bool = False) -> Self:
+        """Resume it. One whose move is not settled is resumed in process only (`here`)."""
+        if here:
+            raise not_over_a_url("here")
+        self._told = client_values.table(self._tell("POST", "resume"))
+        return self
+
+    def rewind(
+        self,
+        snapshot: RemoteSnapshot | str,
+        *,
+        keep: str | None = None,
+        discard: bool = False,
+        force: bool = False,
+        reason: str | None = None,
+    ) -> RemoteRewound:
+        """Go back to a snapshot in place; the present is captured first, unless it is to be discarded."""
+        ref = snapshot if isinstance(snapshot, str) else snapshot.id
+        body = given(snapshot=ref, keep=keep, discard=discard, force=force, reason=reason)
+        told = client_values.table(self._tell("POST", "rewind", body=body))
+        self.refresh()
+        kept = None if told["kept"] is None else self._snapshot(str(told["kept"]))
+        return RemoteRewound(
+            self,
+            self._snapshot(str(told["snapshot"])),
+            kept,
+            int(told["left_behind"]),
+            int(told["lost"]),
+            tuple(map(str, told["deviations"])),
+        )
+
+    def policy(self, /, **changes: Unpack[PolicyOptions]) -> Policy:
+        """Return when the session is captured automatically, after changes."""
+        return policies.parse(client_values.table(self._tell("PATCH", "policy", body=changes)))
+
+    def _snapshot(self, ref: str) -> RemoteSnapshot:
+        return RemoteSnapshot(self._transport, self._transport.ask(HttpCall("GET", place("snapshots", ref))))
+
+    def _tell(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
+        return self._transport.ask(HttpCall(method, place("sessions", self.id, *what), body=body))
+
+
+class RemoteSnapshot:
+    """One snapshot, as `Snapshot` is. Attributes are as of the last answer."""
+
+    def __init__(self, transport: RemoteTransport, told: Any) -> None:
+        self._transport, self._told = transport, client_values.table(told)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.name} {self.id} {self.kind}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+
+    @property
+    def id(self) -> str:
+        """12 hex digits."""
+        return str(self._told["id"])
+
+    @property
+    def name(self) -> str:
+        """Its label, or its id."""
+        return str(self._told["name"])
+
+    @property
+    def label(self) -> str | None:
+        """Its label, if it has one."""
+        return self._text("label")
+
+    @property
+    def kind(self) -> SnapshotKind:
+        """`live` or `filesystem`."""
+        kind: SnapshotKind = self._told["kind"]
+        return kind
+
+    @property
+    def state(self) -> str:
+        """`ready`, or why it cannot be used."""
+        return str(self._told["state"])
+
+    @property
+    def size(self) -> int:
+        """Bytes that it alone takes."""
+        return int(self._told["bytes"])
+
+    @property
+    def shared(self) -> int:
+        """Bytes that it shares with others."""
+        return int(self._told["shared_bytes"])
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was taken, in UTC."""
+        return client_values.moment(self._told["created_at"])
+
+    @property
+    def session_id(self) -> str:
+        """The session it was taken of."""
+        return str(self._told["session_id"])
+
+    @property
+    def parent_id(self) -> str | None:
+        """The snapshot before it, if any."""
+        return self._text("parent_id")
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was taken; None if no reason was given."""
+        return self._text("reason")
+
+    @property
+    def pinned(self) -> bool:
+        """True if it is kept until it is removed by hand."""
+        return bool(self._told["pinned"])
+
+    @property
+    def template(self) -> bool:
+        """True if sessions start from it by its name."""
+        return bool(self._told["template"])
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What was recorded of the capture."""
+        return client_values.table(self._told["details"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {**{name: value for name, value in self._told.items() if name != "details"}, **self.details}
+
+    def restore(
+        self,
+        name: str | None = None,
+        *,
+        rung: Name | None = None,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+    ) -> RemoteSession:
+        """Make a session that continues from here."""
+        body = given(name=name, rung=rung, network=network, allow=list(allow))
+        return RemoteSession(self._transport, self._ask("POST", "restore", body=body))
+
+    def fork(
+        self,
+        n: int = 1,
+        name: str | None = None,
+        *,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+        eager: bool = False,
+    ) -> list[RemoteSession]:
+        """Make n sessions that continue from here. All of them or none."""
+        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
+        told = client_values.tables(self._ask("POST", "fork", body=body))
+        return [RemoteSession(self._transport, each) for each in told]
+
+    def pin(self, *, pinned: bool = True) -> RemoteSnapshot:
+        """Keep it until it is removed by hand, or leave it to policy and quota again."""
+        self._told = client_values.table(self._ask("PATCH", body={"pinned": pinned}))
+        return self
+
+    def remove(self) -> None:
+        """Delete it."""
+        self._ask("DELETE")
+
+    def _ask(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
+        return self._transport.ask(HttpCall(method, place("snapshots", self.id, *what), body=body))
+
+    def _text(self, name: str) -> str | None:
+        found = self._told[name]
+        return None if found is None else str(found)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRewound:
+    """A session that went back to `snapshot`, as `Rewound` is."""
+
+    session: RemoteSession
+    snapshot: RemoteSnapshot
+    kept: RemoteSnapshot | None
+    left_behind: int
+    lost: int
+    deviations: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for programs."""
+        return {
+            "id": self.session.id,
+            "name": self.session.name,
+            "generation": self.session.as_dict()["generation"],
+            "snapshot": self.snapshot.id,
+            "kept": self.kept.id if self.kept else None,
+            "left_behind": self.left_behind,
+            "lost": self.lost,
+            "deviations": list(self.deviations),
+        }

@@ -1,0 +1,94 @@
+# Made by setup/blocking from ../aio/async_terminal.py; do not edit.
+"""Shells of a session and their terminals over a URL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.client import client_values
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc.results import Screen
+from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
+
+
+def shell_told(told: Any) -> ShellInfo:
+    """Return a shell as a server tells it."""
+    return ShellInfo.model_validate(client_values.table(told), by_name=True)
+
+
+class RemoteTerminal:
+    """The terminal of a shell, as `SessionTerminal` is."""
+
+    def __init__(self, transport: RemoteTransport, session: str, shell: str = defaults.MAIN) -> None:
+        self._transport, self._session, self.shell = transport, session, shell
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+
+    def info(self) -> ShellInfo:
+        """Return what the supervisor reports of the shell."""
+        return shell_told(self._ask("GET"))
+
+    def screen(self) -> Screen:
+        """Return what the terminal shows now."""
+        return client_values.screen(self._ask("GET", "screen"))
+
+    def send(self, text: str | bytes) -> None:
+        """Type text into the terminal, as it is."""
+        self._ask("POST", "input", text=text if isinstance(text, str) else text.decode())
+
+    def send_keys(self, *names: str) -> None:
+        """Press keys, such as `C-c`, `Enter`, `Up`."""
+        self._ask("POST", "input", keys=list(names))
+
+    def lease(self) -> Lease:
+        """Return who may type into the shell, and who is attached."""
+        return Lease.model_validate(self._ask("GET", "lease"))
+
+    def take(self, seconds: float | None = None, *, force: bool = False) -> Lease:
+        """Hold the shell for a time; others cannot type meanwhile."""
+        return self._lease(action="take", seconds=seconds, force=force)
+
+    def give_back(self) -> Lease:
+        """Let anyone type again."""
+        return self._lease(action="return")
+
+    def give(self, to: str, seconds: float | None = None) -> Lease:
+        """Hand the shell over to another actor."""
+        return self._lease(action="give", to=to, seconds=seconds)
+
+    def _lease(self, **fields: Any) -> Lease:
+        return Lease.model_validate(self._ask("POST", "lease", **fields))
+
+    def _ask(self, method: str, *what: str, **fields: Any) -> Any:
+        path = place("sessions", self._session, "shells", self.shell, *what)
+        body = None if method == "GET" else given(**fields)
+        return self._transport.ask(HttpCall(method, path, body=body))
+
+
+class RemoteShells:
+    """The shells of one session, as `SessionShells` are."""
+
+    def __init__(self, transport: RemoteTransport, session: str) -> None:
+        self._transport, self._session = transport, session
+
+    def list(self) -> tuple[ShellInfo, ...]:
+        """Return the shells, the main one first."""
+        told = self._transport.ask(HttpCall("GET", place("sessions", self._session, "shells")))
+        return tuple(shell_told(each) for each in client_values.tables(told))
+
+    def open(self, name: str, *, rows: int | None = None, cols: int | None = None) -> ShellInfo:
+        """Open a shell, or return the one of that name that is open already."""
+        body = given(name=name, rows=rows, cols=cols)
+        call = HttpCall("POST", place("sessions", self._session, "shells"), body=body)
+        return shell_told(self._transport.ask(call))
+
+    def close(self, name: str, *, force: bool = False) -> None:
+        """End a shell and what has its terminal; with `force` also if a command runs in it."""
+        path = place("sessions", self._session, "shells", name)
+        self._transport.ask(HttpCall("DELETE", path, {"force": force}))

@@ -1,0 +1,196 @@
+# Made by setup/blocking from ../aio/async_transport.py; do not edit.
+"""The connections to one server: requests over HTTP, and calls that wait over WebSockets, one call each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import httpx
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.protocol import State
+from websockets.sync.client import ClientConnection, connect, unix_connect
+
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
+from holdfast.runtime.client import http_call
+from holdfast.runtime.client.blocking.remote_waking import RemoteWaking
+from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
+from holdfast.runtime.client.client_address import ClientAddress
+from holdfast.runtime.client.client_errors import error_of
+from holdfast.runtime.client.http_call import HttpCall
+
+Result = TypeVar("Result")
+CONNECT_SECONDS = 10.0
+RETRIES = 6
+"""Attempts to connect again to a server whose connection was lost, within some 15 seconds."""
+MOST_MESSAGE = 64 << 20
+MOST_FREE = 32
+"""WebSockets that are kept for later calls."""
+_JSON = {"Content-Type": "application/json"}
+_BYTES = {"Content-Type": "application/octet-stream"}
+
+
+class RemoteLink:
+    """One WebSocket, and what closes it."""
+
+    def __init__(self, connection: ClientConnection, stack: ExitStack) -> None:
+        self.connection, self._stack = connection, stack
+
+    def close(self) -> None:
+        """Close it."""
+        self._stack.close()
+
+
+class RemoteTransport:
+    """Sends requests and makes calls."""
+
+    def __init__(self, address: ClientAddress, headers: dict[str, str]) -> None:
+        self._address = address
+        self._headers = address.headers | headers
+        self._http = httpx.Client(
+            base_url=address.url,
+            headers=self._headers,
+            transport=httpx.HTTPTransport(uds=address.socket, limits=httpx.Limits()),
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        )
+        self._free: list[RemoteLink] = []
+        self._closed = False
+
+    def ask(self, call: HttpCall) -> Any:
+        """Return the answer to a request.
+
+        Raises:
+            HoldfastError: the error that it reports; ServerUnavailable: none came.
+        """
+        headers = None if call.body is None else _JSON
+        try:
+            got = self._http.request(
+                call.method, call.path, params=call.query, content=call.content, headers=headers
+            )
+        except httpx.TransportError as error:
+            raise self._unavailable(error) from None
+        return http_call.answer(got.status_code, got.content)
+
+    def send(self, call: HttpCall, content: Iterable[bytes] | bytes) -> Any:
+        """Return the answer to a request with this body."""
+        try:
+            got = self._http.request(
+                call.method, call.path, params=call.query, content=content, headers=_BYTES
+            )
+        except httpx.TransportError as error:
+            raise self._unavailable(error) from None
+        return http_call.answer(got.status_code, got.content)
+
+    @contextmanager
+    def bytes_of(self, call: HttpCall, headers: dict[str, str]) -> Iterator[Iterator[bytes]]:
+        """Yield the body of the answer to a request, as it comes."""
+        try:
+            with self._http.stream(call.method, call.path, params=call.query, headers=headers) as got:
+                if got.status_code >= 400:
+                    http_call.answer(got.status_code, got.read())
+                yield got.iter_bytes()
+        except httpx.TransportError as error:
+            raise self._unavailable(error) from None
+
+    def result(self, call: ChannelCall[Result]) -> Result:
+        """Make a call, and return its result. Leaving it early ends nothing in the session."""
+        for _ in self.heard(call):
+            pass
+        if call.result is None:
+            raise ProtocolError("cannot understand the server: the call has no result")
+        return call.result
+
+    def heard(self, call: ChannelCall[Any]) -> Iterator[None]:
+        """Make a call, and yield after each message that it has taken; over a lost connection it continues.
+
+        Raises:
+            HoldfastError: the error that it ends in.
+        """
+        attempt = 0
+        while not call.ended:
+            link, reusable = self._link(attempt), False
+            connection = link.connection
+            try:
+                call.patience.begin()
+                connection.send(call.opening())
+                call.opened()
+                call.patience.hold(RemoteWaking(connection, call.closing()))
+                while not call.ended:
+                    reply = call.receive(connection.recv())
+                    attempt = 0
+                    if reply is not None:
+                        connection.send(reply)
+                    yield
+                reusable = True
+            except (ConnectionClosed, ServerStopped):
+                attempt += 1
+                if attempt > RETRIES:
+                    raise self._unavailable("the connection was lost") from None
+                time.sleep(min(5.0, 0.1 * 2**attempt))
+            except HoldfastError:
+                reusable = True
+                raise
+            finally:
+                self._leave(link, reusable=reusable)
+
+    def close(self) -> None:
+        """Close all connections. Sessions and what runs in them continue."""
+        self._closed = True
+        while self._free:
+            self._free.pop().close()
+        self._http.close()
+
+    def _leave(self, link: RemoteLink, *, reusable: bool) -> None:
+        if reusable and not self._closed and len(self._free) < MOST_FREE:
+            self._free.append(link)
+        else:
+            link.close()
+
+    def _link(self, attempt: int) -> RemoteLink:
+        while self._free and attempt == 0:
+            found = self._free.pop()
+            if found.connection.protocol.state is State.OPEN:
+                return found
+            found.close()
+        try:
+            return self._connected()
+        except InvalidStatus as error:
+            raise _refused(error) from None
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            if attempt == 0 or attempt >= RETRIES:
+                raise self._unavailable(error) from None
+        time.sleep(min(5.0, 0.1 * 2**attempt))
+        return self._link(attempt + 1)
+
+    def _connected(self) -> RemoteLink:
+        options: dict[str, Any] = {
+            "additional_headers": self._headers,
+            "compression": None,
+            "max_size": MOST_MESSAGE,
+            "open_timeout": CONNECT_SECONDS,
+            "close_timeout": 1,
+        }
+        if self._address.socket is None:
+            opening = connect(self._address.channels, **options)
+        else:
+            opening = unix_connect(self._address.socket, uri=self._address.channels, **options)
+        stack = ExitStack()
+        return RemoteLink(stack.enter_context(opening), stack)
+
+    def _unavailable(self, why: object) -> ServerUnavailable:
+        place = self._address.socket or self._address.url
+        return ServerUnavailable(
+            f"cannot reach the server at {place}: {plain(str(why) or type(why).__name__, 200)}",
+            hint="`holdfast serve` starts one",
+        )
+
+
+def _refused(error: InvalidStatus) -> HoldfastError:
+    try:
+        return error_of(json.loads(error.response.body or b""))
+    except ValueError:
+        return ProtocolError(f"cannot understand the server: it answered {error.response.status_code}")

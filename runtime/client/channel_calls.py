@@ -1,0 +1,333 @@
+"""Calls over the WebSocket, each as what is sent and what is made of what comes.  Pure.
+
+A call whose connection is lost is opened again where it was: it knows the id of what it follows, and how far
+it has read.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from holdfast.errors import OutcomeUnknown, ServerUnavailable
+from holdfast.runtime.client import client_values
+from holdfast.runtime.client.client_errors import error_of
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc.event import Event
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.guest_rpc.program_result import ProgramResult
+from holdfast.runtime.guest_rpc.results import CellEvent, CellResult, ExecResult
+from holdfast.runtime.terminal.uncook import Tail
+
+Result = TypeVar("Result")
+CHANNEL = 1
+"""The number of the channel: a connection carries one call at a time."""
+CREDIT = 1 << 20
+OVERHEAD = 200
+"""Bytes that an event counts for beside what it carries."""
+KEEP, KEEP_STREAMED, KEEP_OUTPUTS = 16 << 20, 1 << 20, 1000
+
+
+class ServerStopped(ServerUnavailable):
+    """The server lets all calls return because it is being stopped; another one may take its place."""
+
+    code = "server_stopped"
+
+
+class ChannelCall(ABC, Generic[Result]):
+    """One call, from its opening to its result."""
+
+    def __init__(
+        self,
+        session: str,
+        call: str,
+        args: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        patience: float | Patience | None = None,
+    ) -> None:
+        self.session, self.call = session, call
+        self.args = {name: value for name, value in args.items() if value is not None}
+        self.key = key
+        self.patience = Patience.of(patience)
+        self.result: Result | None = None
+        self.ended = False
+        """True once there is a result."""
+        self._unread = 0
+        self._opened = False
+
+    def opening(self) -> str:
+        """Return the message that opens the call, or continues it over a new connection.
+
+        Raises:
+            OutcomeUnknown: whether it began is not known, and it may not begin twice.
+        """
+        if self._opened:
+            self._continue()
+        told: dict[str, Any] = {"open": CHANNEL, "call": self.call, "session": self.session}
+        told |= {"args": self.args, "credit": CREDIT}
+        if self.key is not None:
+            told["key"] = self.key
+        if (seconds := self.patience.left()) is not None:
+            told["patience"] = seconds
+        return json.dumps(told)
+
+    def opened(self) -> None:
+        """Note that it was sent."""
+        self._opened = True
+
+    def closing(self) -> str:
+        """Return the message that ends the waiting."""
+        return json.dumps({"close": CHANNEL})
+
+    def receive(self, text: str | bytes) -> str | None:
+        """Take a message; return the message to send in return, if any.
+
+        Raises:
+            HoldfastError: the error in which the call ended.
+        """
+        told = client_values.table(json.loads(text))
+        if "error" in told:
+            raise error_of(told)
+        if "result" in told:
+            result = self._result(client_values.table(told["result"]))
+            if self._carries_on(result):
+                message = self.opening()
+                self.opened()
+                return message
+            if self._goes_on(result) and not self.patience.over:
+                raise ServerStopped("cannot continue: the server is being stopped")
+            self.result, self.ended = result, True
+            return None
+        self.heard(told)
+        self._unread += len(text) + OVERHEAD
+        if self._unread < CREDIT // 2:
+            return None
+        unread, self._unread = self._unread, 0
+        return json.dumps({"channel": CHANNEL, "credit": unread})
+
+    @abstractmethod
+    def heard(self, told: Mapping[str, Any]) -> None:
+        """Take an event."""
+
+    def _carries_on(self, result: Result) -> bool:
+        """Return whether the call continues as another one, which it has become now."""
+        return False
+
+    def _goes_on(self, result: Result) -> bool:
+        """Return whether what it follows has neither ended nor asked for anything."""
+        return False
+
+    @abstractmethod
+    def _result(self, told: Mapping[str, Any]) -> Result:
+        """Return the result."""
+
+    @abstractmethod
+    def _continue(self) -> None:
+        """Change call and arguments into those that continue it."""
+
+    def _begun_twice(self) -> None:
+        if self.key is None:
+            raise OutcomeUnknown(
+                "cannot say whether it began: the connection to the server was lost before it said so",
+                hint="with a `key` it could be sent again",
+            )
+
+
+class CommandCall(ChannelCall[ExecResult]):
+    """A command or task, started or followed."""
+
+    on_output: Callable[[str], object] | None = None
+    on_bytes: Callable[[bytes], object] | None = None
+    on_waiting: Callable[[State], object] | None = None
+    on_start: Callable[[str], object] | None = None
+    on_offset: Callable[[int], object] | None = None
+    _tail: Tail | None = None
+    _next: int | None = None
+    _id: str | None = None
+
+    def heard(self, told: Mapping[str, Any]) -> None:
+        """Take an event."""
+        if told["event"] == "started":
+            first, self._id = self._id is None, str(told["command_id"])
+            if first and self.on_start is not None:
+                self.on_start(self._id)
+        elif told["event"] == "output":
+            self._shown(client_values.data_in(told, "output"), int(told["next"]))
+        elif told["event"] == "waiting" and self.on_waiting is not None:
+            found = client_values.state(told["waiting"])
+            if found is not None:
+                self.on_waiting(found)
+
+    def _shown(self, data: bytes, following: int) -> None:
+        self._kept().feed(data)
+        self._next = following
+        if self.on_bytes is not None:
+            self.on_bytes(data)
+        if self.on_output is not None:
+            self.on_output(data.decode("utf-8", "replace"))
+        if self.on_offset is not None:
+            self.on_offset(following)
+
+    def _kept(self) -> Tail:
+        if self._tail is None:
+            self._tail = Tail(KEEP if self.on_output is None and self.on_bytes is None else KEEP_STREAMED)
+        return self._tail
+
+    def _result(self, told: Mapping[str, Any]) -> ExecResult:
+        tail = self._kept()
+        output = tail.value()
+        if not output and not told["recorded"] and self._next is None:
+            output = client_values.data_in(told, "output")
+        if self._next is not None:
+            told = {**told, "end_offset": self._next}
+        return client_values.exec_result(told, output, tail.dropped)
+
+    def _goes_on(self, result: ExecResult) -> bool:
+        return result.running and result.waiting is None
+
+    def _continue(self) -> None:
+        if self.call in ("exec", "answer"):
+            if self._id is None:
+                self._begun_twice()
+                return
+            kept: dict[str, Any] = {name: self.args[name] for name in ("shell", "wait") if name in self.args}
+            self.call, self.key, self.args = "join", None, {**kept, "command_id": self._id}
+        if self._next is not None:
+            self.args["start"] = self._next
+
+
+class CellCall(ChannelCall[CellResult]):
+    """A cell, started or followed."""
+
+    on_event: Callable[[CellEvent], object] | None = None
+    on_input: Callable[[str, bool], str] | None = None
+    on_start: Callable[[str], object] | None = None
+    _id: str | None = None
+    _seq = 0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._streams = {"stdout": Tail(KEEP), "stderr": Tail(KEEP)}
+        self._outputs: deque[CellEvent] = deque(maxlen=KEEP_OUTPUTS)
+
+    def heard(self, told: Mapping[str, Any]) -> None:
+        """Take an event."""
+        if told["event"] == "started":
+            first, self._id = self._id is None, str(told["cell_id"])
+            if first and self.on_start is not None:
+                self.on_start(self._id)
+            return
+        event = client_values.cell_event(told)
+        self._seq = max(self._seq, event.seq)
+        if event.kind == "stream":
+            self._streams["stderr" if event.name == "stderr" else "stdout"].feed(event.text.encode())
+        elif event.kind not in ("error", "input_request"):
+            self._outputs.append(event)
+        if self.on_event is not None:
+            self.on_event(event)
+
+    def _result(self, told: Mapping[str, Any]) -> CellResult:
+        streams = {name: tail.value() for name, tail in self._streams.items()}
+        dropped = sum(tail.dropped for tail in self._streams.values())
+        return client_values.cell_result(told, streams, tuple(self._outputs), dropped)
+
+    def _carries_on(self, result: CellResult) -> bool:
+        if self.on_input is None or result.status != "waiting" or result.waiting is None:
+            return False
+        line = self.on_input(result.waiting.prompt, result.waiting.detail == "password")
+        kept: dict[str, Any] = {name: self.args[name] for name in ("kernel",) if name in self.args}
+        self.args = {**kept, "cell_id": result.cell_id, "seq": result.seq, "text": line}
+        self.call, self.key, self._id, self._opened = "answer_cell", None, result.cell_id, False
+        return True
+
+    def _goes_on(self, result: CellResult) -> bool:
+        return result.status == "running"
+
+    def _continue(self) -> None:
+        if self.call != "join_cell":
+            if self.call == "answer_cell":
+                self._id = str(self.args["cell_id"])
+                self._seq = max(self._seq, int(self.args["seq"]))
+            if self._id is None:
+                self._begun_twice()
+                return
+            kept: dict[str, Any] = {name: self.args[name] for name in ("kernel",) if name in self.args}
+            self.call, self.key, self.args = "join_cell", None, {**kept, "cell_id": self._id}
+        self.args["after"] = max(self._seq, int(self.args.get("after", 0)))
+
+
+class ProgramCall(ChannelCall[ProgramResult]):
+    """A program, started or followed."""
+
+    on_stdout: Callable[[bytes], object] | None = None
+    on_stderr: Callable[[bytes], object] | None = None
+    on_offset: Callable[[str, int], object] | None = None
+    on_start: Callable[[str], object] | None = None
+    _id: str | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._tails: dict[str, Tail] = {}
+        self._places = {name: int(self.args.get(name, 0)) for name in ("stdout", "stderr")}
+
+    def heard(self, told: Mapping[str, Any]) -> None:
+        """Take an event."""
+        if told["event"] == "started":
+            self._id = str(told["id"])
+            if self.on_start is not None:
+                self.on_start(self._id)
+        elif told["event"] == "output":
+            name = "stderr" if told["stream"] == "stderr" else "stdout"
+            data, following = client_values.data_in(told, "output"), int(told["next"])
+            if self.on_offset is not None:
+                self.on_offset(name, following - len(data))
+            self._tail(name).feed(data)
+            self._places[name] = following
+            pass_on = self.on_stdout if name == "stdout" else self.on_stderr
+            if pass_on is not None:
+                pass_on(data)
+
+    def _tail(self, name: str) -> Tail:
+        if name not in self._tails:
+            passed_on = self.on_stdout if name == "stdout" else self.on_stderr
+            self._tails[name] = Tail(KEEP if passed_on is None else KEEP_STREAMED)
+        return self._tails[name]
+
+    def _result(self, told: Mapping[str, Any]) -> ProgramResult:
+        streams = {name: self._tail(name).value() for name in ("stdout", "stderr")}
+        dropped = sum(tail.dropped for tail in self._tails.values())
+        return client_values.program_result(told, streams, dropped)
+
+    def _goes_on(self, result: ProgramResult) -> bool:
+        return result.info.state == "running" and not result.timed_out
+
+    def _continue(self) -> None:
+        if self.call == "run":
+            if self._id is None:
+                self._begun_twice()
+            self.call, self.args = "program", {"program": self._id}
+        self.args |= self._places
+
+
+class EventsCall(ChannelCall[None]):
+    """The events of a session, as they happen."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.found: deque[Event] = deque()
+
+    def heard(self, told: Mapping[str, Any]) -> None:
+        """Take an event."""
+        event = client_values.event(told)
+        self.args["after"] = event.seq
+        self.found.append(event)
+
+    def _result(self, told: Mapping[str, Any]) -> None:
+        return None
+
+    def _continue(self) -> None:
+        return

@@ -1,0 +1,88 @@
+"""Where a server is, and the token for it: what the caller says, the environment, or the home here."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from holdfast.base.home import Home
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+
+URL, TOKEN = "HOLDFAST_URL", "HOLDFAST_TOKEN"
+"""Environment variables: the server to use, and its token."""
+_KEPT_IN = "server-token"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAddress:
+    """A server: the URL that requests begin with, its unix socket if it has one, and the token."""
+
+    url: str
+    socket: str | None
+    token: str
+
+    @property
+    def channels(self) -> str:
+        """The URL of its WebSocket."""
+        return "ws" + self.url.removeprefix("http") + "/v1/channels"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of every request."""
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+def is_url(given: object) -> bool:
+    """Return whether this is the URL of a server, and no folder."""
+    return isinstance(given, str) and "://" in given
+
+
+def address_of(url: str, token: str | None = None) -> ClientAddress:
+    """Return the address of a server.
+
+    Its token is that which is given, else that of HOLDFAST_TOKEN; of a server on this machine also the one in
+    the caller's home.
+
+    Raises:
+        InvalidArgument: the URL has another form, or there is no token.
+    """
+    parts = urlsplit(url)
+    base: str
+    socket: str | None
+    if parts.scheme == "unix" and parts.path.startswith("/") and not parts.netloc:
+        base, socket, here = "http://localhost", parts.path, True
+    elif parts.scheme in ("http", "https") and parts.hostname and not _more(url):
+        base, socket, here = f"{parts.scheme}://{parts.netloc}", None, _is_here(parts.hostname)
+    else:
+        raise InvalidArgument(
+            f"cannot use the server '{plain(url, 200)}': that is no URL of one",
+            hint="for example http://127.0.0.1:8420, https://host.example, unix:///run/user/1000/server.sock",
+        )
+    token = token or os.environ.get(TOKEN) or (_kept() if here else None)
+    if token is None:
+        raise InvalidArgument(
+            "cannot use the server without its token",
+            hint=f"set {TOKEN}; `holdfast serve` says where its token is",
+        )
+    return ClientAddress(base, socket, token)
+
+
+def _more(url: str) -> bool:
+    parts = urlsplit(url)
+    return bool(parts.path.strip("/") or parts.query or parts.fragment or parts.username)
+
+
+def _is_here(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def _kept() -> str | None:
+    with suppress(OSError):
+        return (Home.default().root / _KEPT_IN).read_text("ascii", "replace").strip() or None
+    return None

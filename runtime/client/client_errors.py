@@ -1,0 +1,67 @@
+"""Errors of a server as the errors of the library that they are there.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast import errors
+from holdfast.base.text import plain
+from holdfast.errors import (
+    HoldfastError,
+    LiveUnsupported,
+    OnlyInProcess,
+    SecretsFound,
+    ServerDenied,
+    SessionBusy,
+)
+
+_LONGEST = 2000
+
+
+def _all(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        if each.__module__ == errors.__name__:
+            yield from _all(each)
+
+
+_KINDS = {kind.code: kind for kind in _all(HoldfastError)}
+_OTHERS: Mapping[str, type[HoldfastError]] = {
+    "too_many_calls": SessionBusy,
+    "too_many_requests": SessionBusy,
+    "unauthorized": ServerDenied,
+    "forbidden_origin": ServerDenied,
+    "misdirected": ServerDenied,
+    "invalid_request": errors.InvalidArgument,
+    "bad_request": errors.InvalidArgument,
+    "body_too_large": errors.InvalidArgument,
+    "range_not_satisfiable": errors.InvalidArgument,
+}
+"""Codes that only a server has."""
+
+
+def not_over_a_url(name: str) -> OnlyInProcess:
+    """Return the error for something that a handle over a URL does not have."""
+    return OnlyInProcess(
+        f"cannot use `{name}` over a URL: it is only in process",
+        hint="run it on the server's machine, without HOLDFAST_URL",
+    )
+
+
+def error_of(body: Any) -> HoldfastError:
+    """Return the error that an answer reports."""
+    told = body.get("error") if isinstance(body, Mapping) else None
+    if not isinstance(told, Mapping):
+        return HoldfastError("cannot understand the server: its answer has another form")
+    code = str(told.get("code", ""))
+    kind = _KINDS.get(code) or _OTHERS.get(code) or HoldfastError
+    message, hint = (plain(str(told.get(name) or ""), _LONGEST) for name in ("message", "hint"))
+    message = message or "cannot do that: the server does not say why"
+    if issubclass(kind, LiveUnsupported | SecretsFound):
+        found = told.get("findings")
+        findings = (
+            tuple(each for each in found if isinstance(each, Mapping)) if isinstance(found, list) else ()
+        )
+        return kind(message, hint=hint, findings=findings)
+    return kind(message, hint=hint)

@@ -1,0 +1,193 @@
+"""What a server tells, as the values that the library has in process.  Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.api.task_info import TaskInfo
+from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc import event as events
+from holdfast.runtime.guest_rpc import wait_state, wire_fields
+from holdfast.runtime.guest_rpc.event import Event
+from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
+from holdfast.runtime.guest_rpc.results import ENDS, CellError, CellEvent, CellResult, ExecResult, Screen
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.results import CellEventKind, CellStatus
+
+Table = Mapping[str, Any]
+CELL_EVENTS: tuple[CellEventKind, ...] = (
+    "stream",
+    "display_data",
+    "execute_result",
+    "update_display_data",
+    "clear_output",
+    "error",
+    "input_request",
+)
+CELL_ENDS: tuple[CellStatus, ...] = (*ENDS, "waiting", "running")
+
+
+def table(raw: Any) -> dict[str, Any]:
+    """Return what must be a JSON object.
+
+    Raises:
+        ProtocolError: it is something else.
+    """
+    if not isinstance(raw, dict):
+        raise ProtocolError("cannot understand the server: its answer has another form")
+    return raw
+
+
+def tables(raw: Any) -> list[dict[str, Any]]:
+    """Return what must be a list of JSON objects."""
+    if not isinstance(raw, list):
+        raise ProtocolError("cannot understand the server: its answer has another form")
+    return [table(each) for each in raw]
+
+
+def data_in(raw: Table, name: str) -> bytes:
+    """Return bytes that are sent as text, or in base64 where they are not UTF-8."""
+    coded = raw.get(f"{name}_base64")
+    try:
+        return base64.b64decode(coded, validate=True) if coded is not None else str(raw[name]).encode()
+    except (KeyError, TypeError, binascii.Error):
+        raise ProtocolError("cannot understand the server: its answer has another form") from None
+
+
+def state(raw: Any) -> State | None:
+    """Return what a shell, command or cell does."""
+    return None if raw is None else wait_state.state(raw)
+
+
+def exec_result(raw: Table, output: bytes, dropped: int) -> ExecResult:
+    """Return the result of a command, with the output that was received."""
+    return ExecResult(
+        exit_code=wire_fields.optional_integer(raw, "exit_code"),
+        output=output,
+        start_offset=wire_fields.integer(raw, "start_offset"),
+        end_offset=wire_fields.integer(raw, "end_offset"),
+        timed_out=wire_fields.flag(raw, "timed_out"),
+        shell_exited=wire_fields.flag(raw, "shell_exited"),
+        incomplete=wire_fields.flag(raw, "incomplete"),
+        signal=wire_fields.optional_integer(raw, "signal"),
+        duration=wire_fields.number(raw, "duration"),
+        dropped=dropped,
+        lost=wire_fields.integer(raw, "lost"),
+        command_id=wire_fields.text(raw, "command_id"),
+        recorded=wire_fields.flag(raw, "recorded"),
+        waiting=state(raw.get("waiting")),
+        news=tuple(events.parse(each) for each in wire_fields.rows(raw, "news")),
+        message=wire_fields.text(raw, "message"),
+        cwd=wire_fields.optional_text(raw, "cwd"),
+        rows=wire_fields.integer(raw, "rows", 1),
+        cols=wire_fields.integer(raw, "cols", 1),
+    )
+
+
+def event(raw: Table) -> Event:
+    """Return an event of a session."""
+    return events.parse({name: value for name, value in raw.items() if name != "event"})
+
+
+def cell_error(raw: Any) -> CellError | None:
+    """Return the exception of a cell."""
+    if raw is None:
+        return None
+    told = table(raw)
+    lines = told.get("traceback", ())
+    return CellError(
+        wire_fields.text(told, "ename"), wire_fields.text(told, "evalue"), tuple(map(str, lines))
+    )
+
+
+def cell_event(raw: Table) -> CellEvent:
+    """Return something that a cell showed or asked."""
+    kind: CellEventKind = wire_fields.choice(raw, "event", CELL_EVENTS)
+    return CellEvent(
+        kind=kind,
+        seq=wire_fields.integer(raw, "seq"),
+        text=str(raw.get("prompt" if kind == "input_request" else "text", "")),
+        name=wire_fields.text(raw, "name", ""),
+        data=table(raw.get("data", {})),
+        metadata=table(raw.get("metadata", {})),
+        transient=table(raw.get("transient", {})),
+        execution_count=wire_fields.optional_integer(raw, "execution_count"),
+        password=bool(raw.get("password")),
+        error=cell_error(raw) if kind == "error" else None,
+    )
+
+
+def cell_result(
+    raw: Table, streams: Mapping[str, bytes], outputs: tuple[CellEvent, ...], dropped: int
+) -> CellResult:
+    """Return the result of a cell, with what was received of it."""
+    return CellResult(
+        status=wire_fields.choice(raw, "status", CELL_ENDS),
+        execution_count=wire_fields.optional_integer(raw, "execution_count"),
+        stdout=streams["stdout"].decode("utf-8", "replace"),
+        stderr=streams["stderr"].decode("utf-8", "replace"),
+        outputs=outputs,
+        error=cell_error(raw.get("error")),
+        duration=wire_fields.number(raw, "duration"),
+        cell_id=wire_fields.text(raw, "cell_id"),
+        seq=wire_fields.integer(raw, "seq"),
+        waiting=state(raw.get("waiting")),
+        recorded=wire_fields.flag(raw, "recorded"),
+        dropped=dropped,
+        lost=wire_fields.integer(raw, "lost"),
+    )
+
+
+def program_result(raw: Table, streams: Mapping[str, bytes], dropped: int) -> ProgramResult:
+    """Return how a program ended, with what was received of it."""
+    return ProgramResult(
+        ProgramInfo.of(table(raw.get("info"))),
+        streams["stdout"],
+        streams["stderr"],
+        timed_out=wire_fields.flag(raw, "timed_out"),
+        dropped=dropped,
+        lost=wire_fields.integer(raw, "lost"),
+    )
+
+
+def task_info(raw: Any) -> TaskInfo:
+    """Return a command that runs outside the shell."""
+    told = table(raw)
+    return TaskInfo.of({**told, "started_at": moment(told.get("started_at")).timestamp()})
+
+
+def screen(raw: Any) -> Screen:
+    """Return what a terminal shows."""
+    told = table(raw)
+    row, column = wire_fields.integers(told, "cursor")[:2]
+    rows, cols = wire_fields.integer(told, "rows", 1), wire_fields.integer(told, "cols", 1)
+    return Screen(wire_fields.text(told, "text"), rows, cols, (row, column), wire_fields.text(told, "title"))
+
+
+def session_file(raw: Any) -> SessionFile:
+    """Return a file of a session."""
+    told = table(raw)
+    return SessionFile.of(
+        {**told, "mode": int(wire_fields.text(told, "mode"), 8), "target": told.get("target") or ""}
+    )
+
+
+def copied(raw: Any) -> Copied:
+    """Return what was copied."""
+    return Copied(**table(raw))
+
+
+def moment(raw: Any) -> datetime:
+    """Return a time, in UTC."""
+    try:
+        return datetime.fromisoformat(str(raw)).astimezone(UTC)
+    except ValueError:
+        raise ProtocolError("cannot understand the server: a time has another form") from None

@@ -1,0 +1,72 @@
+"""Requests and answers of a server that are no streams.  Pure: a transport sends and receives them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.runtime.client.client_errors import error_of
+
+
+@dataclass(frozen=True, slots=True)
+class HttpCall:
+    """One request. Parameters and fields that are None are left out."""
+
+    method: str
+    path: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """Its parameters as they are sent."""
+        return {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in self.params.items()
+            if value is not None
+        }
+
+    @property
+    def content(self) -> bytes | None:
+        """Its body as it is sent."""
+        return None if self.body is None else json.dumps(self.body).encode()
+
+
+def place(*parts: str) -> str:
+    """Return the path of a resource under `/v1`; the parts may have any characters."""
+    return "/".join(("/v1", *(quote(part, safe="") for part in parts)))
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields of a body that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def answer(status: int, content: bytes) -> Any:
+    """Return what a server answered; None if it is nothing.
+
+    Raises:
+        HoldfastError: the error that it reports.
+    """
+    try:
+        told = json.loads(content) if content else None
+    except (ValueError, RecursionError):
+        raise ProtocolError(f"cannot understand the server: it answered {status}, and not in JSON") from None
+    if status >= 400:
+        raise error_of(told)
+    return told
+
+
+def failure(status: int, content: bytes) -> HoldfastError | None:
+    """Return the error that the answer to a request for bytes reports, if it does."""
+    if status < 400:
+        return None
+    try:
+        answer(status, content)
+    except HoldfastError as error:
+        return error
+    return None

@@ -1,0 +1,173 @@
+"""Calls over the WebSocket: what is sent, what is made of what comes, where a lost connection continues."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.errors import OutcomeUnknown, SessionBusy
+from holdfast.runtime.client.channel_calls import (
+    CREDIT,
+    CellCall,
+    CommandCall,
+    EventsCall,
+    ProgramCall,
+    ServerStopped,
+)
+
+ENDED: dict[str, Any] = {
+    "command_id": "c1",
+    "exit_code": 0,
+    "start_offset": 10,
+    "end_offset": 30,
+    "timed_out": False,
+    "shell_exited": False,
+    "incomplete": False,
+    "message": "",
+    "cwd": "/",
+    "signal": None,
+    "duration": 0.5,
+    "dropped": 0,
+    "lost": 0,
+    "recorded": False,
+    "rows": 40,
+    "cols": 120,
+    "news": [],
+    "waiting": None,
+    "output": "",
+    "output_base64": None,
+}
+
+
+def opened(call: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(call.opening())
+    call.opened()
+    return found
+
+
+def tell(call: Any, **told: Any) -> str | None:
+    reply: str | None = call.receive(json.dumps({"channel": 1, **told}))
+    return reply
+
+
+def output(text: str, following: int) -> dict[str, Any]:
+    return {"event": "output", "output": text, "output_base64": None, "next": following}
+
+
+def test_a_command_is_followed_to_its_result() -> None:
+    call = CommandCall("s", "exec", {"command": "make", "reason": None}, key="k", patience=5)
+    shown: list[str] = []
+    call.on_output = shown.append
+    first = opened(call)
+    assert first == {
+        "open": 1,
+        "call": "exec",
+        "session": "s",
+        "args": {"command": "make"},
+        "credit": CREDIT,
+        "key": "k",
+        "patience": 5,
+    }
+    tell(call, event="started", command_id="c1")
+    tell(call, **output("one", 13))
+    tell(call, event="output", output="�", output_base64="/w==", next=14)
+    assert not call.ended
+    tell(call, result=ENDED)
+    assert call.result
+    assert call.ended
+    assert (call.result.output, call.result.exit_code) == (b"one\xff", 0)
+    assert shown == ["one", "�"]
+
+
+def test_a_lost_command_is_joined_where_it_was() -> None:
+    call = CommandCall("s", "exec", {"command": "make", "shell": "two", "timeout": 9}, key="k")
+    opened(call)
+    tell(call, event="started", command_id="c1")
+    tell(call, **output("one", 13))
+    again = opened(call)
+    assert (again["call"], again["args"]) == ("join", {"command_id": "c1", "shell": "two", "start": 13})
+    assert "key" not in again
+
+
+def test_a_command_that_may_have_begun_is_not_sent_twice() -> None:
+    call = CommandCall("s", "exec", {"command": "make"})
+    opened(call)
+    with pytest.raises(OutcomeUnknown, match="connection to the server was lost"):
+        call.opening()
+
+
+def test_one_with_a_key_is() -> None:
+    call = CommandCall("s", "exec", {"command": "make"}, key="k")
+    opened(call)
+    assert opened(call)["call"] == "exec"
+
+
+def test_one_that_was_never_sent_is() -> None:
+    call = CommandCall("s", "exec", {"command": "make"})
+    call.opening()
+    assert json.loads(call.opening())["call"] == "exec"
+
+
+def test_what_the_patience_left_behind_continues_where_it_ended() -> None:
+    call = CommandCall("s", "join", {"command_id": "c1"}, patience=0)
+    call.patience.begin()
+    opened(call)
+    tell(call, **output("one", 13))
+    tell(call, result={**ENDED, "exit_code": None, "end_offset": 99})
+    assert call.result
+    assert call.result.end_offset == 13
+
+
+def test_a_server_that_is_stopped_is_not_the_end() -> None:
+    call = CommandCall("s", "join", {"command_id": "c1"}, patience=60)
+    call.patience.begin()
+    opened(call)
+    with pytest.raises(ServerStopped):
+        tell(call, result={**ENDED, "exit_code": None})
+    assert not call.ended
+
+
+def test_credit_is_given_back_for_what_was_read() -> None:
+    call = CommandCall("s", "join", {"command_id": "c1"})
+    opened(call)
+    replies = [tell(call, **output("x" * 50_000, 50_000 * (at + 1))) for at in range(30)]
+    given = [json.loads(reply)["credit"] for reply in replies if reply]
+    assert sum(given) >= 20 * 50_000
+    assert all(credit <= CREDIT for credit in given)
+
+
+def test_an_error_is_the_one_of_the_library() -> None:
+    call = CommandCall("s", "exec", {"command": "make"})
+    opened(call)
+    with pytest.raises(SessionBusy, match="cannot run") as raised:
+        tell(call, error={"code": "session_busy", "message": "cannot run", "hint": "wait"})
+    assert raised.value.hint == "wait"
+
+
+def test_a_lost_cell_is_joined_behind_its_last_event() -> None:
+    call = CellCall("s", "cell", {"code": "1", "kernel": "main"})
+    opened(call)
+    tell(call, event="started", cell_id="x")
+    tell(call, event="stream", seq=4, name="stdout", text="hi")
+    again = opened(call)
+    assert (again["call"], again["args"]) == ("join_cell", {"cell_id": "x", "kernel": "main", "after": 4})
+
+
+def test_a_lost_program_is_followed_from_both_offsets() -> None:
+    call = ProgramCall("s", "run", {"argv": ["x"]})
+    opened(call)
+    tell(call, event="started", id="p")
+    tell(call, event="output", stream="stdout", output="ab", output_base64=None, next=2)
+    tell(call, event="output", stream="stderr", output="c", output_base64=None, next=1)
+    again = opened(call)
+    assert (again["call"], again["args"]) == ("program", {"program": "p", "stdout": 2, "stderr": 1})
+
+
+def test_lost_events_continue_behind_the_last_one() -> None:
+    call = EventsCall("s", "events", {"after": 3})
+    opened(call)
+    tell(call, event="joined", kind="joined", seq=7, at=1.0, actor="a")
+    assert [each.seq for each in call.found] == [7]
+    assert opened(call)["args"] == {"after": 7}

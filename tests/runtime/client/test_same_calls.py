@@ -1,0 +1,92 @@
+"""The library over a URL has the calls that it has in process, by the same names, and each as async, too."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.runtime.api import (
+    session_files,
+    session_kernel,
+    session_kernels,
+    session_shells,
+    terminal_handle,
+)
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.running_program import RunningProgram, SessionPrograms
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.api.task import Task
+from holdfast.runtime.client.aio import (
+    async_files,
+    async_holdfast,
+    async_kernel,
+    async_programs,
+    async_session,
+    async_task,
+    async_terminal,
+)
+from holdfast.runtime.client.blocking import (
+    remote_files,
+    remote_holdfast,
+    remote_kernel,
+    remote_programs,
+    remote_session,
+    remote_task,
+    remote_terminal,
+)
+
+ROOT = Path(holdfast.__file__).parent.parent.parent
+PAIRS: list[tuple[type, type, type]] = [
+    (Holdfast, remote_holdfast.RemoteHoldfast, async_holdfast.AsyncHoldfast),
+    (Session, remote_session.RemoteSession, async_session.AsyncSession),
+    (Snapshot, remote_session.RemoteSnapshot, async_session.AsyncSnapshot),
+    (Task, remote_task.RemoteTask, async_task.AsyncTask),
+    (RunningProgram, remote_programs.RemoteRunningProgram, async_programs.AsyncRunningProgram),
+    (SessionPrograms, remote_programs.RemotePrograms, async_programs.AsyncPrograms),
+    (session_kernel.SessionKernel, remote_kernel.RemoteKernel, async_kernel.AsyncKernel),
+    (session_kernels.SessionKernels, remote_kernel.RemoteKernels, async_kernel.AsyncKernels),
+    (session_files.SessionFiles, remote_files.RemoteFiles, async_files.AsyncFiles),
+    (session_shells.SessionShells, remote_terminal.RemoteShells, async_terminal.AsyncShells),
+    (terminal_handle.SessionTerminal, remote_terminal.RemoteTerminal, async_terminal.AsyncTerminal),
+]
+ONLY_THERE = {"parts", "details"}
+"""What streams, or tells as a table, what a handle in process has otherwise."""
+
+
+def _calls(kind: type) -> dict[str, Any]:
+    found = inspect.getmembers(kind, callable)
+    return {name: each for name, each in found if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
+def test_each_call_has_the_arguments_of_the_one_in_process(kinds: tuple[type, type, type]) -> None:
+    local, remote = _calls(kinds[0]), _calls(kinds[1])
+    for name in set(remote) - ONLY_THERE:
+        given, expected = (inspect.signature(each[name]).parameters for each in (remote, local))
+        assert set(given) <= set(expected), name
+        for argument in given:
+            here, there = given[argument], expected[argument]
+            assert (here.default, here.kind) == (there.default, there.kind), (name, argument)
+
+
+@pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
+def test_the_async_ones_are_the_same(kinds: tuple[type, type, type]) -> None:
+    blocking, waiting = _calls(kinds[1]), _calls(kinds[2])
+    assert set(blocking) == set(waiting)
+    for name in blocking:
+        found, expected = (list(inspect.signature(each[name]).parameters) for each in (waiting, blocking))
+        assert found == expected, name
+
+
+def test_the_blocking_ones_are_made_of_them() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "setup/blocking", "--check"], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,18 @@
+"""The reference in the docs is what the docstrings say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_reference_is_made_of_the_docstrings() -> None:
+    command = [sys.executable, str(ROOT / "setup" / "reference"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (ROOT / "docs" / "reference.md").read_text()
+    assert all(f"## {name}\n" in page for name in ("Holdfast", "Session", "SessionFiles", "ExecResult"))
+    assert "| `SessionNotFound` (`SessionError`, `LookupError`) |" in page
