@@ -45,7 +45,7 @@ class MessageReader:
         """Return the messages that are whole now.
 
         Raises:
-            InvalidArgument: it is none.
+            InvalidArgument: it is not a message.
         """
         self._left += data
         found = []

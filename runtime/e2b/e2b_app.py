@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterable
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -15,32 +13,61 @@ from starlette.responses import JSONResponse
 from holdfast.base.request_id import request_id
 from holdfast.errors import HoldfastError
 from holdfast.runtime.e2b import e2b_errors
+from holdfast.runtime.e2b.control import copy_routes, figure_routes, sandbox_routes
+from holdfast.runtime.e2b.control.control_refusals import refusal
+from holdfast.runtime.e2b.control.sandbox_making import OnceMade
 from holdfast.runtime.e2b.e2b_door import SandboxDoor
+from holdfast.runtime.e2b.filesystem import content_routes, daemon_routes, filesystem_routes, watch_routes
+from holdfast.runtime.e2b.filesystem.polled_watchers import PolledWatchers
+from holdfast.runtime.e2b.interpreter import interpreter_routes
+from holdfast.runtime.e2b.process import process_routes
 from holdfast.runtime.e2b.sandbox_caller import ACTOR
+from holdfast.runtime.e2b.sandbox_ids import SandboxIds
+from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.http_doors.door_guard import Admission, App
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.surroundings import Surrounded
 
-STREAMED = frozenset({("POST", "/files"), ("POST", "/process.Process/StreamInput")})
+TYPED = frozenset({("POST", "/process.Process/StreamInput")})
+"""Methods and paths whose bodies may have any size, and take any time."""
+STREAMED = frozenset({("POST", "/files")}) | TYPED
 """Methods and paths whose bodies may have any size."""
-IDS_SECONDS = 1.0
-ROUTERS: tuple[APIRouter, ...] = ()
+ROUTERS: tuple[APIRouter, ...] = (
+    interpreter_routes.router,  # before others that have the same path of another port
+    sandbox_routes.router,
+    copy_routes.router,
+    figure_routes.router,
+    process_routes.router,
+    filesystem_routes.router,
+    watch_routes.router,
+    content_routes.router,
+    daemon_routes.router,
+)
 logger = logging.getLogger("holdfast.serve")
 
 
-def beside(other: App, callers: Callers, admission: Admission, token: str, rate: RequestRate) -> App:
+def beside(
+    other: App, callers: Callers, admission: Admission, token: str, rate: RequestRate, lives: SandboxLives
+) -> App:
     """Return an application that answers the requests of this wire, and leaves the others to another one."""
     tokens = SandboxTokens(token)
-    app = Surrounded(wire(callers, tokens), rate, callers.metrics, STREAMED)
-    return SandboxDoor(app, other, admission, tokens, _Ids(callers).read)
+
+    def ids() -> list[str]:
+        return [row.id for row in callers.controller(ACTOR).store.sessions()]
+
+    known = SandboxIds(lambda: callers.brief.run(ids))
+    app = Surrounded(wire(callers, tokens, lives, known), rate, callers.metrics, STREAMED, TYPED)
+    return SandboxDoor(app, other, admission, tokens, known.known)
 
 
-def wire(callers: Callers, tokens: SandboxTokens) -> FastAPI:
+def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: SandboxIds) -> FastAPI:
     """Return the application without what guards and limits it."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.callers, app.state.tokens = callers, tokens
+    app.state.lives, app.state.ids, app.state.once = lives, ids, OnceMade()
+    app.state.watchers = PolledWatchers(callers)
     for router in ROUTERS:
         app.include_router(router)
     app.add_exception_handler(HoldfastError, _of_library)
@@ -48,24 +75,6 @@ def wire(callers: Callers, tokens: SandboxTokens) -> FastAPI:
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _of_server)
     return app
-
-
-class _Ids:
-    """The ids of all sessions, read at most once a second: strangers can ask, too."""
-
-    def __init__(self, callers: Callers) -> None:
-        self._callers = callers
-        self._read_at = float("-inf")
-        self._ids: Iterable[str] = ()
-
-    async def read(self) -> Iterable[str]:
-        if time.monotonic() - self._read_at > IDS_SECONDS:
-            self._read_at = time.monotonic()
-            self._ids = await self._callers.brief.run(self._listed)
-        return self._ids
-
-    def _listed(self) -> list[str]:
-        return [row.id for row in self._callers.controller(ACTOR).store.sessions()]
 
 
 async def _of_library(request: Request, error: Exception) -> JSONResponse:
@@ -83,9 +92,9 @@ async def _of_request(request: Request, error: Exception) -> JSONResponse:
 
 async def _of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    status = 501 if error.status_code in (404, 405) else error.status_code
-    told = "cannot answer: sessions have nothing of this path" if status == 501 else str(error.detail)
-    return _told(request, status, told)
+    if error.status_code in (404, 405):
+        return await _of_library(request, refusal(request.url.path))
+    return _told(request, error.status_code, f"cannot answer: {error.detail}")
 
 
 async def _of_server(request: Request, error: Exception) -> JSONResponse:

@@ -1,7 +1,8 @@
 """Which requests are of this wire, and who of them is let in.
 
-It shares the port of the server: its requests are told by their paths and headers. Those about sandboxes need
-the server's own token (`X-API-KEY`); those for one sandbox its tokens, or a signature in a file's address.
+It shares the port of the server: its requests are known by their paths and headers. Those of the control
+plane need the server's own token (`X-API-KEY`); those for one sandbox its tokens, or a signature in a file's
+address.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from urllib.parse import parse_qs
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from starlette.datastructures import QueryParams
 
 from holdfast.runtime.e2b import e2b_errors
 from holdfast.runtime.e2b.sandbox_caller import SANDBOX
@@ -20,6 +22,8 @@ from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refu
 
 SANDBOX_ID, SANDBOX_PORT = b"e2b-sandbox-id", b"e2b-sandbox-port"
 KEY, ACCESS, TRAFFIC = b"x-api-key", b"x-access-token", b"e2b-traffic-access-token"
+KEY_PREFIX = b"e2b_"
+"""Some clients accept only keys of this prefix and hexadecimal digits."""
 _CONTROL = re.compile(r"/(v[23]/)?(sandboxes|snapshots|templates|teams|volumes|secrets|nodes)(/|$)")
 _DATA = re.compile(r"/(process\.Process/|filesystem\.Filesystem/|files(/|$)|execute$|contexts(/|$)|envs$)")
 _ID = re.compile(r"[a-z0-9]{1,64}")
@@ -48,40 +52,54 @@ class SandboxDoor:
 
     async def _refusal(self, scope: Scope) -> Refusal | None:
         headers = dict(scope["headers"])
-        if _CONTROL.match(scope["path"]) and SANDBOX_ID not in headers:
-            if self._admission.is_token(headers.get(KEY, b"")):
+        # Some clients send the id of a sandbox to the control plane as well.
+        if _CONTROL.match(scope["path"]) and (KEY in headers or SANDBOX_ID not in headers):
+            if self._admission.is_token(headers.get(KEY, b"").removeprefix(KEY_PREFIX)):
                 return None
-            return 401, "unauthorized", "send the server's token as API key (E2B_API_KEY)"
-        if SANDBOX_ID in headers:
-            sandbox = headers[SANDBOX_ID].decode("latin-1")
-            access, traffic = (headers.get(name, b"").decode("latin-1") for name in (ACCESS, TRAFFIC))
-            if _ID.fullmatch(sandbox) and self._tokens.admits(sandbox, access, traffic):
-                scope[SANDBOX] = sandbox
-                return None
-        if (asked := signature(scope)) is not None and scope["path"] == "/files":
-            if asked.expired(time.time()):
-                return 401, "unauthorized", "the time of this signed address is over"
-            for sandbox in await self._ids():
-                if self._tokens.signed(sandbox, asked):
-                    scope[SANDBOX] = sandbox
-                    return None
-        return 401, "unauthorized", "the token is not one of this sandbox: connect to it for its tokens"
+            return 401, "unauthorized", "send the server's token as API key (E2B_API_KEY=e2b_TOKEN)"
+        asked = signature(scope) if scope["path"] == "/files" else None
+        if asked is not None and asked.expired(time.time()):
+            return 401, "unauthorized", "the time of this signed address is over"
+        found = self._named(headers) or await self._found(headers, asked)
+        if found is None:
+            return 401, "unauthorized", "the token is not one of this sandbox: connect to it for its tokens"
+        scope[SANDBOX] = found
+        return None
+
+    def _named(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """Return the sandbox that a request names, if it has a token of it."""
+        sandbox = headers.get(SANDBOX_ID, b"").decode("latin-1")
+        access, traffic = (headers.get(name, b"").decode("latin-1") for name in (ACCESS, TRAFFIC))
+        right = _ID.fullmatch(sandbox) and self._tokens.admits(sandbox, access, traffic)
+        return sandbox if right else None
+
+    async def _found(self, headers: Mapping[bytes, bytes], asked: FileSignature | None) -> str | None:
+        """Return the sandbox whose token a request has, or is signed with, if it does not name one."""
+        # Some clients send the token without the id of the sandbox they have connected to.
+        access = "" if SANDBOX_ID in headers else headers.get(ACCESS, b"").decode("latin-1")
+        for sandbox in await self._ids() if access or asked is not None else ():
+            if access and self._tokens.admits(sandbox, access, ""):
+                return sandbox
+            if asked is not None and self._tokens.signed(sandbox, asked):
+                return sandbox
+        return None
 
 
 def is_of_wire(scope: Scope) -> bool:
     """Return whether a request is one of this wire."""
-    if any(name in (SANDBOX_ID, KEY) for name, _ in scope["headers"]):
+    if any(name in (SANDBOX_ID, KEY, ACCESS) for name, _ in scope["headers"]):
         return True
     return bool(_DATA.match(scope["path"]) or _CONTROL.match(scope["path"]))
 
 
 def signature(scope: Scope) -> FileSignature | None:
-    """Return what a signed address says; None if it is none."""
-    said = {name: values[0] for name, values in parse_qs(scope["query_string"].decode("latin-1")).items()}
-    if "signature" not in said:
+    """Return what a signed address says; None if it is not one."""
+    items = QueryParams(scope["query_string"]).multi_items()
+    said = dict(items)
+    if "signature" not in said or len(said) < len(items):  # twice: which is signed, and which one counts?
         return None
     given = said.get("signature_expiration")
-    if given is not None and not re.fullmatch(r"\d{1,12}", given):
+    if given is not None and not re.fullmatch(r"\d{1,12}", given, re.ASCII):
         return None
     operation = "write" if scope["method"] == "POST" else "read"
     return FileSignature(

@@ -27,6 +27,7 @@ RPC_CODES = {
     422: "invalid_argument",
     429: "resource_exhausted",
     501: "unimplemented",
+    502: "unavailable",
     503: "unavailable",
     504: "deadline_exceeded",
     507: "resource_exhausted",
@@ -39,6 +40,48 @@ class SandboxUnavailable(SessionError):
     code = "sandbox_unavailable"
 
 
+class SandboxNotFound(HoldfastError):
+    """There is no such sandbox (any more); an answer of the control plane."""
+
+    code = "sandbox_not_found"
+
+
+class InputNotTaken(HoldfastError):
+    """A process did not take its input in time."""
+
+    code = "input_not_taken"
+
+
+class SandboxBusy(SessionError):
+    """Another operation holds the sandbox; the same request can be sent again soon."""
+
+    code = "sandbox_busy"
+
+
+class AlreadyPaused(SessionError):
+    """The sandbox is paused already, which is what clients take a 409 for."""
+
+    code = "already_paused"
+
+
+class CannotPause(SessionError):
+    """The sandbox cannot be captured in its present state."""
+
+    code = "cannot_pause"
+
+
+class TooManyWatchers(HoldfastError):
+    """As many watchers as there may be are open."""
+
+    code = "too_many_watchers"
+
+
+class WatcherNotFound(HoldfastError):
+    """No such watcher: it was removed, or no one has asked for its events for long."""
+
+    code = "watcher_not_found"
+
+
 class NotOffered(HoldfastError):
     """Something of the wire that sessions do not have."""
 
@@ -49,6 +92,16 @@ def status_of(error: HoldfastError) -> int:
     """Return the status that tells a client of an error."""
     if isinstance(error, NotOffered):
         return 501
+    if isinstance(error, InputNotTaken):
+        return 504
+    if isinstance(error, SandboxNotFound | WatcherNotFound):
+        return 404
+    if isinstance(error, TooManyWatchers):
+        return 429
+    if isinstance(error, SandboxBusy):
+        return 503
+    if isinstance(error, CannotPause):
+        return 422
     gone = SandboxUnavailable | SessionNotFound | SessionDead | GuestDisconnected
     if isinstance(error, gone) and not isinstance(error, SessionBusy):
         return 502
@@ -68,7 +121,7 @@ def rpc_code(status: int) -> str:
 def body(path: str, status: int, message: str) -> dict[str, Any]:
     """Return the body of an answer that reports an error.
 
-    A sandbox that does not run is told in the words of E2B's proxy, which clients look for.
+    A sandbox that does not run is reported in the words of E2B's proxy, which clients look for.
     """
     rpc = path.startswith(RPC_PATHS) and status != 502
     return {"code": rpc_code(status) if rpc else status, "message": plain(message, 2000)}

@@ -33,10 +33,13 @@ def seconds_given(caller: SandboxCaller) -> float | None:
     return int(given) / 1000 or None
 
 
-async def streamed(caller: SandboxCaller, call: ServedCall, seconds: float | None) -> CallResponse:
+async def streamed(
+    caller: SandboxCaller, call: ServedCall, seconds: float | None, keepalive: Event = _KEEPALIVE
+) -> CallResponse:
     """Return the answer to an RPC in the caller's sandbox.
 
     What the call emits are messages as they are sent. Its result is not sent; `DEADLINE` is an error.
+    `keepalive` is sent when there is nothing else.
 
     Raises:
         HoldfastError: it failed before it had emitted any.
@@ -47,13 +50,13 @@ async def streamed(caller: SandboxCaller, call: ServedCall, seconds: float | Non
     given = caller.connection.headers.get("keepalive-ping-interval", "")
     if re.fullmatch(r"\d{1,4}", given):
         pulse = max(1.0, int(given) * 0.9)
-    return CallResponse(running, _messages(running, pulse), connect_frames.MEDIA_TYPE)
+    return CallResponse(running, _messages(running, pulse, keepalive), connect_frames.MEDIA_TYPE)
 
 
-async def _messages(call: StreamedCall, pulse: float) -> AsyncIterator[bytes]:
+async def _messages(call: StreamedCall, pulse: float, keepalive: Event) -> AsyncIterator[bytes]:
     async for event in call.events(pulse):
         if event is None:
-            yield connect_frames.message(_KEEPALIVE)
+            yield connect_frames.message(keepalive)
         elif isinstance(event, HoldfastError):
             code = e2b_errors.rpc_code(e2b_errors.status_of(event))
             yield connect_frames.last(code, e2b_errors.sentence(event))

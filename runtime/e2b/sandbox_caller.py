@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import time
 
 from starlette.requests import HTTPConnection, Request
 
-from holdfast.errors import SessionNotFound
+from holdfast.errors import SessionError, SessionNotFound
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
@@ -62,10 +64,22 @@ class SandboxCaller(ApiCaller):
                 raise SandboxUnavailable(
                     f"cannot reach the sandbox: {ref} was not found: it is paused", hint="connect to it"
                 )
-            found = found.resume()
+            found = self._woken(found)
         if found.state != "running":
             raise SandboxUnavailable(f"cannot reach the sandbox: {ref} was not found: it has ended")
         return found
+
+    def _woken(self, found: Session) -> Session:
+        """Resume a session for a request."""
+        try:
+            resumed = found.resume()
+        except SessionError:
+            again = super().session(found.id)
+            if again.state != "running":  # else another request has resumed it
+                raise
+            return again
+        sandbox_facts.change(self.holdfast().store, resumed.id, lambda kept: kept.woken(time.time()))
+        return resumed
 
 
 def _basic_user(header: str) -> str | None:

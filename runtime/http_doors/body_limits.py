@@ -17,27 +17,37 @@ CLOSE = {"Connection": "close"}
 """Otherwise the rest of the body would be read, and dropped, for as long as the client sends it."""
 
 
-def limited(app: App, streams: frozenset[tuple[str, str]] = frozenset()) -> App:
+Paths = frozenset[tuple[str, str]]
+"""Methods and ends of paths."""
+
+
+def limited(app: App, streams: Paths = frozenset(), typed: Paths = frozenset()) -> App:
     """Return an application whose requests have limited bodies.
 
-    `streams` are methods and ends of paths whose bodies are read as they come, and may have any size.
+    Bodies of `streams` are read as they come, and may have any size. Those that are `typed` may take any time
+    as well: a person or a program makes them while they are sent.
     """
 
     async def limit(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        endless = any(scope["method"] == method and scope["path"].endswith(end) for method, end in streams)
-        await app(scope, _Body(receive, None if endless else MOST).receive, send)
+        most = None if _one_of(scope, streams) else MOST
+        seconds = None if _one_of(scope, typed) else PART_SECONDS
+        await app(scope, _Body(receive, most, seconds).receive, send)
 
     return limit
+
+
+def _one_of(scope: Scope, paths: Paths) -> bool:
+    return any(scope["method"] == method and scope["path"].endswith(end) for method, end in paths)
 
 
 class _Body:
     """The body of one request as it arrives."""
 
-    def __init__(self, receive: Receive, most: int | None) -> None:
-        self._receive, self._most = receive, most
+    def __init__(self, receive: Receive, most: int | None, seconds: float | None) -> None:
+        self._receive, self._most, self._seconds = receive, most, seconds
         self._size = 0
         self._whole = False
 
@@ -50,7 +60,7 @@ class _Body:
         if self._whole:  # what follows is the client's leaving, which may take any time
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), PART_SECONDS)
+            message = await asyncio.wait_for(self._receive(), self._seconds)
         except TimeoutError:
             raise HTTPException(408, "the rest of the body does not arrive", CLOSE) from None
         if message["type"] == "http.request":

@@ -1,0 +1,88 @@
+"""The paths by which files come and go: any size, with a token or a signed address."""
+
+from __future__ import annotations
+
+import posixpath
+from functools import partial
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Header, Query
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.e2b.e2b_errors import NotOffered
+from holdfast.runtime.e2b.filesystem import download_bodies
+from holdfast.runtime.e2b.filesystem.multipart_files import boundary_of
+from holdfast.runtime.e2b.filesystem.upload_bodies import content_of, store_files
+from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.serve.body_pipe import BodyPipe
+from holdfast.runtime.serve.models.file_models import FilePath
+from holdfast.runtime.serve.routes import file_routes
+
+router = APIRouter(prefix="/files")
+From = Annotated[SandboxCaller, Depends(sandbox_caller)]
+Username = Annotated[str | None, Query(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10})?$")]
+"""The only word on who acts here: a signature is for one user, and its holder may set any header."""
+MARK = "x-metadata-"
+RAW = "application/octet-stream"
+
+
+@router.get("")
+async def download(
+    who: From,
+    path: FilePath,
+    username: Username = None,
+    part: Annotated[str | None, Header(alias="Range", max_length=300)] = None,
+    known: Annotated[str | None, Header(alias="If-None-Match", max_length=300)] = None,
+) -> Response:
+    """Return a file, or a range of it."""
+    pack = part is None and download_bodies.is_packed(who.request.headers.get("accept-encoding", ""))
+    try:
+        answer = await file_routes.read(who, who.sandbox, path, who.user_named(username), part, known)
+    except InvalidArgument as error:
+        raise InvalidArgument(str(error)) from None  # its hint is of another wire
+    # Never shown by a browser: it would be a page of this server.
+    answer.headers["Content-Disposition"] = (
+        f"attachment; filename*=UTF-8''{quote(posixpath.basename(path), safe='', errors='replace')}"
+    )
+    answer.headers["Vary"] = "Accept-Encoding"
+    if pack and isinstance(answer, StreamingResponse):
+        del answer.headers["Content-Length"], answer.headers["Accept-Ranges"], answer.headers["ETag"]
+        answer.headers["Content-Encoding"] = "gzip"
+        content = aiter(answer.body_iterator)
+        answer.body_iterator = download_bodies.packed(content, who.all.brief)
+    return answer
+
+
+@router.post("")
+async def upload(
+    who: From, path: Annotated[FilePath | None, Query()] = None, username: Username = None
+) -> list[dict[str, str]]:
+    """Write the files of the body; each appears, or replaces another, when it is whole."""
+    headers = who.request.headers
+    if any(name.startswith(MARK) for name in headers):
+        raise NotOffered("cannot keep metadata with a file: sessions have none", hint="write without it")
+    kind, coding = headers.get("content-type", ""), headers.get("content-encoding", "identity").lower()
+    if coding not in ("identity", "gzip"):
+        raise HTTPException(415, f"cannot unpack {coding[:40]!r}: a body is packed with gzip, or not")
+    boundary = boundary_of(kind)
+    if boundary is None and kind.partition(";")[0].strip().lower() != RAW:
+        raise HTTPException(415, f"cannot write: the body must be multipart/form-data or {RAW}")
+    if boundary is None and path is None:
+        raise InvalidArgument("cannot write: the request names no path")
+    with BodyPipe(who.request.stream()) as body:
+        content = content_of(body, packed=coding == "gzip")
+        store = partial(store_files, path=path, content=content, boundary=boundary)
+        return await body.feed_while(
+            who.all.waiting.run(
+                lambda: store(file_routes.files(who.session(who.sandbox), who.user_named(username)))
+            )
+        )
+
+
+@router.post("/compose")
+async def compose() -> None:
+    """Refuse to join files."""
+    raise NotOffered("cannot join files here: sessions do that with a command", hint="run `cat a b > c`")

@@ -1,0 +1,51 @@
+"""Changes of files as the events of this wire.  Pure.
+
+A file that is made with content is CREATE and WRITE, as the kernel would report it. What moves is removed and
+created: which name became which other one is not known. The files in which uploads arrive are not reported.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from holdfast.runtime.e2b.filesystem.entry_info import OwnerNames, clean, entry, shown
+from holdfast.runtime.files.file_tree import WatchedChange
+
+CREATE, WRITE, REMOVE, CHMOD = (f"EVENT_TYPE_{name}" for name in ("CREATE", "WRITE", "REMOVE", "CHMOD"))
+START: dict[str, Any] = {"start": {}}
+KEEPALIVE: dict[str, Any] = {"keepalive": {}}
+_ARRIVING = re.compile(r"(?:^|/)\.[0-9a-f]{32}\.part$")
+
+
+def gone() -> dict[str, Any]:
+    """Return the event of a watched folder that is not there any more."""
+    return {"name": ".", "type": REMOVE}
+
+
+def events(change: WatchedChange, root: str, names: OwnerNames | None = None) -> list[dict[str, Any]]:
+    """Return the events of a change below `root`; with `names` they describe what is there now."""
+    below = _below(change.path, root)
+    if _ARRIVING.search(below):
+        return []
+    told: dict[str, Any] = {"name": shown(below)}
+    if names is not None and change.file is not None:
+        told["entry"] = entry(clean(change.path), change.file, names)
+    return [{**told, "type": kind} for kind in _kinds(change)]
+
+
+def _kinds(change: WatchedChange) -> list[str]:
+    file = change.file
+    if change.kind == "removed":
+        return [REMOVE]
+    if change.kind == "created":
+        filled = file is not None and file.kind == "file" and file.size > 0
+        return [CREATE, WRITE] if filled else [CREATE]
+    # Of a folder only its rights and owner count as a change.
+    return [CHMOD if file is not None and file.kind == "folder" else WRITE]
+
+
+def _below(path: str, root: str) -> str:
+    if path == root:
+        return "."
+    return path.removeprefix(root.rstrip("/") + "/")

@@ -1,0 +1,1 @@
+"""The code interpreter of the wire: contexts are kernels, executions are cells."""

@@ -1,0 +1,1 @@
+"""Processes of sandboxes, as clients of this wire start, follow and steer them."""

@@ -1,0 +1,144 @@
+"""Code by an unmodified client: results, output, errors, contexts, and what ends an execution."""
+
+import base64
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from e2b import NotFoundException, SandboxException, TimeoutException
+from e2b_code_interpreter import Sandbox
+
+VERSION = tuple(int(part) for part in version("e2b-code-interpreter").split(".")[:2])
+checks = 0
+
+
+def check(*facts: Any) -> None:
+    """Count facts, all of which hold."""
+    global checks
+    for fact in facts:
+        assert fact, facts
+        checks += 1
+
+
+def fails(kind: type[Exception], call: Callable[[], object], *words: str) -> None:
+    """Check that a call fails in this way."""
+    try:
+        call()
+    except kind as error:
+        check(*(word in str(error) for word in words or ("",)))
+    else:
+        raise AssertionError(f"{kind.__name__} was expected")
+
+
+def text(sandbox: Any, code: str, **more: Any) -> Any:
+    """Return the value of code as text."""
+    done = sandbox.run_code(code, **more)
+    assert done.error is None, done.error
+    return done.text
+
+
+def error(sandbox: Any, code: str, **more: Any) -> str:
+    """Return the name of the error that code ends with."""
+    done = sandbox.run_code(code, **more)
+    return str(done.error.name)
+
+
+def results(sandbox: Any) -> None:
+    """Values, displays and state."""
+    first = sandbox.run_code("x = 20\nx + 1")
+    check(first.text == "21", first.error is None, first.execution_count == 1)
+    check(text(sandbox, "x") == "20", text(sandbox, "'a string'") == "a string")
+    png = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00").decode()
+    shown = sandbox.run_code(
+        "import base64\nfrom IPython.display import HTML, Image, JSON, Markdown, display\n"
+        f"display(Image(base64.b64decode('{png}')))\n"
+        "display(HTML('<b>x</b>')); display(Markdown('# x')); display(JSON({'a': 1}))\n"
+        "display({'application/x-own': 'y'}, raw=True)\nNone"
+    )
+    picture, page, marked, table, own = shown.results
+    check(picture.png.strip() == png, picture.is_main_result is False, "png" in picture.formats())
+    check(page.html == "<b>x</b>", marked.markdown == "# x", table.json == {"a": 1})
+    check(own.extra == {"application/x-own": "y"}, shown.text is None)
+    empty = sandbox.run_code("")
+    check(empty.results == [], empty.error is None)
+
+
+def output(sandbox: Any) -> None:
+    """Both streams, and callbacks as they come."""
+    seen: dict[str, list[Any]] = {"stdout": [], "stderr": [], "result": [], "error": []}
+    began = time.time()
+    done = sandbox.run_code(
+        "import sys, time\nfor n in range(3): print(n, flush=True); time.sleep(0.3)\n"
+        "print('bad', file=sys.stderr)\ndisplay(7)\n1 / 0",
+        on_stdout=lambda message: seen["stdout"].append((message.line, message.timestamp)),
+        on_stderr=lambda message: seen["stderr"].append((message.line, message.error)),
+        on_result=seen["result"].append,
+        on_error=seen["error"].append,
+    )
+    check("".join(done.logs.stdout) == "0\n1\n2\n", done.logs.stderr == ["bad\n"])
+    times = [stamp / 1e9 for _, stamp in seen["stdout"]]
+    check(len(times) >= 3, times[-1] - times[0] > 0.4, began - 60 < times[0] < time.time() + 60)
+    check(seen["stderr"] == [("bad\n", True)], [each.text for each in seen["result"]] == ["7"])
+    check(done.error.name == "ZeroDivisionError", done.error.value == "division by zero")
+    check("ZeroDivisionError" in done.error.traceback, seen["error"][0].name == done.error.name)
+    check(error(sandbox, "a b") == "SyntaxError")
+    check(error(sandbox, "input('name? ')") == "StdinNotImplementedError")
+
+
+def contexts(sandbox: Any) -> None:
+    """Made, listed, used, restarted, removed."""
+    made = sandbox.create_code_context(cwd="/tmp", language="python")
+    check(made.cwd == "/tmp", made.language == "python")
+    known = sandbox.list_code_contexts()
+    check(made.id in [each.id for each in known], known[0].language == "python")
+    check(text(sandbox, "import os; y = 1; os.getcwd()", context=made) == "/tmp")
+    check(text(sandbox, "y", context=made) == "1", error(sandbox, "y") == "NameError")
+    sandbox.restart_code_context(made)
+    check(error(sandbox, "y", context=made) == "NameError")
+    sandbox.remove_code_context(made)
+    known = sandbox.list_code_contexts()
+    check(made.id not in [each.id for each in known])
+    fails(NotFoundException, lambda: sandbox.run_code("1", context=made), made.id)
+    fails(NotFoundException, lambda: sandbox.remove_code_context(made.id), made.id)
+    fails(SandboxException, lambda: sandbox.create_code_context(cwd="/no/such"), "400", "directory")
+
+
+def environment(sandbox: Any) -> None:
+    """Variables of the sandbox, and of one execution."""
+    look = "import os; (os.environ.get('WIDE'), os.environ.get('ONCE'))"
+    check(text(sandbox, look, envs={"ONCE": "b"}) == "('a', 'b')")
+    check(text(sandbox, look) == "('a', None)")
+    check(text(sandbox, look, envs={"WIDE": "c"}) == "('c', None)")
+    check(text(sandbox, look) == "('a', None)")
+
+
+def languages(sandbox: Any) -> None:
+    """Python is there; another one is refused in a sentence."""
+    check(text(sandbox, "x", language="python") == "20")
+    fails(SandboxException, lambda: sandbox.run_code("1", language="bash"), "400", "no Jupyter kernel")
+    fails(SandboxException, lambda: sandbox.create_code_context(language="r"), "400", "no Jupyter kernel")
+
+
+def endings(sandbox: Any) -> None:
+    """A timeout is the client's: it leaves, and its code is interrupted."""
+    fails(TimeoutException, lambda: sandbox.run_code("import time; time.sleep(300)", timeout=2), "timed out")
+    check(text(sandbox, "1 + 1") == "2", text(sandbox, "x") == "20")
+    check(text(sandbox, "import time; time.sleep(7); 'long'") == "long")
+
+
+def main() -> None:
+    """Check all of it in one sandbox."""
+    # 2.8 and before do not use E2B_SANDBOX_URL for code, but a host name under `domain`, by TLS.
+    if VERSION > (2, 8):
+        sandbox = Sandbox.create(timeout=300, envs={"WIDE": "a"})
+        try:
+            for each in (results, output, contexts, environment, languages, endings):
+                each(sandbox)
+        finally:
+            sandbox.kill()
+    sys.stdout.write(f"ok: {checks}\n")
+
+
+main()

@@ -1,0 +1,77 @@
+"""Unmodified clients of E2B, of three versions and in two languages, against one server with real sessions.
+
+Each script checks what it does itself, and says at its end how often.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Cli
+from tests.integration.doors.conftest import SUITES
+from tests.integration.served import Served, serving
+
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
+
+SCRIPTS = Path(__file__).parent / "e2b_clients"
+LEAST = {
+    "basics.mjs": {"newest": 22},
+    # Earlier versions send code to other addresses than that of the server.
+    "code_async.py": {"newest": 54},
+    "code_sync.py": {"newest": 54},
+    "control_async.py": {"oldest": 21, "pinned": 21, "newest": 23},
+    "control_sync.py": {"oldest": 47, "pinned": 50, "newest": 53},
+    "filesystem_async.py": {"oldest": 34, "pinned": 35, "newest": 36},
+    "filesystem_sync.py": {"oldest": 75, "pinned": 75, "newest": 76},
+    "processes_async.py": {"oldest": 32, "pinned": 33, "newest": 34},
+    "processes_sync.py": {"oldest": 59, "pinned": 61, "newest": 64},
+}
+"""Checks of each script by the version of its client: one that checks less must not pass."""
+RUNS = [(script, which) for script, versions in LEAST.items() for which in versions]
+SECONDS = 240
+
+
+@pytest.fixture(scope="module")
+def server(shared_hf: Holdfast, make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Served]:
+    with serving(make_cli(shared_home), shared_home) as found:
+        yield found
+        assert shared_hf.sessions() == []  # the scripts have removed what they made
+
+
+def test_every_script_is_run() -> None:
+    assert {path.name for path in SCRIPTS.iterdir() if path.suffix in (".py", ".mjs")} == set(LEAST)
+
+
+@pytest.mark.timeout(SECONDS + 60)
+@pytest.mark.parametrize(("script", "which"), RUNS)
+def test_clients_do_what_they_promise(server: Served, script: str, which: str, tmp_path: Path) -> None:
+    place = SCRIPTS / script
+    runs = SUITES / f"e2b-{which}" / "bin" / "python"
+    if script.endswith(".mjs"):
+        # Modules are looked for beside the script.
+        (tmp_path / "node_modules").symlink_to(SUITES / "node_modules")
+        place, runs = Path(shutil.copy(place, tmp_path)), SUITES / "bin" / "node"
+    assert runs.exists(), "the clients are not installed: `make test-doors` does it"
+    key = f"e2b_{server.token}"  # some clients accept no other form
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("E2B_")}
+    environment |= {"E2B_API_URL": server.url, "E2B_SANDBOX_URL": server.url, "E2B_API_KEY": key}
+    done = subprocess.run(
+        [str(runs), str(place)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-4000:])
+    count = re.fullmatch(r"ok: (\d+)", done.stdout.splitlines()[-1])
+    assert count, done.stdout[-2000:]
+    assert int(count[1]) >= LEAST[script][which]

@@ -1,0 +1,124 @@
+"""The server for programs against schemathesis, which reads the document and calls all that it describes.
+
+It sends what the document allows and what it does not, and follows from one answer to the next request. The
+document has no examples, so of the four phases that of examples has nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import Cli
+from tests.integration.doors.conftest import SUITES
+from tests.integration.served import Served, serving
+
+from holdfast.base.home import Home
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+
+HERE = Path(__file__).parent
+SUITE = SUITES / "bin" / "schemathesis"
+LEAST_OPERATIONS = 68
+"""Those that there were when this was written: a suite that finds nothing to call must not pass."""
+REFUSED = {
+    # These end, replace or copy what the others are tested with: the suite names what does not exist.
+    "DELETE /v1/sessions/{session}",
+    "DELETE /v1/snapshots/{snapshot}",
+    "POST /v1/sessions/{session}/fork",
+    "POST /v1/sessions/{session}/resume",
+    "POST /v1/sessions/{session}/rewind",
+    "POST /v1/sessions/{session}/snapshots",
+    "POST /v1/sessions/{session}/suspend",
+    "POST /v1/snapshots/{snapshot}/fork",
+    "POST /v1/snapshots/{snapshot}/restore",
+    # The kernel that runs cells cannot also be one that waits for a line.
+    "POST /v1/sessions/{session}/cells/{cell_id}/answer",
+    # The main kernel cannot be closed, and of others there is one only if the suite has happened to open it.
+    "DELETE /v1/sessions/{session}/kernels/{kernel}",
+}
+"""Operations that never do what they are asked to; all others must, at least once."""
+SECONDS = 280
+
+# Of requests that are not valid it is the same whether the session was restored.
+NEW = ["--max-examples", "6"]
+RESTORED = ["--max-examples", "3", "--mode", "positive"]
+
+
+@pytest.mark.parametrize(
+    ("restored", "options", "least"), [(False, NEW, 3000), (True, RESTORED, 600)], ids=["new", "restored"]
+)
+def test_nothing_is_found(
+    hf: Holdfast, home: Home, cli: Cli, tmp_path: Path, restored: bool, options: list[str], least: int
+) -> None:
+    session = hf.new("suite")
+    known = prepared(session)
+    snapshot = session.snapshot("point")
+    if restored:
+        session.remove()
+        session = snapshot.restore("suite")
+    with serving(cli, home) as server:
+        report = reported(server, known, tmp_path, options)
+        log = (home.root / "server.log").read_text()
+    assert (report["failures"], report["errors"]) == ([], [])
+    assert report["complete"]
+    operations = report["operations"]
+    assert operations["tested"] == operations["total"] >= LEAST_OPERATIONS
+    assert report["test_cases"]["generated"] >= least
+    # Of new sessions there are no valid requests, and so no rate: see schemathesis.toml.
+    assert len(report["valid_rates"]) >= operations["total"] - 1
+    assert never_done(report) <= REFUSED
+    assert "Traceback" not in log
+    # The shell may wait for the end of what was typed; a program needs none.
+    assert session.run(["echo", "as before"]).stdout == b"as before\n"
+
+
+def prepared(session: Session) -> dict[str, str]:
+    """Let a session have one of each thing that requests can name."""
+    session.files.write("/workspace/known.txt", b"known\n")
+    session.shells.open("spare")
+    session.shells.open("asking")
+    session.exec("while read -p '? ' line; do :; done", shell="asking", patience=0.0)
+    for name in ("suite-task", "spare"):
+        session.detach("sleep infinity", name=name)
+    return {
+        "shell": "main",
+        "kernel": "main",
+        "task": "suite-task",
+        "command_id": session.exec("echo known").command_id,
+        "cell_id": session.cell("1 + 1").cell_id,
+        "program": session.programs.start(["cat"], input=True).id,
+        "spare_program": session.programs.start(["cat"], input=True).id,
+    }
+
+
+def reported(server: Served, known: dict[str, str], folder: Path, options: list[str]) -> Any:
+    """Run the suite, and return its report."""
+    assert SUITE.exists(), "the suites are not installed: `make test-doors` does it"
+    report = folder / "report.json"
+    command = [str(SUITE), "--config-file", str(HERE / "schemathesis.toml"), "--no-color", "run"]
+    command += ["--checks", "all", "--phases", "examples,coverage,fuzzing,stateful", *options]
+    command += ["--report", "json", "--report-json-path", str(report), f"{server.url}/openapi.json"]
+    environment = os.environ | {
+        "HOLDFAST_SERVED": server.url,
+        "HOLDFAST_SERVED_TOKEN": server.token,
+        "HOLDFAST_SPARE_PROGRAM": known["spare_program"],
+        "HOLDFAST_KNOWN": json.dumps(known),
+        "PYTHONPATH": str(HERE),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
+    return json.loads(report.read_text())
+
+
+def never_done(report: Any) -> set[str]:
+    """Return the operations that were refused each time."""
+    rates = report["valid_rates"].items()
+    return {name for name, phases in rates if not any(each["accepted"] for each in phases.values())}

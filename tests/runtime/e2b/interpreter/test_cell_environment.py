@@ -1,0 +1,74 @@
+"""Variables of an execution are there for its cell, and gone after it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.e2b.interpreter import cell_environment
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    for name in ("E2B_KEPT", "E2B_PASSING"):
+        monkeypatch.setenv(name, "before")  # so that it is restored at the end
+        monkeypatch.delenv(name)
+    made = InteractiveShell.instance()
+    yield made
+    InteractiveShell.clear_instance()
+
+
+def run(shell: InteractiveShell, code: str, kept: dict[str, str], passing: dict[str, str]) -> None:
+    before = cell_environment.source(kept, passing)
+    if before is not None:
+        _done(shell, before, silent=True)
+    _done(shell, code)
+
+
+def _done(shell: Any, code: str, **how: Any) -> None:
+    shell.run_cell(code, **how).raise_error()
+
+
+def test_those_of_an_execution_last_for_its_cell(shell: InteractiveShell) -> None:
+    names = set(shell.user_ns)
+    run(shell, "import os\nseen = os.environ['E2B_PASSING']", {}, {"E2B_PASSING": "it's \"\n"})
+    assert shell.user_ns["seen"] == "it's \"\n"
+    assert "E2B_PASSING" not in os.environ
+    assert set(shell.user_ns) - names == {"os", "seen"}
+    os.environ["E2B_PASSING"] = "old"
+    run(shell, "seen = os.environ['E2B_PASSING']", {}, {"E2B_PASSING": "new"})
+    assert (shell.user_ns["seen"], os.environ["E2B_PASSING"]) == ("new", "old")
+
+
+def test_they_go_when_the_cell_fails_and_stay_if_it_has_set_them(shell: InteractiveShell) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(shell, "1 / 0", {}, {"E2B_PASSING": "x"})
+    assert "E2B_PASSING" not in os.environ
+    run(shell, "import os; os.environ['E2B_PASSING'] = 'mine'", {}, {"E2B_PASSING": "x"})
+    assert os.environ["E2B_PASSING"] == "mine"
+
+
+def test_those_of_the_sandbox_are_set_once(shell: InteractiveShell) -> None:
+    kept = {"E2B_KEPT": "theirs"}
+    run(shell, "import os; os.environ['E2B_KEPT'] += '!'", kept, {})
+    run(shell, "pass", kept, {})
+    assert os.environ["E2B_KEPT"] == "theirs!"
+    run(shell, "pass", {"E2B_KEPT": "other"}, {})
+    assert os.environ["E2B_KEPT"] == "other"
+
+
+def test_nothing_is_run_for_nothing() -> None:
+    assert cell_environment.source({}, {}) is None
+
+
+@pytest.mark.parametrize(
+    "variables", [{"": "x"}, {"a=b": "x"}, {"a": "\0"}, {"a\0": "x"}, {"a": "\ud800"}, {"a": "x" * 70_000}]
+)
+def test_what_cannot_be_set_is_refused(variables: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgument, match="cannot set the environment"):
+        cell_environment.checked(variables)

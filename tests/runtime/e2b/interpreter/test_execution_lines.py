@@ -1,0 +1,114 @@
+"""What a client of an execution receives, and in which order."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.errors import GuestDisconnected, InvalidArgument
+from holdfast.runtime.e2b.interpreter import execution_lines
+from holdfast.runtime.e2b.interpreter.execution_lines import ExecutionLines, Line
+from holdfast.runtime.guest_rpc.results import CellError, CellEvent, CellResult
+
+RAISED = CellEvent("error", 2, error=CellError("ValueError", "no", ("line 1", "line 2")))
+
+
+def ended(status: Any = "ok", count: int | None = 3, lost: int = 0) -> CellResult:
+    return CellResult(status, count, "", "", lost=lost)
+
+
+def kinds(lines: list[Line]) -> list[str]:
+    return [line["type"] for line in lines]
+
+
+def display(id_: str, text: str, kind: Any = "update_display_data", left_out: int = 0) -> CellEvent:
+    transient = {"display_id": id_}
+    return CellEvent(kind, 1, data={"text/plain": text}, transient=transient, left_out=left_out)
+
+
+def test_output_results_and_errors_come_as_they_are() -> None:
+    lines = ExecutionLines()
+    assert lines.heard(CellEvent("stream", 1, text="a\n", name="stderr"), 5) == [
+        {"type": "stderr", "text": "a\n", "timestamp": 5}
+    ]
+    shown = [lines.heard(display("x", "1", kind), 5) for kind in ("display_data", "execute_result")]
+    assert [line["is_main_result"] for (line,) in shown] == [False, True]
+    assert lines.heard(RAISED, 5) == [
+        {"type": "error", "name": "ValueError", "value": "no", "traceback": "line 1\nline 2"}
+    ]
+    assert lines.ended(ended("error")) == [
+        {"type": "number_of_executions", "execution_count": 3},
+        {"type": "end_of_execution"},
+    ]
+
+
+def test_the_last_version_of_a_display_comes_at_the_end() -> None:
+    lines = ExecutionLines()
+    assert [lines.heard(display(id_, text), 1) for id_, text in ("a1", "b1", "a2")] == [[], [], []]
+    assert [line.get("text") for line in lines.ended(ended())] == ["1", "2", None, None]
+
+
+def test_versions_are_bounded_and_those_left_out_are_told() -> None:
+    lines = ExecutionLines()
+    for number in range(10_000):
+        lines.heard(display(str(number), "x"), 1)
+    assert len(lines._versions) == execution_lines.MOST_VERSIONS
+    for number in range(5):
+        lines.heard(display(f"big {number}", "x" * (3 << 20)), 1)
+    found = lines.ended(ended())
+    assert kinds(found) == ["result", "result", "error", "number_of_executions", "end_of_execution"]
+    assert found[2]["name"] == "ResultTooLarge"
+
+
+@pytest.mark.parametrize(
+    ("status", "lost", "left_out", "name"),
+    [
+        ("restarted", 0, 0, "ContextRestarted"),
+        ("interrupted", 0, 0, "KeyboardInterrupt"),
+        ("running", 0, 0, "StillRunning"),
+        ("ok", 7, 0, "OutputLost"),
+        ("ok", 0, 7, "ResultTooLarge"),
+    ],
+)
+def test_what_a_client_would_miss_is_an_error(status: str, lost: int, left_out: int, name: str) -> None:
+    lines = ExecutionLines()
+    lines.heard(display("x", "note", "display_data", left_out), 1)
+    found = lines.ended(ended(status, lost=lost))
+    assert [line["name"] for line in found if line["type"] == "error"] == [name]
+
+
+def test_the_error_of_the_code_is_the_last_that_is_told() -> None:
+    """Clients keep the last one."""
+    lines = ExecutionLines()
+    lines.heard(display("x", "note", "display_data", 7), 1)
+    lines.heard(RAISED, 1)
+    assert kinds(lines.ended(ended("error", lost=7))) == ["number_of_executions", "end_of_execution"]
+
+
+def test_code_that_asks_for_input_fails_for_that_reason() -> None:
+    lines = ExecutionLines()
+    lines.asked()
+    assert lines.heard(RAISED, 1) == []
+    found = lines.failed(InvalidArgument("cannot answer the cell"))
+    assert (found[0]["name"], kinds(found)) == ("StdinNotImplementedError", ["error", "end_of_execution"])
+
+
+def test_code_that_does_without_the_input_succeeds() -> None:
+    lines = ExecutionLines()
+    lines.asked()
+    assert kinds(lines.ended(ended())) == ["number_of_executions", "end_of_execution"]
+
+
+def test_an_error_of_ours_has_its_name_and_says_what_to_do() -> None:
+    found = ExecutionLines().failed(GuestDisconnected("cannot continue: gone", hint="make another"))
+    assert found[0]["name"] == "GuestDisconnected"
+    assert found[0]["value"] == "cannot continue: gone; make another"
+
+
+def test_a_line_is_one_line_whatever_is_in_it() -> None:
+    text = "a\nb\r\x0b\x0c\x1c\x85\u2028\u2029\ud800\x9b31mü"
+    data = execution_lines.written({"text": text})
+    assert data.decode().splitlines() == [data.decode().rstrip("\n")]
+    assert json.loads(data)["text"] == text

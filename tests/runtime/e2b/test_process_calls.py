@@ -1,0 +1,108 @@
+"""What becomes of a process when the time of its client is over, or when the client leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
+from holdfast.runtime.e2b.process import process_calls, sandbox_processes
+from holdfast.runtime.e2b.process.process_bodies import ProcessChoice, StartBody
+from holdfast.runtime.e2b.process.process_messages import EndOfProcess
+from holdfast.runtime.e2b.rpc_streams import DEADLINE
+from holdfast.runtime.guest_rpc.patience import Patience
+
+SESSION: Any = SimpleNamespace(
+    row=SimpleNamespace(details={"sandbox": {"env": {"A": "sandbox", "B": "sandbox"}}})
+)
+START = StartBody.read({"process": {"cmd": "x", "envs": {"B": "request"}}})
+
+
+class FakeProcess:
+    """A process that writes once and then does as it was told."""
+
+    pid = 7
+
+    def __init__(self, act: Callable[[Patience], EndOfProcess | None]) -> None:
+        self._act = act
+        self.env: dict[str, str] = {}
+        self.signals: list[str] = []
+
+    def follow(self, patience: Patience, on_data: Callable[[str, bytes], object]) -> EndOfProcess | None:
+        on_data("stdout", b"hi")
+        return self._act(patience)
+
+    def signal(self, name: str) -> None:
+        self.signals.append(name)
+
+
+@pytest.fixture
+def begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Callable[[Patience], EndOfProcess | None]], FakeProcess]:
+    def begin(act: Callable[[Patience], EndOfProcess | None]) -> FakeProcess:
+        process = FakeProcess(act)
+
+        def start(_found: object, _asked: object, env: dict[str, str], _user: object) -> FakeProcess:
+            process.env = env
+            return process
+
+        monkeypatch.setattr(sandbox_processes, "start", start)
+        monkeypatch.setattr(sandbox_processes, "known", lambda _found, _choice: process)
+        return process
+
+    return begin
+
+
+def waits(patience: Patience) -> None:
+    """Wait for the end of the time, or of the patience."""
+    while not patience.over:
+        time.sleep(0.005)
+
+
+def leaves(patience: Patience) -> None:
+    patience.end()
+
+
+def test_a_process_is_told_from_its_beginning_to_its_end(begun: Any) -> None:
+    """The variables of the sandbox stand below those of the request."""
+    process = begun(lambda _patience: EndOfProcess(0, None))
+    told: list[Mapping[str, Any]] = []
+    call = process_calls.start_call(START, None, None)
+    assert call(SESSION, Patience(), lambda event, _size: told.append(event["event"])) == {}
+    assert [next(iter(each)) for each in told] == ["start", "data", "end"]
+    assert process.env == {"A": "sandbox", "B": "request"}
+    assert process.signals == []
+
+
+def test_its_time_being_over_kills_what_a_client_started(begun: Any) -> None:
+    process = begun(waits)
+    assert process_calls.start_call(START, None, 0.05)(SESSION, Patience(0.05), None) is DEADLINE
+    assert process.signals == ["KILL"]
+
+
+def test_leaving_kills_only_right_before_the_end_of_the_time(begun: Any) -> None:
+    """The client's clock begins before ours."""
+    process = begun(leaves)
+    for seconds in (None, 0.5, 100):
+        with pytest.raises(SandboxUnavailable):
+            process_calls.start_call(START, None, seconds)(SESSION, Patience(seconds), None)
+        assert process.signals == []
+    patience = Patience(100)
+    patience.until = time.monotonic() + 1
+    assert process_calls.start_call(START, None, 100)(SESSION, patience, None) is DEADLINE
+    assert process.signals == ["KILL"]
+
+
+def test_one_who_connected_ends_nothing(begun: Any) -> None:
+    process = begun(waits)
+    call = process_calls.connect_call(ProcessChoice(pid=7))
+    assert call(SESSION, Patience(0.05), None) is DEADLINE
+    process = begun(leaves)
+    with pytest.raises(SandboxUnavailable):
+        call(SESSION, Patience(), None)
+    assert process.signals == []
