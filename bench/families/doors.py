@@ -79,6 +79,8 @@ def _started(world: World, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
+        if process.stdin is not None:
+            process.stdin.close()  # at whose end the server of agents ends
         process.terminate()
         process.wait(30)
 
@@ -87,7 +89,7 @@ def _started(world: World, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 def _websocket(url: str, token: str) -> Iterator[Callable[[], None]]:
     headers, numbers = {"Authorization": f"Bearer {token}"}, count(1)
     place = f"{url.replace('http', 'ws', 1)}/v1/channels"
-    with connect(place, additional_headers=headers, proxy=None) as socket:
+    with connect(place, additional_headers=headers, proxy=None, compression=None) as socket:
 
         def call() -> None:
             opened = {"open": next(numbers), "call": "exec", "session": "doors", "args": {"command": "true"}}

@@ -92,6 +92,7 @@ def _config(app: App) -> uvicorn.Config:
         http=DoorConnection,
         ws="websockets-sansio",
         ws_max_size=MOST_MESSAGE,
+        ws_per_message_deflate=False,  # takes longer than what it saves on loopback
         lifespan="off",
     )
 
