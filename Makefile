@@ -43,7 +43,7 @@ test-machines: setup  ## run the tests of other engines, image stores and users;
 	@setup/bootstrap disks
 	@$(if $(WRITE),HOLDFAST_WRITE=1) .venv/bin/pytest tests/integration/machines/test_*.py --timeout=3600 $(if $(CELL),-k $(CELL))
 
-test-doors: setup  ## run the suites of other people against the servers: the conformance tests of MCP, schemathesis
+test-doors: setup  ## run the suites of other people against the servers: MCP conformance, schemathesis, E2B clients, agent frameworks
 	@setup/doors
 	@.venv/bin/pytest tests/integration/doors/test_*.py
 

@@ -59,6 +59,7 @@ ROOMS = (
     "mcp",
     "serve",
     "client",
+    "adapters",
     "e2b",
     "holdfast",
     "cli",

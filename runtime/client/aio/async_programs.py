@@ -16,7 +16,7 @@ from holdfast.runtime.guest_rpc.program_calls import OnBytes, OnStreamOffset
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
 
 MOST_INPUT = 1 << 20
-"""Bytes of input that go with the call itself."""
+"""Bytes of input that go with one request."""
 
 
 class AsyncRunningProgram:
@@ -52,8 +52,14 @@ class AsyncRunningProgram:
         """Give it input, if it was started with `input=True`; return how many bytes it took."""
         content = data.encode() if isinstance(data, str) else bytes(data)
         before = (await self.info()).accepted
-        told = await self._transport.send(HttpCall("POST", self._place("input")), content)
-        return int(client_values.table(told)["accepted"]) - before
+        after = before
+        for at in range(0, len(content), MOST_INPUT):
+            piece = content[at : at + MOST_INPUT]
+            told = await self._transport.send(HttpCall("POST", self._place("input")), piece)
+            after = int(client_values.table(told)["accepted"])
+            if after < before + at + len(piece):
+                break  # it takes no more
+        return after - before
 
     async def feed(self, data: bytes | str | Iterable[bytes] | AsyncIterable[bytes]) -> None:
         """Give it input and then the end, while the caller follows what it writes."""

@@ -18,7 +18,7 @@ from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.shell_operations import SIGNALS
 
-MAX_ARGUMENTS = 1 << 20
+MAX_ARGUMENTS = 2 << 20
 """Bytes of arguments and environment; the kernel takes 2 MiB, see execve(2)."""
 MAX_NAME = 64
 PATIENCE = 10.0

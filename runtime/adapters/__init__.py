@@ -1,0 +1,1 @@
+"""Sessions as environments of agent frameworks; one module each, which imports the framework."""
