@@ -21,6 +21,7 @@ from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve.call_threads import MOST_BRIEF, MOST_WAITING, CallThreads
 from holdfast.runtime.serve.server_metrics import ServerMetrics
+from holdfast.runtime.serve.session_rows import SessionRows
 
 Result = TypeVar("Result")
 
@@ -38,6 +39,7 @@ class Callers:
         self.brief = CallThreads(MOST_BRIEF)
         self.waiting = CallThreads(MOST_WAITING)
         self.metrics = ServerMetrics(lambda: self.waiting.running, lambda: self.brief.running)
+        self.rows = SessionRows(home.below("holdfast.db"))
         self._progress = progress
         self._controllers: OrderedDict[str, Holdfast] = OrderedDict()
         self._lock = threading.Lock()
@@ -102,7 +104,8 @@ class ApiCaller:
 
     def session(self, ref: str) -> Session:
         """Return a session; in a thread."""
-        return self.holdfast().session(ref)
+        controller, row = self.holdfast(), self.all.rows.find(ref)
+        return controller.session(ref) if row is None else Session(controller.context, row)
 
     async def brief(self, work: Callable[[Holdfast], Result]) -> Result:
         """Do work that ends by itself, and return its result."""

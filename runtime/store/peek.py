@@ -57,11 +57,20 @@ def session(database: Place, ref: str) -> SessionRow | None:
     """
     try:
         with closing(opened(database)) as db:
-            pairs = db.execute("SELECT id, name FROM sessions WHERE state != 'removed'").fetchall()
-            found = resolve(ref, pairs)
-            row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (found,)).fetchone()  # noqa: S608
+            return session_in(db, ref)
     except sqlite3.Error:
         return None
+
+
+def session_in(db: sqlite3.Connection, ref: str) -> SessionRow | None:
+    """Return the session that `ref` refers to in an open database; raises as `session` does.
+
+    Raises:
+        sqlite3.Error: it cannot be read.
+    """
+    pairs = db.execute("SELECT id, name FROM sessions WHERE state != 'removed'").fetchall()
+    found = resolve(ref, pairs)
+    row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (found,)).fetchone()  # noqa: S608
     return None if row is None else _row(row)
 
 
@@ -128,15 +137,19 @@ def names(database: Place, table: str) -> list[str]:
         return []
 
 
-def opened(database: Place, mode: str = "ro") -> sqlite3.Connection:
+def opened(database: Place, mode: str = "ro", *, one_thread: bool = True) -> sqlite3.Connection:
     """Open a database of this version, to read it (`ro`) or also to write it (`rw`).
+
+    With `one_thread` false, callers see to it that threads use it one after the other.
 
     Raises:
         sqlite3.Error: it cannot be opened, or is of another version.
     """
     # Every byte that has a meaning in an address is written as a number (https://sqlite.org/uri.html).
     path = "".join(chr(byte) if byte in _LITERAL else f"%{byte:02X}" for byte in os.fsencode(database))
-    db = sqlite3.connect(f"file:{path}?mode={mode}", uri=True, timeout=BUSY_SECONDS[mode])
+    db = sqlite3.connect(
+        f"file:{path}?mode={mode}", uri=True, timeout=BUSY_SECONDS[mode], check_same_thread=one_thread
+    )
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version != VERSION:
