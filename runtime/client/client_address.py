@@ -79,7 +79,7 @@ def _more(url: str) -> bool:
 def _is_here(host: str) -> bool:
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
-    return host == "localhost" or host.endswith(".localhost")
+    return host == "localhost"
 
 
 def _kept() -> str | None:

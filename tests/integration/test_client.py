@@ -81,6 +81,7 @@ def test_results_of_commands_are_those_in_process(
 ) -> None:
     here, there = shared.exec(f"({command})"), session.exec(f"({command})")
     same: dict[str, Any] = {"command_id": "", "duration": 0.0, "start_offset": 0, "end_offset": 0}
+    same |= {"news": ()}  # which of the two has those depends on the moment
     assert replace(there, **same) == replace(here, **same)
     assert there.end_offset - there.start_offset >= len(there.output)
 

@@ -46,7 +46,8 @@ def test_what_cannot_be_run_is_one_line(shared: Session) -> None:
         (["ls"], {"env": {"A=B": "c"}}, "no valid name"),
         ([], {}, "must be a list"),
         ("ls -l", {}, "must be a list"),
-        (["x" * 2_000_000], {}, "more than"),
+        (["x" * 3_000_000], {}, "more than"),
+        (["x" * 200_000], {}, "^cannot run x{20,300}….* too long$"),
     ):
         with pytest.raises(InvalidArgument, match=said):
             shared.run(argv, **how)

@@ -61,7 +61,7 @@ class Programs:
             raise NotStarted("limit", f"cannot run: {MAX_RUNNING} programs are running already; end one")
         self._drop_old()
         self._made += 1
-        folder, name = self._folder / f"{self._made:06d}", order.argv[0]
+        folder, name = self._folder / f"{self._made:06d}", short(order.argv[0])
         try:
             with self._reaper.held():
                 program = Program(order, folder)
