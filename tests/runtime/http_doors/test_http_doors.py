@@ -112,6 +112,19 @@ def test_one_host_is_needed_and_over_a_unix_socket_none() -> None:
     assert asked(bearer(TOKEN), admission=Admission(TOKEN, None)) is None
 
 
+def test_a_page_of_the_same_place_is_no_other_origin() -> None:
+    admission = Admission(TOKEN)
+    for host, origin, refused in (
+        (b"localhost:8420", b"http://localhost:8420", False),
+        (b"localhost:8420", b"http://LOCALHOST:8420", False),
+        (b"localhost:8420", b"http://localhost:3000", True),
+        (b"localhost:8420", b"http://127.0.0.1:8420", True),
+        (b"evil.test:8420", b"http://evil.test:8420", True),
+    ):
+        headers = [(b"authorization", f"Bearer {TOKEN}".encode()), (b"host", host), (b"origin", origin)]
+        assert (admission.refusal({"type": "http", "headers": headers}) is not None) == refused
+
+
 def test_pages_of_other_origins_are_refused() -> None:
     admission = Admission(TOKEN, origins=["https://ide.test"])
     for kind in ("http", "websocket"):
