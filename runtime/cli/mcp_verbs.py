@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Allow, Network
 from holdfast.runtime.cli.caller import EarlyOptions
+from holdfast.runtime.http_doors import door_packages
 
 
 def mcp(
@@ -44,11 +44,7 @@ def mcp(
     ] = None,
 ) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output or over HTTP."""
-    if any(importlib.util.find_spec(name) is None for name in ("mcp", "PIL")):
-        raise InvalidArgument(
-            "cannot serve agents: the packages for that are not installed",
-            hint="pip install 'holdfast[mcp]'",
-        )
+    door_packages.check("mcp", "serve agents")
     if http is None and sys.stdin.isatty():
         raise InvalidArgument(
             "cannot serve agents on a terminal: an agent's program starts this",

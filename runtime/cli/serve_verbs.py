@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.caller import EarlyOptions
+from holdfast.runtime.http_doors import door_packages
 
 PORT = "8420"
 
@@ -44,10 +44,7 @@ def serve(
     ] = 500,
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to those who have the token."""
-    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
-        raise InvalidArgument(
-            "cannot serve: the packages for that are not installed", hint="pip install 'holdfast[serve]'"
-        )
+    door_packages.check("serve", "serve")
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on a port and a unix socket at once", hint="leave out one")
     from holdfast.runtime.e2b import e2b_app
@@ -61,7 +58,7 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     home = Home.default().create()
-    token, file = door_token.token_of(home, api_server.TOKEN)
+    token, file = door_token.token_of(home, door_token.SERVER)
     opened = door_listener.inherited()
     if opened is None and unix is not None:
         opened = door_listener.unix_listener(unix)
@@ -74,7 +71,7 @@ def serve(
     lives = SandboxLives(callers)
     app = e2b_app.beside(app, callers, admission, token, limit, lives)
     beside: list[Callable[[], AbstractAsyncContextManager[object]]] = [lives.running]
-    if all(importlib.util.find_spec(name) for name in ("mcp", "PIL")):
+    if door_packages.installed("mcp"):
         from holdfast.runtime.mcp.agent_server import AgentServer
         from holdfast.runtime.mcp.agent_sessions import Default
         from holdfast.runtime.serve import served_agents
@@ -84,7 +81,7 @@ def serve(
         )
         app = agents = served_agents.ServedAgents(server, app, callers, admission, limit)
         beside.append(agents.running)
-    where = f"is in {file}" if file else f"is that of {api_server.TOKEN.variable}"
+    where = f"is in {file}" if file else f"is that of {door_token.SERVER.variable}"
 
     def ready() -> None:
         printing.say(f"serving {door_listener.url(opened)}")

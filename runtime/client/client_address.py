@@ -11,10 +11,7 @@ from urllib.parse import urlsplit
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-
-URL, TOKEN = "HOLDFAST_URL", "HOLDFAST_TOKEN"
-"""Environment variables: the server to use, and its token."""
-_KEPT_IN = "server-token"
+from holdfast.runtime.http_doors.door_token import SERVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +59,11 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
             f"cannot use the server '{plain(url, 200)}': that is no URL of one",
             hint="for example http://127.0.0.1:8420, https://host.example, unix:///run/user/1000/server.sock",
         )
-    token = token or os.environ.get(TOKEN) or (_kept() if here else None)
+    token = token or os.environ.get(SERVER.variable) or (_kept() if here else None)
     if token is None:
         raise InvalidArgument(
             "cannot use the server without its token",
-            hint=f"set {TOKEN}; `holdfast serve` says where its token is",
+            hint=f"set {SERVER.variable}; `holdfast serve` says where its token is",
         )
     return ClientAddress(base, socket, token)
 
@@ -84,5 +81,5 @@ def _is_here(host: str) -> bool:
 
 def _kept() -> str | None:
     with suppress(OSError):
-        return (Home.default().root / _KEPT_IN).read_text("ascii", "replace").strip() or None
+        return (Home.default().root / SERVER.file_name).read_text("ascii", "replace").strip() or None
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 import socket
 import threading
@@ -10,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.base.home import Home
-from holdfast.errors import InvalidArgument
 from holdfast.runtime.client.client_address import ClientAddress
+from holdfast.runtime.http_doors import door_packages
 from holdfast.runtime.operations.context import no_progress
 
 
@@ -23,13 +22,7 @@ class PrivateServer:
     """
 
     def __init__(self, home: Home) -> None:
-        if any(
-            importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")
-        ):
-            raise InvalidArgument(
-                "cannot use a home under asyncio: the packages for that are not installed",
-                hint="pip install 'holdfast[serve]'",
-            )
+        door_packages.check("serve", "use a home under asyncio")
         from holdfast.runtime.http_doors import door_listener
         from holdfast.runtime.http_doors.door_guard import Admission
         from holdfast.runtime.serve import server_app

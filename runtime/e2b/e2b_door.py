@@ -7,7 +7,6 @@ address.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from starlette.datastructures import QueryParams
 from holdfast.runtime.e2b import e2b_errors
 from holdfast.runtime.e2b.sandbox_caller import SANDBOX
 from holdfast.runtime.e2b.sandbox_tokens import FileSignature, SandboxTokens
+from holdfast.runtime.http_doors import door_guard
 from holdfast.runtime.http_doors.door_connections import ADMITTED
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
 
@@ -48,7 +48,9 @@ class SandboxDoor:
             scope[ADMITTED] = True
             await self._app(scope, receive, send)
         else:
-            await _refuse(refusal, scope, send)
+            status, _, why = refusal
+            told = e2b_errors.body(scope["path"], status, f"cannot answer: {why}")
+            await door_guard.answer(scope, send, status, told)
 
     async def _refusal(self, scope: Scope) -> Refusal | None:
         headers = dict(scope["headers"])
@@ -109,15 +111,3 @@ def signature(scope: Scope) -> FileSignature | None:
         signature=said["signature"],
         expiration=None if given is None else int(given),
     )
-
-
-async def _refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
-    status, _, message = refusal
-    body = json.dumps(e2b_errors.body(scope["path"], status, f"cannot answer: {message}")).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 from holdfast.runtime.http_doors.door_connections import ADMITTED
@@ -107,12 +107,20 @@ def guarded(app: App, admission: Admission) -> App:
 
 async def _refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
     status, code, message = refusal
-    body = json.dumps({"error": {"code": code, "message": f"cannot answer: {message}", "hint": ""}}).encode()
+    body = {"error": {"code": code, "message": f"cannot answer: {message}", "hint": ""}}
+    await answer(scope, send, status, body, [(b"www-authenticate", b"Bearer")] if status == 401 else [])
+
+
+async def answer(
+    scope: Scope, send: Send, status: int, told: Mapping[str, Any], more: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """Answer a request that is not let in, and close its connection."""
+    body = json.dumps(told).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
-        *([(b"www-authenticate", b"Bearer")] if status == 401 else []),
+        *more,
     ]
     prefix = "websocket.http" if scope["type"] == "websocket" else "http"
     await send({"type": f"{prefix}.response.start", "status": status, "headers": headers})

@@ -23,6 +23,10 @@ class DoorToken:
     file_name: str
 
 
+SERVER = DoorToken("HOLDFAST_TOKEN", "server-token")
+"""Of the server for programs; its clients on this machine look there as well."""
+
+
 def token_of(home: Home, door: DoorToken) -> tuple[str, Path | None]:
     """Return the token, and the file it is kept in unless the environment has it.
 

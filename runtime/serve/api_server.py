@@ -14,10 +14,8 @@ import uvicorn
 
 from holdfast.runtime.http_doors.door_connections import DoorConnection
 from holdfast.runtime.http_doors.door_guard import App
-from holdfast.runtime.http_doors.door_token import DoorToken
 from holdfast.runtime.serve.callers import Callers
 
-TOKEN = DoorToken("HOLDFAST_TOKEN", "server-token")
 GRACE_SECONDS = 10
 """For answers to be sent after the server was asked to end."""
 KEEP_ALIVE_SECONDS = 75
