@@ -17,9 +17,11 @@ from holdfast.runtime.client import client_values
 from holdfast.runtime.client.client_errors import error_of
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc.event import Event
+from holdfast.runtime.guest_rpc.kernel_calls import KEEP_OUTPUTS, KEEP_TEXT
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramResult
 from holdfast.runtime.guest_rpc.results import CellEvent, CellResult, ExecResult
+from holdfast.runtime.guest_rpc.shell_calls import KEEP, KEEP_STREAMED
 from holdfast.runtime.terminal.uncook import Tail
 
 Result = TypeVar("Result")
@@ -28,7 +30,6 @@ CHANNEL = 1
 CREDIT = 1 << 20
 OVERHEAD = 200
 """Bytes that an event counts for beside what it carries."""
-KEEP, KEEP_STREAMED, KEEP_OUTPUTS = 16 << 20, 1 << 20, 1000
 
 
 class ServerStopped(ServerUnavailable):
@@ -55,7 +56,7 @@ class ChannelCall(ABC, Generic[Result]):
         self.patience = Patience.of(patience)
         self.result: Result | None = None
         self.ended = False
-        """True once there is a result."""
+        """True once the server has answered with a result or an error: nothing else will come."""
         self._unread = 0
         self._opened = False
 
@@ -91,6 +92,7 @@ class ChannelCall(ABC, Generic[Result]):
         """
         told = client_values.table(json.loads(text))
         if "error" in told:
+            self.ended = True
             raise error_of(told)
         if "result" in told:
             result = self._result(client_values.table(told["result"]))
@@ -211,7 +213,7 @@ class CellCall(ChannelCall[CellResult]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._streams = {"stdout": Tail(KEEP), "stderr": Tail(KEEP)}
+        self._streams = {"stdout": Tail(KEEP_TEXT), "stderr": Tail(KEEP_TEXT)}
         self._outputs: deque[CellEvent] = deque(maxlen=KEEP_OUTPUTS)
 
     def heard(self, told: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc import event as events
 from holdfast.runtime.guest_rpc import wait_state, wire_fields
 from holdfast.runtime.guest_rpc.event import Event
+from holdfast.runtime.guest_rpc.kernel_calls import DISPLAYS
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
 from holdfast.runtime.guest_rpc.results import ENDS, CellError, CellEvent, CellResult, ExecResult, Screen
 
@@ -23,15 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import CellEventKind, CellStatus
 
 Table = Mapping[str, Any]
-CELL_EVENTS: tuple[CellEventKind, ...] = (
-    "stream",
-    "display_data",
-    "execute_result",
-    "update_display_data",
-    "clear_output",
-    "error",
-    "input_request",
-)
+CELL_EVENTS: tuple[CellEventKind, ...] = ("stream", *DISPLAYS, "error", "input_request")
 CELL_ENDS: tuple[CellStatus, ...] = (*ENDS, "waiting", "running")
 
 

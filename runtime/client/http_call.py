@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from holdfast.errors import HoldfastError, ProtocolError
+from holdfast.errors import ProtocolError
 from holdfast.runtime.client.client_errors import error_of
 
 
@@ -59,14 +59,3 @@ def answer(status: int, content: bytes) -> Any:
     if status >= 400:
         raise error_of(told)
     return told
-
-
-def failure(status: int, content: bytes) -> HoldfastError | None:
-    """Return the error that the answer to a request for bytes reports, if it does."""
-    if status < 400:
-        return None
-    try:
-        answer(status, content)
-    except HoldfastError as error:
-        return error
-    return None

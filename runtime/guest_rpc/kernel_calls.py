@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from holdfast.runtime.guest.pulse.state import State
-    from holdfast.runtime.guest_rpc.results import CellStatus
+    from holdfast.runtime.guest_rpc.results import CellEventKind, CellStatus
 
 OnEvent = Callable[[CellEvent], None]
 OnInput = Callable[[str, bool], str]
@@ -31,7 +31,12 @@ OnInput = Callable[[str, bool], str]
 KEEP_TEXT = 16 << 20
 KEEP_DISPLAYS = 32 << 20
 KEEP_OUTPUTS = 1000
-DISPLAYS = ("display_data", "execute_result", "update_display_data", "clear_output")
+DISPLAYS: tuple[CellEventKind, ...] = (
+    "display_data",
+    "execute_result",
+    "update_display_data",
+    "clear_output",
+)
 
 
 class KernelCall:

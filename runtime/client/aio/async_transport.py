@@ -25,7 +25,7 @@ from holdfast.runtime.client.http_call import HttpCall
 Result = TypeVar("Result")
 CONNECT_SECONDS = 10.0
 RETRIES = 6
-"""Attempts to connect again to a server whose connection was lost, within some 15 seconds."""
+"""Attempts to connect again to a server whose connection was lost, within some six seconds."""
 MOST_MESSAGE = 64 << 20
 MOST_FREE = 32
 """WebSockets that are kept for later calls."""
@@ -65,20 +65,18 @@ class AsyncTransport:
         Raises:
             HoldfastError: the error that it reports; ServerUnavailable: none came.
         """
-        headers = None if call.body is None else _JSON
-        try:
-            got = await self._http.request(
-                call.method, call.path, params=call.query, content=call.content, headers=headers
-            )
-        except httpx.TransportError as error:
-            raise self._unavailable(error) from None
-        return http_call.answer(got.status_code, got.content)
+        return await self._answer(call, call.content, {} if call.body is None else _JSON)
 
     async def send(self, call: HttpCall, content: AsyncIterable[bytes] | bytes) -> Any:
-        """Return the answer to a request with this body."""
+        """Return the answer to a request with this body; raises as `ask` does."""
+        return await self._answer(call, content, _BYTES)
+
+    async def _answer(
+        self, call: HttpCall, content: AsyncIterable[bytes] | bytes | None, headers: dict[str, str]
+    ) -> Any:
         try:
             got = await self._http.request(
-                call.method, call.path, params=call.query, content=content, headers=_BYTES
+                call.method, call.path, params=call.query, content=content, headers=headers
             )
         except httpx.TransportError as error:
             raise self._unavailable(error) from None
@@ -111,7 +109,7 @@ class AsyncTransport:
         """
         attempt = 0
         while not call.ended:
-            link, reusable = await self._link(attempt), False
+            link = await self._link(attempt)
             connection = link.connection
             try:
                 call.patience.begin()
@@ -124,17 +122,13 @@ class AsyncTransport:
                     if reply is not None:
                         await connection.send(reply)
                     yield
-                reusable = True
             except (ConnectionClosed, ServerStopped):
                 attempt += 1
                 if attempt > RETRIES:
                     raise self._unavailable("the connection was lost") from None
-                await anyio.sleep(min(5.0, 0.1 * 2**attempt))
-            except HoldfastError:
-                reusable = True
-                raise
+                await anyio.sleep(_pause(attempt))
             finally:
-                await self._leave(link, reusable=reusable)
+                await self._leave(link, reusable=call.ended)
 
     async def close(self) -> None:
         """Close all connections. Sessions and what runs in them continue."""
@@ -162,7 +156,7 @@ class AsyncTransport:
         except (OSError, TimeoutError, InvalidHandshake) as error:
             if attempt == 0 or attempt >= RETRIES:
                 raise self._unavailable(error) from None
-        await anyio.sleep(min(5.0, 0.1 * 2**attempt))
+        await anyio.sleep(_pause(attempt))
         return await self._link(attempt + 1)
 
     async def _connected(self) -> AsyncLink:
@@ -186,6 +180,11 @@ class AsyncTransport:
             f"cannot reach the server at {place}: {plain(str(why) or type(why).__name__, 200)}",
             hint="`holdfast serve` starts one",
         )
+
+
+def _pause(attempt: int) -> float:
+    """Return the seconds between an attempt that failed and the next one."""
+    return min(5.0, 0.1 * (1 << attempt))
 
 
 def _refused(error: InvalidStatus) -> HoldfastError:

@@ -26,7 +26,7 @@ from holdfast.runtime.client.http_call import HttpCall
 Result = TypeVar("Result")
 CONNECT_SECONDS = 10.0
 RETRIES = 6
-"""Attempts to connect again to a server whose connection was lost, within some 15 seconds."""
+"""Attempts to connect again to a server whose connection was lost, within some six seconds."""
 MOST_MESSAGE = 64 << 20
 MOST_FREE = 32
 """WebSockets that are kept for later calls."""
@@ -66,20 +66,18 @@ class RemoteTransport:
         Raises:
             HoldfastError: the error that it reports; ServerUnavailable: none came.
         """
-        headers = None if call.body is None else _JSON
-        try:
-            got = self._http.request(
-                call.method, call.path, params=call.query, content=call.content, headers=headers
-            )
-        except httpx.TransportError as error:
-            raise self._unavailable(error) from None
-        return http_call.answer(got.status_code, got.content)
+        return self._answer(call, call.content, {} if call.body is None else _JSON)
 
     def send(self, call: HttpCall, content: Iterable[bytes] | bytes) -> Any:
-        """Return the answer to a request with this body."""
+        """Return the answer to a request with this body; raises as `ask` does."""
+        return self._answer(call, content, _BYTES)
+
+    def _answer(
+        self, call: HttpCall, content: Iterable[bytes] | bytes | None, headers: dict[str, str]
+    ) -> Any:
         try:
             got = self._http.request(
-                call.method, call.path, params=call.query, content=content, headers=_BYTES
+                call.method, call.path, params=call.query, content=content, headers=headers
             )
         except httpx.TransportError as error:
             raise self._unavailable(error) from None
@@ -112,7 +110,7 @@ class RemoteTransport:
         """
         attempt = 0
         while not call.ended:
-            link, reusable = self._link(attempt), False
+            link = self._link(attempt)
             connection = link.connection
             try:
                 call.patience.begin()
@@ -125,17 +123,13 @@ class RemoteTransport:
                     if reply is not None:
                         connection.send(reply)
                     yield
-                reusable = True
             except (ConnectionClosed, ServerStopped):
                 attempt += 1
                 if attempt > RETRIES:
                     raise self._unavailable("the connection was lost") from None
-                time.sleep(min(5.0, 0.1 * 2**attempt))
-            except HoldfastError:
-                reusable = True
-                raise
+                time.sleep(_pause(attempt))
             finally:
-                self._leave(link, reusable=reusable)
+                self._leave(link, reusable=call.ended)
 
     def close(self) -> None:
         """Close all connections. Sessions and what runs in them continue."""
@@ -163,7 +157,7 @@ class RemoteTransport:
         except (OSError, TimeoutError, InvalidHandshake) as error:
             if attempt == 0 or attempt >= RETRIES:
                 raise self._unavailable(error) from None
-        time.sleep(min(5.0, 0.1 * 2**attempt))
+        time.sleep(_pause(attempt))
         return self._link(attempt + 1)
 
     def _connected(self) -> RemoteLink:
@@ -187,6 +181,11 @@ class RemoteTransport:
             f"cannot reach the server at {place}: {plain(str(why) or type(why).__name__, 200)}",
             hint="`holdfast serve` starts one",
         )
+
+
+def _pause(attempt: int) -> float:
+    """Return the seconds between an attempt that failed and the next one."""
+    return min(5.0, 0.1 * (1 << attempt))
 
 
 def _refused(error: InvalidStatus) -> HoldfastError:

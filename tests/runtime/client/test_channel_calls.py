@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import OutcomeUnknown, SessionBusy
+from holdfast.errors import OutcomeUnknown, ProtocolError, SessionBusy
 from holdfast.runtime.client.channel_calls import (
     CREDIT,
     CellCall,
@@ -144,6 +144,16 @@ def test_an_error_is_the_one_of_the_library() -> None:
     with pytest.raises(SessionBusy, match="cannot run") as raised:
         tell(call, error={"code": "session_busy", "message": "cannot run", "hint": "wait"})
     assert raised.value.hint == "wait"
+    assert call.ended  # and its connection can be used again
+
+
+def test_an_answer_that_makes_no_sense_leaves_the_call_open() -> None:
+    """Its connection is not used for another one, which would get what follows."""
+    call = CommandCall("s", "exec", {"command": "make"})
+    opened(call)
+    with pytest.raises(ProtocolError):
+        tell(call, event="output", output="x", output_base64="no base64", next=1)
+    assert not call.ended
 
 
 def test_a_lost_cell_is_joined_behind_its_last_event() -> None:
