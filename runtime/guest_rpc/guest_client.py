@@ -8,6 +8,7 @@ checked where they are read, errors come from a closed table.
 from __future__ import annotations
 
 import contextlib
+import select
 import time
 from collections.abc import Iterator
 
@@ -53,6 +54,7 @@ FRAME_SECONDS = 30.0
 MAX_ANSWER_FRAMES = 200_000
 MAX_ANSWER_BYTES = 80 << 20
 WHOLE_SECONDS = 120.0
+LOOK_UP = 1000  # milliseconds between two looks whether a signal came
 _BOTH_WAYS = 2  # SHUT_RDWR of shutdown(2)
 ENDLESS = "cannot understand the session: its answer does not end"
 # Errors the guest may name. Any other code is a GuestError with its text.
@@ -137,9 +139,22 @@ class Connection:
 
     def _bytes(self) -> bytes:
         try:
+            if self.socket.gettimeout() is None:
+                self._await()
             return self.socket.recv(1 << 18)
         except OSError as error:
             raise _lost(error) from error
+
+    def _await(self) -> None:
+        """Wait for bytes without limit, but look up every second, so that no signal is missed.
+
+        A signal that arrives just before a system call does not interrupt it, and Python runs its handler
+        when that has returned: Ctrl-C would have no effect while a command is silent.
+        """
+        arrival = select.poll()
+        arrival.register(self.socket, select.POLLIN)
+        while not arrival.poll(LOOK_UP):
+            pass
 
     def _rest(self) -> bytes:
         """Read the rest of a frame that has begun; it has less time than a new one."""

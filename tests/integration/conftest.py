@@ -59,6 +59,15 @@ class Done:
         return json.loads(self.err)["error"]
 
 
+class Started(subprocess.Popen[bytes]):
+    """A process that does not outlive a test that failed, which `with Popen` waits for instead."""
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, trace)
+
+
 class Cli:
     """The command `holdfast` as a process of its own, in one home."""
 
@@ -68,8 +77,8 @@ class Cli:
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "holdfast", *arguments]
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self.command(*arguments), env=self.environment, **options)
+    def start(self, *arguments: str, **options: Any) -> Started:
+        return Started(self.command(*arguments), env=self.environment, **options)
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> Done:
         done = subprocess.run(

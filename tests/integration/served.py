@@ -78,6 +78,7 @@ def serving(cli: Cli, home: Home, *options: str) -> Iterator[Served]:
     """Run a server on any free port; it must end by itself when it is asked to."""
     log = home.root / "server.log"
     words = ("serve", "--listen", "0", "--rate", "0", *options)
+    cli.environment.setdefault("PYTHONFAULTHANDLER", "1")
     with log.open("ab") as errors, cli.start(*words, stdout=subprocess.PIPE, stderr=errors) as process:
         assert process.stdout
         told = process.stdout.readline().decode()
@@ -89,5 +90,14 @@ def serving(cli: Cli, home: Home, *options: str) -> Iterator[Served]:
         finally:
             served.client.close()
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0, log.read_text()[-3000:]
+            assert _ended(process) == 0, log.read_text()[-6000:]
     assert "Traceback" not in log.read_text(), log.read_text()[-4000:]
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """Return how it ended; one that does not end leaves the stacks of its threads in its log."""
+    try:
+        return process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        return process.wait(30)
