@@ -24,7 +24,7 @@ from holdfast.images import base, host_authorities, other_authorities, proxy_set
 from holdfast.images.build_context import BuildContext, ContextFile, tree
 from holdfast.images.buildlog import BuildLog
 
-KINDS = ("session", "toolbox", "gateway", "controller")
+KINDS = ("session", "toolbox", "gateway", "controller", "portable")
 ALWAYS = ("session", "toolbox")
 """The images every session needs; the others are built when they are first needed."""
 PACKAGE = Path(errors.__file__).parent
@@ -53,12 +53,14 @@ def context(kind: str, environ: Mapping[str, str] = os.environ) -> BuildContext:
 def _own_files(kind: str) -> Mapping[str, ContextFile]:
     """Return the files of this package that an image is made of; they never change under a process."""
     files = dict(tree(IMAGES / kind, kind))
-    if kind == "session":
+    if kind in ("session", "portable"):
         # The guest's packages go where the import system looks for them: namespace packages, no host code.
         for part in ("runtime", "kernels"):
             files.update(tree(PACKAGE / part / "guest", f"guest/holdfast/{part}/guest", "*.py"))
         files.update(_shared("guest/holdfast"))
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
+        for pattern in ("bash_*", "*.py"):
+            files.update(tree(IMAGES / "session", "session", pattern))
     elif kind == "gateway":
         files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
     elif kind == "controller":

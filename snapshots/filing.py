@@ -10,15 +10,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.engine.engine import ContainerState, Engine
-from holdfast.engine.image_store import ImageStore
 from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
 from holdfast.snapshots.checkpointer.layers import file_entry
-from holdfast.snapshots.layer import image, oci
+from holdfast.snapshots.layer import image
+from holdfast.snapshots.layer.archive import LayerArchive
 from holdfast.snapshots.layer.known_blobs import KnownBlobs
 from holdfast.snapshots.link import CheckpointerFailed, CheckpointerLink, LinkLost
 
@@ -74,7 +73,7 @@ class Filing:
         """
         if self._parent is not None:
             return  # the copy made for an earlier attempt is as good
-        below = self._below()
+        below = image.below(self._engine, self._container.image_id, self._known)
         if below is None:
             return
         above = len(below.layers) - below.base
@@ -116,28 +115,11 @@ class Filing:
         """
         assert self._parent is not None
         layer = self._staging / file_entry.FOLDER
-        made = image.add(self._engine, self._parent, layer, self._ref, self._labels)
+        made = image.add(self._engine, self._parent, LayerArchive(layer), self._ref, self._labels)
         if made.blobs is not None:
             self._known.add(made.id, made.layers, made.blobs)
         shutil.rmtree(layer)
         return made.id
-
-    def _below(self) -> image.Parent | None:
-        """Return the image to add the layer to; None if the engine's store does not allow that."""
-        store = self._engine.layers.store()
-        if store is ImageStore.OTHER:
-            return None
-        found = image.parent(self._engine, self._container.image_id)
-        if store is ImageStore.OVERLAY2:
-            return found
-        known, image_id = self._known, self._container.image_id
-        blobs = known.get(image_id, found.layers)
-        if blobs is None:
-            blobs = oci.blobs(self._engine, image_id, found.layers)
-            if blobs is None:
-                return None
-            known.add(image_id, found.layers, blobs)
-        return replace(found, blobs=blobs)
 
     def _asked(self, **fields: object) -> bool:
         target = {

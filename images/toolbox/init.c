@@ -40,7 +40,9 @@ enum {
     OPEN_FILES = 65536,
 };
 
-static char *const SUPERVISOR[] = {"/usr/bin/python3", "-I", "/opt/holdfast/guest", NULL};
+/* An image that was not made for sessions has a portable guest, with a Python of its own. */
+#define OWN_PYTHON "/opt/holdfast/bin/python"
+static char *SUPERVISOR[] = {"/usr/bin/python3", "-I", "/opt/holdfast/guest", NULL};
 
 static void fail(const char *what)
 {
@@ -142,6 +144,8 @@ static pid_t start_supervisor(void)
     if (null > 2)
         close(null);
     reset_signals();
+    if (access(OWN_PYTHON, X_OK) == 0)
+        SUPERVISOR[0] = OWN_PYTHON;
     execv(SUPERVISOR[0], SUPERVISOR);
     if (errors >= 0)
         dprintf(errors, "init: cannot run %s: %s\n", SUPERVISOR[0], strerror(errno));

@@ -18,7 +18,7 @@ from blake3 import blake3
 from holdfast.base import ids, locks
 from holdfast.errors import InvalidArgument, SnapshotInUse
 from holdfast.images import build
-from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.lifecycle import chosen_image
 from holdfast.runtime.restore import template_start
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import remove_snapshot
@@ -64,7 +64,7 @@ def start(
     chosen = SessionOptions.parse(**given)
     late = {key: given[key] for key in template_start.CHOSEN if key in given}
     early = {key: value for key, value in given.items() if key not in late}
-    image = provision.image(context.engine, chosen.image, context.progress)
+    image, _ = chosen_image.choose(context, chosen)
     fields = chosen.model_dump(mode="json", exclude={*template_start.CHOSEN, "secrets"})
     parts = (context.engine.images.id(image), build.reference("toolbox"), os.uname().release)
     series = f"{PREFIX}{_short(fields)}-"

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.base.value_classes import replace
@@ -43,6 +44,7 @@ from holdfast.runtime.guest.wire import (
 from holdfast.runtime.guest.wire.call import ClientCall
 from holdfast.runtime.guest.wire.supervisor_server import Server
 
+_TEMPORARY = Path("/tmp")  # noqa: S108 - of the session
 _M_ARENA_MAX = -8
 _PR_SET_DUMPABLE = 4
 _IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -59,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     _detach()
     _heed_signals()
     _close_to_tracers()
+    with suppress(OSError):  # an image may have none, or a link to nowhere
+        _TEMPORARY.mkdir(mode=0o1777)
+        _TEMPORARY.chmod(0o1777)
     for folder in (layout.state, layout.state / "shells", layout.state / "kernels"):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o711)

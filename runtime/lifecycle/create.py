@@ -10,7 +10,7 @@ from holdfast.errors import SessionExists
 from holdfast.runtime.egress import secret, vault
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.lifecycle import naming, provision
+from holdfast.runtime.lifecycle import chosen_image, naming, provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import carry_out
@@ -57,7 +57,7 @@ def create(
     network.check_names(chosen)
     if given:
         chosen = _with_secrets(context, chosen, given)
-    image = provision.image(context.engine, chosen.image, context.progress)
+    image, chosen = chosen_image.choose(context, chosen)
     session_id, fields = ids.new_id(), chosen.model_dump(mode="json")
     details = (details or SessionDetails()).plus(policy=kept.as_dict() or None)
 

@@ -87,27 +87,6 @@ def require_fit(engine: Engine) -> None:
         raise EngineUnfit(f"cannot run sessions on this engine: {engine.unfit}", hint=INSTEAD)
 
 
-def image(engine: Engine, chosen: str | None, progress: Callable[[str], None]) -> str:
-    """Return the image of a new session: the chosen one, else our own, built if it is missing.
-
-    Raises:
-        EngineUnfit: no image would do: sessions cannot run on this engine.
-        ImageError: there is no such image, it cannot be built, or it is not suitable for sessions.
-    """
-    from holdfast.images import build
-
-    require_fit(engine)
-    if chosen is None:
-        return build.ensure(engine.images, "session", progress)
-    config = engine.images.config(chosen)
-    if config is None:
-        raise ImageError(
-            f"cannot use image {chosen}: the engine has none of that name", hint="`docker images`"
-        )
-    image_settings.check(chosen, config)
-    return chosen
-
-
 def prepare_run_dir(context: Context, row: SessionRow, place: TemporaryPlace = HERE) -> Path:
     """Make the folder that the session will see.
 
@@ -207,8 +186,8 @@ def start(engine: Engine, container_id: str) -> None:
     except EngineError as error:
         if str(layout.INIT) in str(error):
             raise ImageError(
-                "cannot start session: its image has no supervisor in it",
-                hint="build it FROM the image that `holdfast image build` makes",
+                "cannot start session: its image has no supervisor in it, although its labels say so",
+                hint="build it FROM the image that `holdfast image build` makes, or without such labels",
             ) from error
         raise
 

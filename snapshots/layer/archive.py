@@ -10,6 +10,7 @@ import hashlib
 import os
 import tarfile
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,24 +30,16 @@ _TYPES = {
 }
 
 
-class LayerArchive:
-    """An archive generated while it is read, of known size. `digest` is known once all of it was read."""
+class NewLayer(ABC):
+    """A layer as an archive of known size, read once. `digest` is known once all of it was read."""
 
-    def __init__(self, folder: Path) -> None:
-        """List the layer's folder.
-
-        Raises:
-            OSError: it cannot be read.
-        """
-        self._data = folder / file_entry.DATA
-        self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
-        self._members: list[tuple[int, int, int]] = []
+    def __init__(self) -> None:
         self._digest = hashlib.sha256()
-        self.size = len(END)
-        for header, offset, size in _members(file_entry.read(folder / file_entry.ENTRIES)[0]):
-            self._headers.write(header)
-            self._members.append((len(header), offset, size))
-            self.size += len(header) + _padded(size)
+        self.size = 0
+
+    @abstractmethod
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield the archive."""
 
     @property
     def digest(self) -> str:
@@ -57,7 +50,7 @@ class LayerArchive:
         """Yield the archive, piece by piece; once.
 
         Raises:
-            OSError: the copy cannot be read.
+            OSError: its source cannot be read.
         """
         for piece in self._pieces():
             self._digest.update(piece)
@@ -68,6 +61,26 @@ class LayerArchive:
         yield _member(name, self.size)
         yield from self.read()
         yield bytes(_padded(self.size) - self.size)
+
+
+class LayerArchive(NewLayer):
+    """The copy of a layer, of which the archive is generated while it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        """List the layer's folder.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        super().__init__()
+        self._data = folder / file_entry.DATA
+        self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
+        self._members: list[tuple[int, int, int]] = []
+        self.size = len(END)
+        for header, offset, size in _members(file_entry.read(folder / file_entry.ENTRIES)[0]):
+            self._headers.write(header)
+            self._members.append((len(header), offset, size))
+            self.size += len(header) + _padded(size)
 
     def _pieces(self) -> Iterator[bytes]:
         self._headers.seek(0)

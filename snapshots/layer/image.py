@@ -11,12 +11,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from holdfast.engine.engine import Engine
+from holdfast.engine.image_store import ImageStore
 from holdfast.errors import EngineError
-from holdfast.snapshots.layer.archive import END, LayerArchive, document
+from holdfast.snapshots.layer import oci
+from holdfast.snapshots.layer.archive import END, NewLayer, document
+from holdfast.snapshots.layer.known_blobs import KnownBlobs
 from holdfast.snapshots.layer.oci import Blob, OciLayout
 
 BASE_LABEL = "holdfast.base-layers"
@@ -69,23 +71,43 @@ class Added:
     blobs: tuple[Blob, ...] | None = None
 
 
-def add(engine: Engine, below: Parent, layer: Path, ref: str, labels: Mapping[str, str]) -> Added:
+def below(engine: Engine, image_id: str, known: KnownBlobs) -> Parent | None:
+    """Return what is needed of an image to add a layer to it; None if the engine's store does not allow that.
+
+    Raises:
+        EngineError: the engine no longer has it.
+    """
+    store = engine.layers.store()
+    if store is ImageStore.OTHER:
+        return None
+    found = parent(engine, image_id)
+    if store is ImageStore.OVERLAY2:
+        return found
+    blobs = known.get(image_id, found.layers)
+    if blobs is None:
+        blobs = oci.blobs(engine, image_id, found.layers)
+        if blobs is None:
+            return None
+        known.add(image_id, found.layers, blobs)
+    return replace(found, blobs=blobs)
+
+
+def add(engine: Engine, below: Parent, archive: NewLayer, ref: str, labels: Mapping[str, str]) -> Added:
     """Make an image of a parent and one more layer.
 
     Args:
         engine: the engine that has the parent.
         below: the parent.
-        layer: the folder with the copy of the layer.
+        archive: the layer.
         ref: the name of the image.
-        labels: added to those of the parent.
+        labels: added to those of the parent; with BASE_LABEL among them, the layer can be one to keep.
 
     Raises:
         EngineError: the engine refuses.
         OSError: the layer cannot be read.
     """
     what = "keep the files of the session"
-    making = _Making(below, ref, {**labels, BASE_LABEL: str(below.base)})
-    archive = LayerArchive(layer)
+    making = _Making(below, ref, {BASE_LABEL: str(below.base), **labels})
     if below.blobs is None:
         engine.images.load(making.read(archive), what)
         return Added(making.id, (*below.layers, archive.digest))
@@ -104,7 +126,7 @@ class _Making:
         self._labels = labels
         self.id = ""
 
-    def read(self, layer: LayerArchive) -> Iterator[bytes]:
+    def read(self, layer: NewLayer) -> Iterator[bytes]:
         """Yield the image as a tar archive: the new layer first, because its name depends on its digest."""
         yield from layer.read_as("new/layer.tar")
         config = self.config(layer.digest)

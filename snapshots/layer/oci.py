@@ -18,7 +18,7 @@ from typing import Any, cast
 from holdfast.engine.engine import Engine
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError
-from holdfast.snapshots.layer.archive import END, LayerArchive, document
+from holdfast.snapshots.layer.archive import END, NewLayer, document
 
 LARGEST = 4 << 20
 """Bytes of a document."""
@@ -134,7 +134,7 @@ class OciLayout:
         self.id = ""
         self.layers: list[Blob] = []
 
-    def read(self, archive: LayerArchive) -> Iterator[bytes]:
+    def read(self, archive: NewLayer) -> Iterator[bytes]:
         """Yield the layout as a tar archive, piece by piece; once.
 
         containerd names what it reads by its content, so the layer can come before its digest is known. The

@@ -7,7 +7,8 @@ import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.base.value_classes import dataclass
+from holdfast.base.value_classes import dataclass, replace
+from holdfast.runtime.guest.identity.bash_program import bash
 
 OOM_SCORE = "500"
 """Score that has the kernel kill the session's processes for memory before the supervisor."""
@@ -32,11 +33,23 @@ class UserAccount:
             LookupError: no such user.
         """
         if user is None:
-            return cls._from(pwd.getpwuid(os.getuid()))
+            return cls._numbered(os.getuid(), None)
+        uid, _, gid = user.partition(":")
+        if uid.isdecimal():
+            return cls._numbered(int(uid), int(gid) if gid else None)
         try:
-            return cls._from(pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user))
+            return cls._from(pwd.getpwnam(user))
         except KeyError:
             raise LookupError(f"cannot run as {user}: no such user") from None
+
+    @classmethod
+    def _numbered(cls, uid: int, gid: int | None) -> UserAccount:
+        """Return the user of that number; one who is not listed is of group 0 and has no home."""
+        try:
+            found = cls._from(pwd.getpwuid(uid))
+        except KeyError:
+            found = cls("root", 0, 0, "/root", "") if uid == 0 else cls(str(uid), uid, 0, "/", "")
+        return found if gid is None else replace(found, gid=gid)
 
     @classmethod
     def _from(cls, entry: pwd.struct_passwd) -> UserAccount:
@@ -54,7 +67,7 @@ class UserAccount:
             env.update(HOME=self.home)
         env.setdefault("HOME", self.home)
         env.update(USER=self.name, LOGNAME=self.name)
-        env["SHELL"] = self.shell if self.shell.endswith("sh") else "/bin/bash"
+        env["SHELL"] = self.shell if self.shell.endswith("sh") else bash()
         return env
 
     def groups(self) -> list[int]:

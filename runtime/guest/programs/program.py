@@ -17,6 +17,7 @@ from typing import Any
 
 from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
+from holdfast.runtime.guest.identity.bash_program import runnable
 from holdfast.runtime.guest.programs.recorded_pipe import RecordedPipe
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 from holdfast.runtime.guest.records.waiters import Waiters
@@ -75,7 +76,7 @@ class Program:
         order, pipes = self.order, [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
         try:
             process = subprocess.Popen(
-                list(order.argv),
+                runnable(order.argv),
                 stdin=subprocess.PIPE if order.takes_input else subprocess.DEVNULL,
                 stdout=pipes[0][1],
                 stderr=pipes[1][1],

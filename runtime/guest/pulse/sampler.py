@@ -13,6 +13,7 @@ import time
 from typing import Protocol
 
 from holdfast.base.value_classes import replace
+from holdfast.runtime.guest.identity.bash_program import OWN, USUAL
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.foreground import ForegroundGroup, Sight
 from holdfast.runtime.guest.pulse.prompts import Prompt, at_cursor
@@ -28,7 +29,7 @@ THRIFT = 20
 """Multiple of a sample's own duration to wait before the next."""
 SHELL = "bash"
 """Name of a leader that still has its original arguments, which say nothing: a shell's, or a task's."""
-STARTED = ("/bin/bash --rcfile ", "/bin/bash -c ")
+STARTED = tuple(f"{path} {option} " for path in (USUAL, OWN) for option in ("--rcfile", "-c"))
 UNTAKEN = 0.25
 """Seconds after which typed input counts as not what the program waits for: half a line, say."""
 

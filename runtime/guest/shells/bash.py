@@ -13,6 +13,7 @@ import stat
 from pathlib import Path
 
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount, working_directory
+from holdfast.runtime.guest.identity.bash_program import bash, describe_terminal
 from holdfast.runtime.guest.layout import Layout, ShellPaths
 from holdfast.runtime.guest.shells.shell_state import StateFile, read
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
@@ -69,9 +70,10 @@ class Bash:
         env = account.environment(os.environ)
         env["TERM"] = TERM
         env["HOLDFAST_SHELL"] = self._paths.folder.name
+        describe_terminal(env)
         self.state.begin(env)
         return ProcessTerminal(
-            ["/bin/bash", "--rcfile", str(self._paths.rcfile)],
+            [bash(), "--rcfile", str(self._paths.rcfile)],
             cwd=working_directory(self._layout.workspace, account),
             env=env,
             size=size,

@@ -19,6 +19,7 @@ from typing import Any
 
 from holdfast.base.value_classes import dataclass, replace
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom
+from holdfast.runtime.guest.identity.bash_program import bash
 from holdfast.runtime.guest.shells.shell_state import ShellState
 from holdfast.runtime.guest.tasks.reaper import Reaper
 
@@ -145,7 +146,7 @@ def _start(
     with reaper.held():
         process = subprocess.Popen(
             ["bash", "--norc", "--noprofile", *words, "-s"],
-            executable="/bin/bash",
+            executable=bash(),
             stdin=stdin,
             stdout=subprocess.DEVNULL,
             stderr=stderr,

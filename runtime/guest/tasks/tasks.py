@@ -20,6 +20,7 @@ from pathlib import Path
 from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
+from holdfast.runtime.guest.identity.bash_program import bash
 from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
@@ -287,7 +288,7 @@ class Tasks:
 
         env = {name: value for name, value in order.env.items() if name not in _OURS}
         return ProcessTerminal(
-            ["/bin/bash", "-c", order.command],
+            [bash(), "-c", order.command],
             cwd=order.cwd,
             env={**with_identity(env, os.environ), "HOLDFAST_TASK": order.id},
             size=order.size,

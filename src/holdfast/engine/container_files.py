@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from holdfast.engine.engine_faults import translated
 from holdfast.engine.engine_layers import EngineLayers
+from holdfast.engine.joined import Joined
 
 if TYPE_CHECKING:
+    from tarfile import TarInfo
+
     import docker
 
 
@@ -84,6 +88,20 @@ class ContainerFiles:
             archive.addfile(member, io.BytesIO(data))
         with translated("write a file of a container"):
             self._api.put_archive(container_id, folder, packed.getvalue())
+
+    def entry(self, container_id: str, path: str) -> TarInfo | None:
+        """Return what a file or folder of a container is, running or not; None if there is none."""
+        import tarfile
+
+        import docker.errors
+
+        with translated("read files of a container"):
+            try:
+                stream, _ = self._api.get_archive(container_id, path)
+            except docker.errors.NotFound:
+                return None
+            with closing(stream), tarfile.open(fileobj=cast("Any", Joined(stream)), mode="r|") as archive:
+                return archive.next()
 
     def archive(self, container_id: str, path: str) -> Iterator[bytes]:
         """Yield a folder of a container, running or not, as a tar archive in pieces."""
