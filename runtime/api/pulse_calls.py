@@ -63,7 +63,7 @@ def lineage(row: SessionRow) -> Lineage:
         name=row.name,
         generation=row.generation,
         parent_snapshot=row.parent_snapshot_id,
-        image=row.image,
+        image=row.image_name,
         created_at=row.created_at.isoformat(),
     )
 
@@ -117,7 +117,7 @@ def _disk(context: Context, line: SessionChannel, row: SessionRow) -> Disk:
     if len(known) != len(asked):
         raise ProtocolError("cannot understand the session: its answer lacks the sizes of files")
     sizes = {path: size for path, size in zip(asked, known, strict=True) if size is not None}
-    return summed(f"the image {row.image}", context.engine.files.written(container), changes, sizes)
+    return summed(f"the image {row.image_name}", context.engine.files.written(container), changes, sizes)
 
 
 def _ask(line: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:

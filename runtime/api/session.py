@@ -214,7 +214,7 @@ class Session:
     @property
     def image(self) -> str:
         """The image it was made from."""
-        return self._row.image
+        return self._row.image_name
 
     @property
     def created_at(self) -> datetime:

@@ -64,7 +64,7 @@ def start(
     chosen = SessionOptions.parse(**given)
     late = {key: given[key] for key in template_start.CHOSEN if key in given}
     early = {key: value for key, value in given.items() if key not in late}
-    image, _ = chosen_image.choose(context, chosen)
+    image = chosen_image.choose(context, chosen).name
     fields = chosen.model_dump(mode="json", exclude={*template_start.CHOSEN, "secrets"})
     parts = (context.engine.images.id(image), build.reference("toolbox"), os.uname().release)
     series = f"{PREFIX}{_short(fields)}-"

@@ -9,6 +9,8 @@ from holdfast.base import ids
 from holdfast.errors import SessionExists
 from holdfast.runtime.egress import secret, vault
 from holdfast.runtime.egress.close_network import Closing
+from holdfast.runtime.files.session_file import asked
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import chosen_image, naming, provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
@@ -57,12 +59,13 @@ def create(
     network.check_names(chosen)
     if given:
         chosen = _with_secrets(context, chosen, given)
-    image, chosen = chosen_image.choose(context, chosen)
+    image = chosen_image.choose(context, chosen)
+    chosen = image.options
     session_id, fields = ids.new_id(), chosen.model_dump(mode="json")
     details = (details or SessionDetails()).plus(policy=kept.as_dict() or None)
 
     def plan() -> None:
-        naming.add(context.store, name, image, fields, session_id=session_id, details=details)
+        naming.add(context.store, name, image.name, fields, session_id=session_id, details=details)
 
     with carry_out(context, OperationKind.NEW, session_id=session_id, plan=plan) as operation:
         row = context.store.session(session_id)
@@ -73,6 +76,8 @@ def create(
             provision.start(context.engine, container)
         network.close(chosen, container)
         provision.await_guest(context.engine, container, folder)
+        for path in image.folders:
+            GuestClient(folder).request("file_folder", payload=asked(path=path), parents=True, user="0")
         made = {"state": "running", "container_id": container}
         context.store.operations.complete(operation.id, sessions={row.id: made})
     with host_events.at_once(context):

@@ -1,5 +1,7 @@
 """Stale images: built for sessions or the toolbox by an older version of Holdfast, and not needed any more.
 
+An image that had the guest added is stale as soon as the image it was made from is gone.
+
 Homes and versions share an engine. So an image is removed only if it has a name of ours, this version does
 not want it, it is old, and no container uses it. It is built again when it is needed again.
 """
@@ -12,12 +14,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from holdfast.images import build
+from holdfast.runtime.lifecycle.fitting import SOURCE_LABEL
+from holdfast.runtime.store.rows import FITTED
 
 if TYPE_CHECKING:
     from holdfast.engine.engine_images import ListedImage
     from holdfast.runtime.operations.context import Context
 
-KINDS = ("session", "toolbox", "gateway")
+KINDS = ("session", "toolbox", "gateway", "portable")
+_NAMES = frozenset({f"holdfast/{kind}:" for kind in KINDS} | {FITTED})
 
 
 def stale(image: ListedImage, needed: frozenset[str], used: frozenset[str], before: float) -> list[str]:
@@ -30,7 +35,7 @@ def stale(image: ListedImage, needed: frozenset[str], used: frozenset[str], befo
         before: Unix seconds; images made later stay.
     """
     tags = set(image.tags)
-    ours = [tag for tag in image.tags if tag.rpartition(":")[0] in {f"holdfast/{kind}" for kind in KINDS}]
+    ours = [tag for tag in image.tags if f"{tag.rpartition(':')[0]}:" in _NAMES]
     if len(ours) != len(tags) or image.id in used or used & tags or needed & tags:
         return []
     return ours if 0 < image.created < before else []
@@ -41,7 +46,9 @@ def find(context: Context, older: timedelta) -> Iterator[tuple[str, int]]:
     engine = context.engine
     listed, used = engine.images.listed(), engine.images_in_use()
     wanted = {build.reference(kind) for kind in KINDS} | {row.image for row in context.store.sessions()}
-    before = time.time() - older.total_seconds()
+    now, there = time.time(), {image.id for image in listed}
     for image in listed:
+        source = image.labels.get(SOURCE_LABEL)
+        before = now if source is not None and source not in there else now - older.total_seconds()
         for tag in stale(image, frozenset(wanted), used, before):
             yield tag, image.size

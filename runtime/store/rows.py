@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     SnapshotState = Literal["pending", "ready", "damaged"]
     OperationState = Literal["intent", "done", "failed"]
 
+FITTED = "holdfast/fitted:"
+"""How the names of images begin that had the guest added."""
+
 
 class OperationKind(StrEnum):
     """Kinds of operations: several steps that are undone if they are cut short."""
@@ -53,6 +56,11 @@ class SessionRow:
     generation: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     details: SessionDetails = field(default_factory=SessionDetails)
+
+    @property
+    def image_name(self) -> str:
+        """Its image as its caller called it, even if that had the guest added."""
+        return str(self.options.get("image") or self.image) if self.image.startswith(FITTED) else self.image
 
 
 @dataclass(frozen=True, slots=True)

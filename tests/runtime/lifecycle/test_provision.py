@@ -13,7 +13,8 @@ from tests.runtime.orchestration import context_of, running
 from holdfast.base.home import Home
 from holdfast.errors import EngineError, EngineUnfit, ImageError, InvalidArgument, SessionError
 from holdfast.runtime.guest import layout
-from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.lifecycle import chosen_image, provision
+from holdfast.runtime.sessions.session_options import SessionOptions
 
 
 @pytest.fixture
@@ -23,21 +24,12 @@ def engine() -> FakeEngine:
     return made
 
 
-def test_an_image_that_is_missing_or_has_volumes_is_refused(engine: FakeEngine) -> None:
-    assert provision.image(engine, "mine:1", print) == "mine:1"
-    with pytest.raises(ImageError, match="none of that name"):
-        provision.image(engine, "other:1", print)
-    engine.images.configs["sha256:image"] = {"Volumes": {"/data": {}}}
-    with pytest.raises(ImageError, match="volume at /data"):
-        provision.image(engine, "mine:1", print)
-
-
 def test_an_unfit_engine_is_refused_before_anything_is_made(home: Home, engine: FakeEngine) -> None:
     """No image is built and no container made, by a restore neither; the hint says what to use."""
     engine.__dict__["unfit"] = "it is Podman"
     row = running(context_of(home, engine), engine, network="none")
     with pytest.raises(EngineUnfit, match="cannot run sessions on this engine: it is Podman") as refused:
-        provision.image(engine, None, print)
+        chosen_image.choose(context_of(home, engine), SessionOptions())
     assert "DOCKER_HOST" in refused.value.hint
     with pytest.raises(EngineUnfit):
         provision.create_container(engine, home, row, "op", Path("/init"))

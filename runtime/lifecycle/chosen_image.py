@@ -1,0 +1,114 @@
+"""The image of a new session: our own, one made from it, or any other, fetched and fitted as needed.
+
+What an image says of its user and its working directory becomes options of the session, unless the caller
+chose others. The command of an image is never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base.text import plain
+from holdfast.errors import EngineError, ImageError, InvalidArgument
+from holdfast.images import build
+from holdfast.runtime.lifecycle import fitting, provision
+from holdfast.runtime.sessions import image_settings
+from holdfast.runtime.sessions.session_options import SessionOptions
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+
+MOST_FOLDERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenImage:
+    """An image that a session can run on.
+
+    `options` are the caller's, with what the image says of them. `folders` are those for which the image
+    declares volumes: a session has folders of its own there.
+    """
+
+    name: str
+    options: SessionOptions
+    folders: tuple[str, ...] = ()
+
+
+def choose(context: Context, options: SessionOptions) -> ChosenImage:
+    """Return the image for a session with these options.
+
+    Raises:
+        EngineUnfit: no image would do: sessions cannot run on this engine.
+        ImageError: there is no such image, it cannot be built, or it is not suitable for sessions.
+    """
+    provision.require_fit(context.engine)
+    name = options.image
+    if name is None:
+        return ChosenImage(build.ensure(context.engine.images, "session", context.progress), options)
+    found = context.engine.images.inspect(name) or _fetched(context, name)
+    config: Mapping[str, Any] = found["Config"] or {}
+    if fitting.has_guest(config):
+        image_settings.check(name, config)
+        return ChosenImage(name, options)
+    changes = {"user": options.user or _user(config), "workdir": options.workdir or _folder(config)}
+    fields = options.model_dump(mode="json") | changes
+    try:
+        completed = SessionOptions.parse(**fields)
+    except InvalidArgument as error:
+        why = f"cannot use image {name}: {error}"
+        raise ImageError(why, hint="choose with --user and --workdir") from error
+    folders = [plain(str(each), 1000) for each in config.get("Volumes") or {}]
+    return ChosenImage(fitting.fit(context, name, found), completed, tuple(sorted(folders)[:MOST_FOLDERS]))
+
+
+def _user(config: Mapping[str, Any]) -> str | None:
+    """Return the user of an image, as a session has it: a name alone, or numbers."""
+    user, _, group = str(config.get("User") or "").partition(":")
+    if user in ("", "root", "0"):
+        return None
+    return f"{user}:{group}" if user.isdecimal() and group.isdecimal() else user
+
+
+def _folder(config: Mapping[str, Any]) -> str | None:
+    return str(config.get("WorkingDir") or "") or None
+
+
+def _fetched(context: Context, name: str) -> dict[str, Any]:
+    """Fetch an image that the engine lacks, from the registry that its name says."""
+    repository, tag = _parts(name)
+    context.progress(f"the engine has no image {name}; asking its registry")
+    last = ""
+    try:
+        for event in context.engine.images.pull(repository, tag):
+            if "error" in event:
+                raise _missing(name, str(event["error"]))
+            status = plain(str(event.get("status")), 100)
+            if status != last and "id" not in event:
+                last = status
+                context.progress(f"{name}: {status}")
+    except EngineError as error:
+        raise _missing(name, str(error)) from error
+    found = context.engine.images.inspect(name)
+    if found is None:
+        raise _missing(name, "its registry gave none")
+    return found
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Return an image's repository, and its tag or digest: `latest` as `docker pull` has it."""
+    repository, at, digest = name.partition("@")
+    if at:
+        return repository, digest
+    above, colon, tag = name.rpartition(":")
+    return (above, tag) if colon and "/" not in tag else (name, "latest")
+
+
+def _missing(name: str, why: str) -> ImageError:
+    """Say it with the root cause, the last part of an engine's chain."""
+    cause = plain(why.strip().rsplit(": ", 1)[-1], 200)
+    return ImageError(
+        f"cannot use image {name}: the engine has none of that name, and cannot pull it ({cause})",
+        hint="`docker images` lists what there is",
+    )

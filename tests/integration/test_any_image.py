@@ -1,0 +1,196 @@
+"""Sessions on images that were not made for them: shell, kernel, live snapshots and forks."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.integration.conftest import Cli
+
+from holdfast.base.home import Home
+from holdfast.errors import ImageError
+from holdfast.images import base, build
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.lifecycle import fitting
+
+OWN_PYTHON = "/opt/holdfast/bin/python"
+
+ODD = """
+FROM {base}
+ENV GREETING=hello LD_LIBRARY_PATH=/usr/lib:/lib PYTHONHOME=/nowhere PYTHONPATH=/nowhere BASH_ENV=/nothing
+RUN rm -rf /opt /tmp && mkdir -m 700 /opt && chown 12:34 /opt && ln -s /nowhere /workspace
+WORKDIR /app/deep
+RUN chmod 777 .
+USER 1000
+VOLUME /data/deep
+HEALTHCHECK --interval=1s CMD touch /srv/healthy
+ENTRYPOINT ["/bin/false"]
+CMD ["/bin/false"]
+ONBUILD RUN touch /srv/built
+"""
+
+# The files of our own session image, without its labels: an image whose Python has ipykernel.
+WITH_KERNEL = """
+FROM {base}
+COPY --from={session} /usr/bin /usr/bin
+COPY --from={session} /usr/lib /usr/lib
+COPY --from={session} /usr/share/jupyter /usr/share/jupyter
+RUN ln -s python3 /usr/bin/python && mkdir -p /opt/holdfast/lib && touch /opt/holdfast/lib/of-the-image
+"""
+
+
+@pytest.fixture
+def image(hf: Holdfast) -> Iterator[Callable[..., str]]:
+    """Make images; with the last of them what was fitted goes, too."""
+    client = hf.engine.client
+    made: list[str] = []
+
+    def make(name: str, recipe: str = "", files: dict[str, bytes] | None = None) -> str:
+        tag = f"holdfast-test/{name}:{hf.home.digest}"
+        if files is not None:
+            archive = hf.home.root / f"{name}.tar"
+            archive.write_bytes(_tar(files))
+            hf.engine.images.import_files(archive, tag, [])
+            archive.unlink()
+        else:
+            known = {"base": base.obtain(hf.engine.images, print)}
+            known["session"] = build.ensure(hf.engine.images, "session")
+            text = recipe.format(**known).encode()
+            client.images.build(rm=True, forcerm=True, fileobj=io.BytesIO(text), tag=tag)
+        made.append(tag)
+        return tag
+
+    yield make
+    for each in made:
+        client.images.remove(each, force=True)
+    for session in hf.sessions():
+        session.remove()
+    for snapshot in hf.snapshots():
+        snapshot.remove()
+    ids = {each.id for each in hf.engine.images.listed()}
+    hf.keeping.collect_garbage()
+    left = [each for each in hf.engine.images.listed() if fitting.SOURCE_LABEL in each.labels]
+    assert [each for each in left if each.labels[fitting.SOURCE_LABEL] not in ids] == []
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path, data in files.items():
+            member = tarfile.TarInfo(path)
+            member.size, member.mode = len(data), 0o755
+            archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def works(session: Session, python: str, user: int = 0) -> list[Session]:
+    """Leave live state in a shell and a kernel, capture it, and find it in copies that go separate ways."""
+    assert session.exec("cd /; held=kept; f() { echo $held-$1; }; set -o noclobber").ok
+    assert session.exec("exit 3 | cat 2>/dev/null; (exit 4)").exit_code == 4
+    assert session.exec("read -r -p 'name? ' name", timeout=20).waiting
+    assert session.answer("ada\n").ok
+    assert session.cell("import os, sys; grown = [1]; sys.executable").text == repr(python)
+    assert session.cell("os.getuid()").text == str(user)
+    taken = session.snapshot()
+    assert taken.kind == "live"
+    copies = [*session.fork(2), taken.restore()]
+    for number, copy in enumerate(copies):
+        assert copy.exec(f"held=${{held}}{number}; f $name; pwd; echo $-").text.splitlines()[:2] == [
+            f"kept{number}-ada",
+            "/",
+        ]
+        assert copy.cell(f"grown.append({number}); grown").text == f"[1, {number}]"
+        assert [each.name for each in copy.pulse().kernels] == ["main"]
+    assert session.exec("f x").text == "kept-x\n"
+    return copies
+
+
+def test_a_system_of_any_release(hf: Holdfast, image: Callable[..., str]) -> None:
+    """Nothing is installed in it; what it has stays as it is, under the name that the caller used."""
+    name = image("plain", "FROM {base}\nENV GREETING=hello\n")
+    session = hf.new("plain", image=name)
+    assert session.image == name
+    shown = session.exec("echo $GREETING; pwd; type -P python3 holdfast-capture; echo $PATH")
+    assert shown.text.splitlines() == [
+        "hello",
+        "/workspace",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ]
+    assert session.run(["/bin/bash", "-c", "echo $0"]).stdout == b"/bin/bash\n"
+    works(session, OWN_PYTHON)
+
+
+def test_no_system_at_all(hf: Holdfast, image: Callable[..., str]) -> None:
+    """No libc, no shell, no /etc, no /tmp: one file that no program can run."""
+    name = image("bare", files={"readme": b"nothing else\n"})
+    session = hf.new("bare", image=name)
+    shown = session.exec("while read -r line; do echo $line; done </readme; echo *; cd /tmp && echo ~")
+    assert shown.text.splitlines()[0] == "nothing else"
+    assert shown.text.splitlines()[-1] == "/"  # what engines choose without /etc/passwd
+    assert session.run(["/bin/bash", "-c", "echo ours"]).stdout == b"ours\n"
+    assert session.files.read("/readme") == b"nothing else\n"
+    works(session, OWN_PYTHON)
+
+
+def test_settings_that_are_heeded_and_those_that_are_not(hf: Holdfast, image: Callable[..., str]) -> None:
+    """User, folder and variables are the image's; its command, checks and triggers never run."""
+    name = image("odd", ODD)
+    session = hf.new("odd", image=name)
+    shown = session.exec("id -u; id -g; pwd; echo $GREETING $LD_LIBRARY_PATH; touch mine && ls")
+    assert shown.text.splitlines() == [
+        "1000",
+        "0",
+        "/app/deep",
+        "hello /usr/lib:/lib",
+        "mine",
+    ]
+    assert session.exec("stat -c '%a %u:%g' /opt; ls -d /data/deep; ls -A /srv").text.splitlines() == [
+        "711 12:34",
+        "/data/deep",
+    ]
+    found = hf.engine.client.api.inspect_container(str(session.row.container_id))
+    assert found["Config"]["Healthcheck"]["Test"] == ["NONE"]
+    assert not [each for each in found["Mounts"] if each["Type"] == "volume"]
+
+
+def test_the_kernel_of_the_image(hf: Holdfast, image: Callable[..., str]) -> None:
+    """Cells run in its interpreter, with its packages. A guest that it had in our place is not seen."""
+    name = image("jupyter", WITH_KERNEL)
+    session = hf.new("jupyter", image=name)
+    assert session.exec("test ! -e /opt/holdfast/lib/of-the-image").ok
+    copies = works(session, "/usr/bin/python")
+    for copy in copies:  # each was told that it is a copy
+        copy.cell("import random")
+    assert len({copy.cell("random.random()").text for copy in copies}) == len(copies)
+
+
+def test_an_image_is_fitted_once(hf: Holdfast, home: Home, cli: Cli, image: Callable[..., str]) -> None:
+    """Its name can be that of a user; a second session finds what the first had made."""
+    name = image("once", files={"a": b"1"})
+    first = cli("new", "first", "--image", name)
+    assert (first.code, first.out) == (0, "first\n")
+    assert f"adding the guest to {name}, once for this image" in first.err
+    second = cli("new", "second", "--image", name)
+    assert (second.code, second.err) == (0, "")
+    assert cli("ls").out.count(name) == 2
+
+
+def test_what_cannot_be_used_is_refused_in_one_line(
+    hf: Holdfast, cli: Cli, remains: Callable[[Home], list[str]]
+) -> None:
+    """Nothing is left behind."""
+    name = "127.0.0.1:1/none/such:1"
+    done = cli("new", "never", "--image", name)
+    assert done.code == 1
+    assert (
+        "cannot use image 127.0.0.1:1/none/such:1: the engine has none of that name, and cannot pull it"
+        in done.err
+    )
+    assert [line for line in done.err.splitlines() if "cannot" in line][1:] == []
+    with pytest.raises(ImageError, match="cannot use image"):
+        hf.new("never", image=name)
+    assert hf.sessions() == []
+    assert remains(hf.home) == []
