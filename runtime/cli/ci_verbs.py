@@ -33,7 +33,7 @@ Texts = list[str] | None
 def run(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its arguments.")],
-    image: Annotated[str | None, typer.Option(help="An image built FROM the session image.")] = None,
+    image: Annotated[str | None, typer.Option(help="Any Linux image; by default Holdfast's own.")] = None,
     env: Annotated[
         Texts, typer.Option(metavar="NAME|NAME=VALUE|'NAME*'", help="Pass a variable to the job. Repeatable.")
     ] = None,

@@ -18,7 +18,7 @@ def new(
         str | None, typer.Argument(metavar="NAME", help="Name of the new session.", show_default=False)
     ] = None,
     name: NameOption = None,
-    image: Annotated[str | None, typer.Option(help="An image built FROM the session image.")] = None,
+    image: Annotated[str | None, typer.Option(help="Any Linux image; by default Holdfast's own.")] = None,
     network: Annotated[
         str | None, typer.Option("--network", help="`internet`, `none`, `open` or `domains`.")
     ] = None,

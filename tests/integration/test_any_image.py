@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
+from tests.integration.any_image import OWN_PYTHON, image, works
 from tests.integration.conftest import Cli
 
 from holdfast.base.home import Home
 from holdfast.errors import ImageError
-from holdfast.images import base, build
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.api.session import Session
-from holdfast.runtime.lifecycle import fitting
+from holdfast.snapshots.layer import image as layer_image
 
-OWN_PYTHON = "/opt/holdfast/bin/python"
+__all__ = ["image"]  # a fixture
 
 ODD = """
 FROM {base}
@@ -42,72 +39,6 @@ RUN ln -s python3 /usr/bin/python && mkdir -p /opt/holdfast/lib && touch /opt/ho
 """
 
 
-@pytest.fixture
-def image(hf: Holdfast) -> Iterator[Callable[..., str]]:
-    """Make images; with the last of them what was fitted goes, too."""
-    client = hf.engine.client
-    made: list[str] = []
-
-    def make(name: str, recipe: str = "", files: dict[str, bytes] | None = None) -> str:
-        tag = f"holdfast-test/{name}:{hf.home.digest}"
-        if files is not None:
-            archive = hf.home.root / f"{name}.tar"
-            archive.write_bytes(_tar(files))
-            hf.engine.images.import_files(archive, tag, [])
-            archive.unlink()
-        else:
-            known = {"base": base.obtain(hf.engine.images, print)}
-            known["session"] = build.ensure(hf.engine.images, "session")
-            text = recipe.format(**known).encode()
-            client.images.build(rm=True, forcerm=True, fileobj=io.BytesIO(text), tag=tag)
-        made.append(tag)
-        return tag
-
-    yield make
-    for each in made:
-        client.images.remove(each, force=True)
-    for session in hf.sessions():
-        session.remove()
-    for snapshot in hf.snapshots():
-        snapshot.remove()
-    ids = {each.id for each in hf.engine.images.listed()}
-    hf.keeping.collect_garbage()
-    left = [each for each in hf.engine.images.listed() if fitting.SOURCE_LABEL in each.labels]
-    assert [each for each in left if each.labels[fitting.SOURCE_LABEL] not in ids] == []
-
-
-def _tar(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for path, data in files.items():
-            member = tarfile.TarInfo(path)
-            member.size, member.mode = len(data), 0o755
-            archive.addfile(member, io.BytesIO(data))
-    return buffer.getvalue()
-
-
-def works(session: Session, python: str, user: int = 0) -> list[Session]:
-    """Leave live state in a shell and a kernel, capture it, and find it in copies that go separate ways."""
-    assert session.exec("cd /; held=kept; f() { echo $held-$1; }; set -o noclobber").ok
-    assert session.exec("exit 3 | cat 2>/dev/null; (exit 4)").exit_code == 4
-    assert session.exec("read -r -p 'name? ' name", timeout=20).waiting
-    assert session.answer("ada\n").ok
-    assert session.cell("import os, sys; grown = [1]; sys.executable").text == repr(python)
-    assert session.cell("os.getuid()").text == str(user)
-    taken = session.snapshot()
-    assert taken.kind == "live"
-    copies = [*session.fork(2), taken.restore()]
-    for number, copy in enumerate(copies):
-        assert copy.exec(f"held=${{held}}{number}; f $name; pwd; echo $-").text.splitlines()[:2] == [
-            f"kept{number}-ada",
-            "/",
-        ]
-        assert copy.cell(f"grown.append({number}); grown").text == f"[1, {number}]"
-        assert [each.name for each in copy.pulse().kernels] == ["main"]
-    assert session.exec("f x").text == "kept-x\n"
-    return copies
-
-
 def test_a_system_of_any_release(hf: Holdfast, image: Callable[..., str]) -> None:
     """Nothing is installed in it; what it has stays as it is, under the name that the caller used."""
     name = image("plain", "FROM {base}\nENV GREETING=hello\n")
@@ -123,9 +54,14 @@ def test_a_system_of_any_release(hf: Holdfast, image: Callable[..., str]) -> Non
     works(session, OWN_PYTHON)
 
 
-def test_no_system_at_all(hf: Holdfast, image: Callable[..., str]) -> None:
+@pytest.mark.parametrize("takes_layers", [True, False], ids=["", "by a store that takes no layers"])
+def test_no_system_at_all(
+    hf: Holdfast, image: Callable[..., str], monkeypatch: pytest.MonkeyPatch, takes_layers: bool
+) -> None:
     """No libc, no shell, no /etc, no /tmp: one file that no program can run."""
     name = image("bare", files={"readme": b"nothing else\n"})
+    if not takes_layers:
+        monkeypatch.setattr(layer_image, "below", lambda *_: None)
     session = hf.new("bare", image=name)
     shown = session.exec("while read -r line; do echo $line; done </readme; echo *; cd /tmp && echo ~")
     assert shown.text.splitlines()[0] == "nothing else"
