@@ -198,3 +198,17 @@ def watched(files: SessionFiles, path: str, *, recursive: bool, patience: Patien
     from holdfast.runtime.files.file_watch import FileWatch
 
     return FileWatch(files._line, path, recursive=recursive, user=files._user, patience=patience, most=most)
+
+
+def unzipped(files: SessionFiles, stream: IO[bytes], to: str) -> Copied:
+    """Unpack a zip archive, a file that can be sought in, into a folder of the session.
+
+    Raises:
+        InvalidArgument: it is no such archive, or has a member that is refused.
+        SessionFileError: something cannot be written.
+    """
+    from holdfast.runtime.files import zip_archives
+
+    made = zip_archives.read(files._requests(), stream, to)
+    files._note("copied in", to, files=made.files, bytes=made.bytes)
+    return made
