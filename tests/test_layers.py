@@ -61,6 +61,7 @@ ROOMS = (
     "client",
     "adapters",
     "e2b",
+    "swerex",
     "holdfast",
     "cli",
 )

@@ -54,6 +54,7 @@ def serve(
     from holdfast.runtime.serve import api_server, server_app
     from holdfast.runtime.serve.callers import Callers
     from holdfast.runtime.serve.request_rate import RequestRate
+    from holdfast.runtime.swerex import swerex_app
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
@@ -70,6 +71,8 @@ def serve(
     app = server_app.application(callers, admission, limit)
     lives = SandboxLives(callers)
     app = e2b_app.beside(app, callers, admission, token, limit, lives)
+    # Before the other wire, which takes any request with its header for an API key.
+    app = swerex_app.beside(app, callers, admission, limit)
     beside: list[Callable[[], AbstractAsyncContextManager[object]]] = [lives.running]
     if door_packages.installed("mcp"):
         from holdfast.runtime.mcp.agent_server import AgentServer

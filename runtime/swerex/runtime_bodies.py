@@ -1,0 +1,129 @@
+"""What clients of this wire send and get, and the limits of each.  Pure.
+
+Fields that a newer client adds are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.base.value_classes import dataclass
+from holdfast.runtime.guest_rpc.call_arguments import FOREVER
+from holdfast.runtime.swerex.expected_output import LONGEST
+
+TEXT = r"^[^\x00]*$"
+ShellName = Annotated[str, Field(min_length=1, max_length=200, pattern=TEXT)]
+Command = Annotated[str, Field(max_length=8 << 20, pattern=TEXT)]
+Word = Annotated[str, Field(max_length=128 << 10, pattern=TEXT)]
+Duration = Annotated[float, Field(ge=0, lt=FOREVER)]
+FilePath = Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)]
+Expected = Annotated[list[Annotated[str, Field(min_length=1, max_length=LONGEST)]], Field(max_length=20)]
+PROMPT = "SHELLPS1PREFIX"
+"""What an observation names if the shell's prompt ended it: what the client's own server calls its prompt."""
+
+
+class RuntimeBody(BaseModel):
+    """A body of a request."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class NewShell(RuntimeBody):
+    """A shell to open. `startup_source` are files to source, in `startup_timeout` seconds."""
+
+    session: ShellName = "default"
+    session_type: Literal["bash"] = "bash"
+    startup_source: Annotated[list[FilePath], Field(max_length=100)] = []
+    startup_timeout: Duration = 1.0
+
+
+class ClosedShell(RuntimeBody):
+    """A shell to close."""
+
+    session: ShellName = "default"
+    session_type: Literal["bash"] = "bash"
+
+
+class ShellCommand(RuntimeBody):
+    """A command for a shell, or a line for the program in its foreground.
+
+    `timeout` is in seconds. `expect` are patterns of output that end the call as the prompt does.
+    """
+
+    action_type: Literal["bash"] = "bash"
+    command: Command
+    session: ShellName = "default"
+    timeout: Duration | None = None
+    is_interactive_command: bool = False
+    is_interactive_quit: bool = False
+    check: Literal["silent", "raise", "ignore"] = "raise"
+    error_msg: Annotated[str, Field(max_length=64 << 10)] = ""
+    expect: Expected = []
+
+    @property
+    def interactive(self) -> bool:
+        """True if it is a line for a program that asks, or the start of one."""
+        return self.is_interactive_command or self.is_interactive_quit
+
+
+class ShellInterrupt(RuntimeBody):
+    """An interrupt of what runs in a shell, repeated `n_retry` times after `timeout` seconds each."""
+
+    action_type: Literal["bash_interrupt"]
+    session: ShellName = "default"
+    timeout: Duration = 0.2
+    n_retry: Annotated[int, Field(ge=0, le=100)] = 3
+    expect: Expected = []
+
+
+Action = Annotated[ShellCommand | ShellInterrupt, Field(discriminator="action_type")]
+
+
+class PlainCommand(RuntimeBody):
+    """A program to run beside the shells, as `subprocess.run` takes it. `timeout` is in seconds."""
+
+    command: Command | Annotated[list[Word], Field(min_length=1, max_length=100_000)]
+    timeout: Duration | None = None
+    shell: bool = False
+    check: bool = False
+    error_msg: Annotated[str, Field(max_length=64 << 10)] = ""
+    env: Annotated[dict[Word, Word], Field(max_length=1000)] | None = None
+    cwd: FilePath | None = None
+    merge_output_streams: bool = False
+
+
+class FileToRead(RuntimeBody):
+    """A text file to read, as `Path.read_text` takes it."""
+
+    path: FilePath
+    encoding: Annotated[str, Field(max_length=60)] | None = None
+    errors: Annotated[str, Field(max_length=60)] | None = None
+
+
+class FileToWrite(RuntimeBody):
+    """A text file to write."""
+
+    path: FilePath
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """How an action in a shell ended. `exit_code` is None if it is unknown, or was not asked for."""
+
+    output: str = ""
+    exit_code: int | None = 0
+    failure_reason: str = ""
+    expect_string: str = PROMPT
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the body of the answer."""
+        return {
+            "output": self.output,
+            "exit_code": self.exit_code,
+            "failure_reason": self.failure_reason,
+            "expect_string": self.expect_string,
+            "session_type": "bash",
+        }
