@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.terminal.vt_parser import Control, Parser, Text
 
-KEEP = 16 << 20
+KEEP = 1 << 20
 """Characters of output that are kept, from its end."""
 LONGEST = 250
 """Characters of a pattern, and of what it matches."""

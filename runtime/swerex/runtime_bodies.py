@@ -19,6 +19,7 @@ Command = Annotated[str, Field(max_length=8 << 20, pattern=TEXT)]
 Word = Annotated[str, Field(max_length=128 << 10, pattern=TEXT)]
 Duration = Annotated[float, Field(ge=0, lt=FOREVER)]
 FilePath = Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)]
+Moment = Annotated[float, Field(ge=0, le=600)]
 Expected = Annotated[list[Annotated[str, Field(min_length=1, max_length=LONGEST)]], Field(max_length=20)]
 PROMPT = "SHELLPS1PREFIX"
 """What an observation names if the shell's prompt ended it: what the client's own server calls its prompt."""
@@ -36,7 +37,7 @@ class NewShell(RuntimeBody):
     session: ShellName = "default"
     session_type: Literal["bash"] = "bash"
     startup_source: Annotated[list[FilePath], Field(max_length=100)] = []
-    startup_timeout: Duration = 1.0
+    startup_timeout: Moment = 1.0
 
 
 class ClosedShell(RuntimeBody):
@@ -73,7 +74,7 @@ class ShellInterrupt(RuntimeBody):
 
     action_type: Literal["bash_interrupt"]
     session: ShellName = "default"
-    timeout: Duration = 0.2
+    timeout: Moment = 0.2
     n_retry: Annotated[int, Field(ge=0, le=100)] = 3
     expect: Expected = []
 

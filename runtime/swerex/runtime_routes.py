@@ -19,6 +19,7 @@ from holdfast.runtime.swerex.runtime_bodies import (
     NewShell,
     Observation,
     PlainCommand,
+    ShellCommand,
     ShellInterrupt,
 )
 from holdfast.runtime.swerex.runtime_caller import RuntimeCaller, runtime_caller
@@ -49,30 +50,32 @@ async def is_alive(who: From, session: Ref) -> Answer:
 @router.post("/create_session")
 async def create_session(who: From, session: Ref, body: NewShell) -> Answer:
     """Open a shell."""
-    output = await who.in_session(session, lambda found: runtime_shells.open_shell(found, body))
+
+    def work(found: Session, patience: Patience) -> str:
+        return runtime_shells.open_shell(found, body, patience)
+
+    output = await who.patiently(session, body.startup_timeout, work)
     return {"output": output, "session_type": "bash"}
 
 
 @router.post("/run_in_session")
 async def run_in_session(who: From, session: Ref, body: Action) -> Answer:
     """Run a command in a shell, type a line for the program there, or interrupt it."""
-    if isinstance(body, ShellInterrupt):
-        seen = await who.all.waiting.run(
-            lambda: ForcedInterrupt(who.session(session), body, who.unread).run()
-        )
-        return seen.as_dict()
-    command, key = body, who.key
+    asked, key = body, who.key
 
     def work(found: Session, patience: Patience) -> Observation:
-        return CommandAction(found, command, patience, key, who.unread).run()
+        if isinstance(asked, ShellInterrupt):
+            return ForcedInterrupt(found, asked, patience, who.unread).run()
+        return CommandAction(found, asked, patience, key, who.unread).run()
 
-    return (await who.patiently(session, command.timeout, work)).as_dict()
+    seconds = body.timeout if isinstance(body, ShellCommand) else None
+    return (await who.patiently(session, seconds, work)).as_dict()
 
 
 @router.post("/close_session")
 async def close_session(who: From, session: Ref, body: ClosedShell) -> Answer:
     """Close a shell, and end what runs in it."""
-    await who.in_session(session, lambda found: found.shells.close(body.session, force=True))
+    await who.in_session(session, lambda found: runtime_shells.close_shell(found, body.session))
     return {"session_type": "bash"}
 
 

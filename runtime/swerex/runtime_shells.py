@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from holdfast.errors import SessionBusy, ShellNotFound
@@ -36,8 +37,10 @@ EXIT_SECONDS = 1.0
 """How long a command may still run after it has shown what was expected, for its exit code to be known."""
 
 
-def open_shell(found: Session, asked: NewShell) -> str:
+def open_shell(found: Session, asked: NewShell, patience: Patience) -> str:
     """Open a shell, and return what its startup files wrote.
+
+    `patience` is how long they may take, if there are any.
 
     Raises:
         ShellExists: there is one of that name.
@@ -54,7 +57,7 @@ def open_shell(found: Session, asked: NewShell) -> str:
         result = found.exec(
             command,
             shell=asked.session,
-            patience=asked.startup_timeout if asked.startup_source else None,
+            patience=patience if asked.startup_source else None,
             busy_wait=BUSY_SECONDS,
             wait=True,
         )
@@ -70,14 +73,22 @@ def open_shell(found: Session, asked: NewShell) -> str:
     return _text(result)
 
 
+def close_shell(found: Session, name: str) -> None:
+    """Close a shell, and end what runs in it.
+
+    Raises:
+        SessionBusy: a terminal is attached to it.
+        ShellNotFound, InvalidArgument, GuestError: there is none of that name, or it is the main one.
+    """
+    found.shells.close(name, force=not found.terminal_of(name).lease().attached)
+
+
 def close_shells(found: Session) -> None:
     """Close the shells, except the main one and those to which a terminal is attached."""
     for each in found.shells.list():
-        if each.name != defaults.MAIN and not (each.lease and each.lease.attached):
-            try:
+        with suppress(ShellNotFound):  # another client has closed it meanwhile
+            if each.name != defaults.MAIN and not found.terminal_of(each.name).lease().attached:
                 found.shells.close(each.name, force=True)
-            except ShellNotFound:  # another client has closed it meanwhile
-                continue
 
 
 class CommandAction:

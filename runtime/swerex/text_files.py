@@ -44,10 +44,17 @@ def write(found: Session, asked: FileToWrite) -> None:
     """Write a file, and make the folders above it.
 
     Raises:
+        InvalidArgument: it has halves of characters.
         SessionFileError: it cannot be written.
     """
+    try:  # what `read_file` made of other bytes is written as they were
+        content = asked.content.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(
+            f"cannot write {asked.path!r}: its content is not valid text ({error})"
+        ) from None
     make_above(found.files, asked.path)
-    found.files.write(asked.path, asked.content.encode("utf-8", "surrogateescape"))
+    found.files.write(asked.path, content)
 
 
 def make_above(files: SessionFiles, path: str) -> None:

@@ -11,9 +11,9 @@ from collections import OrderedDict
 
 from holdfast.base.value_classes import dataclass
 
-MOST = 1000
+MOST = 500
 """Shells whose places are kept; the oldest are forgotten first."""
-LONGEST = 64 << 10
+LONGEST = 32 << 10
 """Characters of text that are kept for one."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import stat
 import threading
 import zipfile
@@ -21,6 +22,7 @@ from holdfast.base import polling
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest_rpc.patience import Patience
 
 
 class RuntimeWire:
@@ -36,13 +38,17 @@ class RuntimeWire:
 
     def ask(self, path: str, /, **body: Any) -> Any:
         """Return the answer to a request, which must succeed."""
-        answer = self.client.post(path, json=body)
+        answer = self._post(path, body)
         assert answer.status_code == 200, (answer.status_code, answer.text[:2000])
         return answer.json()
 
     def fails(self, path: str, /, **body: Any) -> tuple[str, str]:
         """Return the class and message of the error that a request is answered with."""
-        return failure(self.client.post(path, json=body))
+        return failure(self._post(path, body))
+
+    def _post(self, path: str, body: Any) -> httpx.Response:
+        # In ASCII, as the client sends it: with halves of characters as well.
+        return self.client.post(path, content=json.dumps(body), headers={"content-type": "application/json"})
 
     def run(self, command: str, **more: Any) -> Any:
         return self.ask("run_in_session", **action(command, **more))
@@ -193,7 +199,8 @@ def test_a_program_that_obeys_no_interrupt_is_killed(wire: RuntimeWire) -> None:
     command = "trap '' INT; echo ready; exec sleep 1000"
     assert wire.run_fails(f'bash -c "{command}"', timeout=1)[0] == "CommandTimeoutError"
     assert wire.interrupt()["exit_code"] == 0
-    assert "asdf" in wire.run("echo asdf")["output"]
+    told = wire.run("echo asdf")["output"]
+    assert told.startswith("asdf\n[1]+  Killed")
     assert wire.run("jobs")["output"] == ""
 
 
@@ -234,6 +241,17 @@ def test_what_is_expected_ends_a_command(wire: RuntimeWire) -> None:
     assert wire.run_fails("ls", expect=["(a+)+$"])[0] == "ValueError"
 
 
+def test_of_much_output_the_end_is_returned(wire: RuntimeWire) -> None:
+    """The result says how much is missing; what is expected is found however much precedes it."""
+    flood = "head -c 5000000 /dev/zero | tr '\\0' x"
+    seen = wire.run(f"{flood}; echo done", expect=["never", "y*z"])
+    assert seen["output"].endswith("xxdone\n")
+    assert len(seen["output"]) + int(seen["failure_reason"].split()[0]) == 5_000_005
+    seen = wire.run(f"{flood}; echo the end", check="ignore", expect=["the e.d"])
+    assert (seen["expect_string"], seen["output"][-2:]) == ("the e.d", "xx")
+    assert len(wire.run(f"{flood}")["output"]) == 5_000_000
+
+
 def test_programs_run_beside_the_shells(wire: RuntimeWire) -> None:
     told = wire.ask("execute", command=["sh", "-c", "echo out; echo err >&2; exit 3"])
     assert told == {"stdout": "out\n", "stderr": "err\n", "exit_code": 3}
@@ -272,7 +290,10 @@ def test_files_are_read_and_written(wire: RuntimeWire, shared: Session) -> None:
     shared.files.write("/tmp/latin", b"\xe4\r\n")
     assert wire.ask("read_file", path="/tmp/latin", encoding="latin-1")["content"] == "ä\n"
     assert wire.ask("read_file", path="/tmp/latin", errors="surrogateescape")["content"] == "\udce4\n"
+    wire.ask("write_file", path="/tmp/same", content="\udce4\n")
+    assert shared.files.read("/tmp/same") == b"\xe4\n"
     assert wire.fails("read_file", path="/tmp/latin")[0] == "ValueError"
+    assert wire.fails("write_file", path="/tmp/none", content="\ud800")[0] == "ValueError"
     assert wire.fails("read_file", path="missing")[0] == "FileNotFoundError"
     assert wire.fails("read_file", path="/tmp")[0] == "OSError"
     assert wire.fails("write_file", path="/tmp/latin/a", content="")[0] == "OSError"
@@ -369,7 +390,19 @@ def test_a_person_who_holds_a_shell_is_not_disturbed(
         assert kind == "SwerexException"
         assert "alice" in message
         terminal.give_back()
-    assert wire.run("echo typed")["output"] == "typed\n"
+        assert wire.run("echo typed")["output"] == "typed\n"
+        with ThreadPoolExecutor(1) as pool:
+            link = terminal.link(patience=(patience := Patience()))
+            attached = pool.submit(link.run)
+            try:
+                polling.until(lambda: bool(terminal.lease().attached), 60)
+                assert "alice" in wire.fails("close_session")[1]
+                wire.ask("close")
+                assert "default" in [each.name for each in shared.shells.list()]
+            finally:
+                patience.end()
+            attached.result()
+        polling.until(lambda: not terminal.lease().attached, 60)
 
 
 def test_a_command_continues_through_a_capture(wire: RuntimeWire, shared: Session) -> None:
@@ -401,6 +434,26 @@ def test_a_copy_has_the_shells_and_the_program_that_is_driven(
     copy.remove()
     assert not there.client.get("is_alive").json()["is_alive"]
     taken.remove()
+
+
+def test_a_suspended_session_is_not_alive(runtime: Runtimes, shared_hf: Holdfast) -> None:
+    """It is not resumed by a client that only looks."""
+    made = shared_hf.new("asleep")
+    there = runtime("asleep")
+    there.ask("create_session")
+    there.run("X=7")
+    made.suspend()
+    told = there.client.get("is_alive").json()
+    assert told == {
+        "is_alive": False,
+        "message": "cannot reach session asleep: it is suspended: `holdfast resume asleep`",
+    }
+    assert "suspended" in there.run_fails("echo $X")[1]
+    shared_hf.session("asleep").resume()
+    assert there.run("echo $X")["output"] == "7\n"
+    shared_hf.session("asleep").remove()
+    for each in shared_hf.snapshots():
+        each.remove()
 
 
 def test_many_that_wait_disturb_no_one(wire: RuntimeWire) -> None:

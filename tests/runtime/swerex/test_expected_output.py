@@ -112,4 +112,4 @@ def test_places_are_few() -> None:
     assert unread.take("s", "0", "id") is None
     found = unread.take("s", str(MOST), "id")
     assert found is not None
-    assert len(found.text) == 64 << 10
+    assert len(found.text) == 32 << 10
