@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _detach()
     _heed_signals()
     _close_to_tracers()
-    with suppress(OSError):  # an image may have none, or a link to nowhere
+    with suppress(OSError):  # an image may have none, or a broken link
         _TEMPORARY.mkdir(mode=0o1777)
         _TEMPORARY.chmod(0o1777)
     for folder in (layout.state, layout.state / "shells", layout.state / "kernels"):
