@@ -15,8 +15,10 @@ from holdfast.runtime.swerex.runtime_bodies import Observation, ShellInterrupt
 from holdfast.runtime.swerex.runtime_failures import TimeIsOver
 from holdfast.runtime.swerex.unread_output import ReadingPlace, UnreadOutput
 
-PAUSE = 0.2
+PAUSE = 0.5
 """Seconds that an interrupted program has beside those its caller allows."""
+STOP_SECONDS = 5.0
+"""How long a program has to stop."""
 JOB = "builtin jobs -p %%"
 """Prints the process group of the job that was stopped last."""
 KILL = 'kill -9 -- "-$1" && while kill -0 -- "-$1" 2>/dev/null; do sleep 0.02; done'
@@ -53,7 +55,7 @@ class ForcedInterrupt:
             result.command_id,
             start=result.end_offset,
             shell=self._asked.session,
-            patience=patience,
+            patience=STOP_SECONDS,
             wait=True,
         )
         if self._has_ended(stopped):
