@@ -20,6 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.json_answers import PrintableAnswer
 from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.routes import (
     channel_routes,
@@ -62,6 +63,7 @@ def inner(callers: Callers) -> FastAPI:
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
+        default_response_class=PrintableAnswer,
         generate_unique_id_function=lambda route: (
             f"{route.tags[0]}.{route.name}" if route.tags else route.name
         ),

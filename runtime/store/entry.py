@@ -16,6 +16,8 @@ MAX_LINE = 2 << 20
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ACTOR = re.compile(r"[^\x00-\x20\x7f-\x9f]{1,80}")
 _OWN = ("seq", "at", "kind", "actor")
+FIELDS = frozenset({*_OWN, "session", "session_id", "host", "current"})
+"""Fields of every entry, which the details, written by a session, cannot replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Entry:
             "actor": self.actor,
             "host": self.host,
             "current": self.current,
-            **{key: value for key, value in self.details.items() if key not in _OWN},
+            **{key: value for key, value in self.details.items() if key not in FIELDS},
         }
 
 
