@@ -63,6 +63,7 @@ class Resource:
             "command": self.command,
             "fd": self.fd,
             "what": self.what,
+            "also": list(self.also),
             "reason": self.reason,
             "advice": self.advice,
             "drop": self.name if self.verdict == BLOCKS else None,

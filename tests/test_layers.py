@@ -152,10 +152,13 @@ def test_guest_code_stands_alone(module: str) -> None:
 
 
 def test_only_handles_import_each_other_in_circles() -> None:
-    """Sessions have snapshots, and snapshots make sessions."""
-    (handles,) = circles()
+    """Sessions have snapshots, and snapshots make sessions; over a URL as in process."""
+    handles, *remote = sorted(circles(), key=len, reverse=True)
     assert len(handles) <= HANDED_OUT
     assert {room(module) for module in handles} == {"api", "flaky"}
+    pairs = [{f"client.aio.async_{name}" for name in ("session", "snapshot")}]
+    pairs += [{f"client.blocking.remote_{name}" for name in ("session", "snapshot")}]
+    assert sorted([set(map(short, each)) for each in remote], key=min) == pairs
 
 
 def test_module_names_are_unique() -> None:

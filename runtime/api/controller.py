@@ -194,12 +194,18 @@ class Holdfast:
         """Return all sessions, oldest first. Sessions whose container has ended are found dead here."""
         return [Session(self.context, row) for row in health.observe_all(self.context)]
 
-    def session(self, ref: str) -> Session:
+    def session(self, ref: str, *, removed: bool = False) -> Session:
         """Return the session with this name, id or unique prefix of an id.
+
+        `removed`: if there is none, one that was removed, the latest of that name, for its journal.
 
         Raises:
             SessionNotFound, InvalidArgument: none or several match.
         """
+        if removed:
+            from holdfast.runtime.journal import journal_query
+
+            return Session(self.context, journal_query.find(self.context, ref))
         return Session(self.context, self.context.session_row(ref))
 
     def remove_session(self, ref: str) -> None:

@@ -86,6 +86,7 @@ class SessionInsight:
         since: datetime | None = None,
         grep: str | None = None,
         all_timelines: bool = False,
+        limit: int | None = None,
     ) -> list[Entry]:
         """Return the journal of the session and of its ancestors, oldest first; also after the session is
         gone.
@@ -98,13 +99,14 @@ class SessionInsight:
             grep: a text that they contain, ignoring case.
             all_timelines: include what happened after the points that sessions were restored from, and in
                 other forks; such entries are not `current`.
+            limit: only this many of the newest.
         """
         from holdfast.runtime.journal import journal_query
 
         moment = None if since is None else since.timestamp()
         wanted = journal_query.Filter(after, kinds, actor, moment, grep)
         return journal_query.read(
-            self._line.context, self._line.known.id, wanted, all_timelines=all_timelines
+            self._line.context, self._line.known.id, wanted, all_timelines=all_timelines, limit=limit
         )
 
     def pulse(

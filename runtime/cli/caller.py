@@ -40,6 +40,11 @@ def controller() -> Holdfast:
     return Holdfast(progress=note, actor=actor, reason=EarlyOptions.reason)
 
 
+def is_over_a_url() -> bool:
+    """Return whether the controller of this process is that of a server."""
+    return bool(os.environ.get("HOLDFAST_URL"))
+
+
 def _over(url: str) -> Holdfast:
     """Return the controller of a server."""
     from holdfast.errors import InvalidArgument

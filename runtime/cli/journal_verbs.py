@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, OnlyInProcess
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, SessionRef
-from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.caller import controller, is_over_a_url, wants_json
 from holdfast.runtime.cli.event_verbs import moment
 
 
@@ -48,14 +48,25 @@ def journal(
     json: Json = False,
 ) -> None:
     """Show what was run in a session, by whom, why, and with what result, even after the session is gone."""
-    from holdfast.runtime.journal import entry_text, journal_query
+    from holdfast.runtime.journal import entry_text
 
     holdfast = controller()
-    found = journal_query.find(holdfast.context, session)
+    if ipynb is not None and is_over_a_url():
+        raise OnlyInProcess(
+            "cannot write a notebook over a URL: the rules that keep secrets out of it are on the server",
+            hint="run it there, without HOLDFAST_URL; `--json` has the entries as they are",
+        )
+    found = holdfast.session(session, removed=True)
     after, begin = moment(since, datetime.now(UTC))
-    start = None if begin is None else begin.timestamp()
-    wanted = journal_query.Filter(after or None, kind or None, actor, start, grep)
-    entries = journal_query.read(holdfast.context, found.id, wanted, all_timelines=all_timelines, limit=limit)
+    entries = found.journal(
+        after or None,
+        kinds=kind or None,
+        actor=actor,
+        since=begin,
+        grep=grep,
+        all_timelines=all_timelines,
+        limit=limit,
+    )
     if ipynb is not None:
         from holdfast.runtime.journal import notebook
         from holdfast.runtime.journal.scrubbed_journal import without_secrets

@@ -162,9 +162,17 @@ def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -
 
 def _not_running(session: Session, error: SessionError, *, as_json: bool) -> None:
     """Show what the store knows of a session that does not run."""
-    from holdfast.runtime.api.pulse_calls import lineage
+    from holdfast.runtime.pulse.limits import Lineage
 
-    known = lineage(session.row)
+    told = session.as_dict()
+    known = Lineage(
+        session=session.id,
+        name=session.name,
+        generation=told["generation"],
+        parent_snapshot=session.parent_snapshot_id,
+        image=session.image,
+        created_at=told["created_at"],
+    )
     if as_json:
         about: dict[str, Any] = {"id": session.id, "name": session.name, "state": session.state}
         printing.emit({**about, "lineage": dataclasses.asdict(known), "hint": error.hint})

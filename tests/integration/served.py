@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +73,35 @@ class Served:
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found
         return int(found[1]) << 10
+
+
+class Over:
+    """The command line of a machine that knows nothing but the URL and the token."""
+
+    def __init__(self, server: Served, home: Path) -> None:
+        self._environment = {
+            **os.environ,
+            "HOLDFAST_URL": server.url,
+            "HOLDFAST_TOKEN": server.token,
+            "HOLDFAST_HOME": str(home),
+            "DOCKER_HOST": "unix:///nowhere",
+        }
+
+    def __call__(self, *words: str, code: int = 0, given: str = "") -> str:
+        """Return what a verb prints, on standard error if it fails."""
+        command = [sys.executable, "-m", "holdfast", *words]
+        done = subprocess.run(
+            command,
+            env=self._environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, (words, done)
+        assert "Traceback" not in done.stderr
+        return done.stderr if code else done.stdout
 
 
 @contextmanager

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
-import subprocess
-import sys
 import tarfile
 import threading
 import time
@@ -18,7 +15,7 @@ from typing import Any
 
 import pytest
 from tests.integration.conftest import Cli
-from tests.integration.served import Served, serving
+from tests.integration.served import Over, Served, serving
 
 from holdfast import AsyncHoldfast, Holdfast, Patience, RemoteHoldfast, RemoteSession, Session
 from holdfast.base import polling
@@ -346,35 +343,6 @@ def test_a_cancelled_call_leaves_what_it_followed(server: Served, shared: Sessio
     assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 20)
 
 
-class Over:
-    """The command line of a machine that knows nothing but the URL and the token."""
-
-    def __init__(self, server: Served, home: Path) -> None:
-        self._environment = {
-            **os.environ,
-            "HOLDFAST_URL": server.url,
-            "HOLDFAST_TOKEN": server.token,
-            "HOLDFAST_HOME": str(home),
-            "DOCKER_HOST": "unix:///nowhere",
-        }
-
-    def __call__(self, *words: str, code: int = 0, given: str = "") -> str:
-        """Return what a verb prints, on standard error if it fails."""
-        command = [sys.executable, "-m", "holdfast", *words]
-        done = subprocess.run(
-            command,
-            env=self._environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == code, (words, done)
-        assert "Traceback" not in done.stderr
-        return done.stderr if code else done.stdout
-
-
 @pytest.fixture
 def over(server: Served, tmp_path: Path) -> Over:
     return Over(server, tmp_path / "other")
@@ -412,7 +380,7 @@ def test_the_command_line_over_a_url(over: Over, shared: Session, shared_hf: Hol
 
 
 def test_what_it_cannot_do_is_one_line(over: Over) -> None:
-    for words in (("pulse", "shared"), ("journal", "shared"), ("gc",), ("doctor",)):
+    for words in (("fits", "point"), ("journal", "shared", "--ipynb", "-"), ("gc",), ("doctor",)):
         told = over(*words, code=1)
         assert "over a URL" in told.splitlines()[0], (words, told)
     assert "no such name" in over("exec", "nobody", "true", code=1)

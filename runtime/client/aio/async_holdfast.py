@@ -12,13 +12,15 @@ from holdfast.base.home import Home
 from holdfast.errors import SessionNotFound, SnapshotNotFound
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.aio import async_place
-from holdfast.runtime.client.aio.async_session import AsyncSession, AsyncSnapshot
+from holdfast.runtime.client.aio.async_session import AsyncSession
+from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.client_errors import not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+    from holdfast.runtime.history.diff.diff_result import Diff
 
 
 class AsyncHoldfast:
@@ -78,9 +80,10 @@ class AsyncHoldfast:
         told = await self._transport.ask(HttpCall("GET", place("sessions")))
         return [AsyncSession(self._transport, each) for each in client_values.tables(told)]
 
-    async def session(self, ref: str) -> AsyncSession:
-        """Return the session with this name, id or unique prefix of an id."""
-        told = await self._transport.ask(HttpCall("GET", place("sessions", ref)))
+    async def session(self, ref: str, *, removed: bool = False) -> AsyncSession:
+        """Return the session with this name, id or unique prefix of an id; `removed` as for `Holdfast`."""
+        params = {"removed": True} if removed else {}
+        told = await self._transport.ask(HttpCall("GET", place("sessions", ref), params))
         return AsyncSession(self._transport, told)
 
     async def remove_session(self, ref: str) -> None:
@@ -96,6 +99,15 @@ class AsyncHoldfast:
         """Return the snapshot with this label, id or unique prefix of an id."""
         told = await self._transport.ask(HttpCall("GET", place("snapshots", ref)))
         return AsyncSnapshot(self._transport, told)
+
+    async def diff(self, before: str, after: str, *, everything: bool = False) -> Diff:
+        """Compare two snapshots, of any sessions and branches."""
+        from holdfast.runtime.client import insight_values
+
+        params = {"before": before, "after": after, "everything": everything}
+        return insight_values.diff(
+            await self._transport.ask(HttpCall("GET", place("snapshots", "diff"), params))
+        )
 
     async def remove_snapshot(self, ref: str) -> None:
         """Delete a snapshot."""

@@ -1,4 +1,4 @@
-"""Sessions and snapshots over a URL: each is made of the other."""
+"""Sessions over a URL."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from holdfast.runtime.api.task_info import TaskInfo
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.aio import async_task
 from holdfast.runtime.client.aio.async_files import AsyncFiles
+from holdfast.runtime.client.aio.async_insight import AsyncInsight
 from holdfast.runtime.client.aio.async_kernel import AsyncKernel, AsyncKernels
+from holdfast.runtime.client.aio.async_network import AsyncNetwork
 from holdfast.runtime.client.aio.async_programs import AsyncPrograms
 from holdfast.runtime.client.aio.async_shell import AsyncShell
+from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_task import AsyncTask
 from holdfast.runtime.client.aio.async_terminal import AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
@@ -31,14 +34,14 @@ from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.shell_report import ShellInfo
 from holdfast.runtime.store import policy as policies
 from holdfast.runtime.store.policy import Policy
-from holdfast.snapshots.fitness import Name
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import PolicyOptions
     from holdfast.runtime.store.rows import SnapshotKind
+    from holdfast.snapshots.verification import Verification
 
 
-class AsyncSession(AsyncShell):
+class AsyncSession(AsyncNetwork, AsyncShell):
     """One session, as `Session` is. Attributes are as of the last answer.
 
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.
@@ -63,6 +66,10 @@ class AsyncSession(AsyncShell):
     def files(self) -> AsyncFiles:
         """Its files."""
         return AsyncFiles(self._transport, self.id)
+
+    @cached_property
+    def _insight(self) -> AsyncInsight:
+        return AsyncInsight(self._transport, self.id)
 
     @cached_property
     def shells(self) -> AsyncShells:
@@ -124,13 +131,21 @@ class AsyncSession(AsyncShell):
         found = self._told["parent_snapshot_id"]
         return None if found is None else str(found)
 
+    @property
+    def verification(self) -> Verification | None:
+        """The verification of its last restore; None if its processes were never restored."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.verification(self._told["verification"])
+
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
         return dict(self._told)
 
     async def refresh(self) -> Self:
-        """Ask for the session again."""
-        self._told = client_values.table(await self._tell("GET"))
+        """Ask for the session again; one that was removed meanwhile is `removed`."""
+        call = HttpCall("GET", place("sessions", self.id), {"removed": True})
+        self._told = client_values.table(await self._transport.ask(call))
         return self
 
     async def remove(self) -> None:
@@ -156,6 +171,11 @@ class AsyncSession(AsyncShell):
         """Type text into the terminal, as it is."""
         await self.terminal_of(shell).send(text)
 
+    pulse = delegate("_insight", AsyncInsight.pulse)
+    port = delegate("_insight", AsyncInsight.port)
+    journal = delegate("_insight", AsyncInsight.journal)
+    drift = delegate("_insight", AsyncInsight.drift)
+    check = delegate("_insight", AsyncInsight.check)
     cell = delegate("kernel", AsyncKernel.cell)
     run = delegate("programs", AsyncPrograms.run)
 
@@ -288,138 +308,6 @@ class AsyncSession(AsyncShell):
 
     async def _tell(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
         return await self._transport.ask(HttpCall(method, place("sessions", self.id, *what), body=body))
-
-
-class AsyncSnapshot:
-    """One snapshot, as `Snapshot` is. Attributes are as of the last answer."""
-
-    def __init__(self, transport: AsyncTransport, told: Any) -> None:
-        self._transport, self._told = transport, client_values.table(told)
-
-    def __repr__(self) -> str:
-        return f"<Snapshot {self.name} {self.id} {self.kind}>"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
-
-    @property
-    def id(self) -> str:
-        """12 hex digits."""
-        return str(self._told["id"])
-
-    @property
-    def name(self) -> str:
-        """Its label, or its id."""
-        return str(self._told["name"])
-
-    @property
-    def label(self) -> str | None:
-        """Its label, if it has one."""
-        return self._text("label")
-
-    @property
-    def kind(self) -> SnapshotKind:
-        """`live` or `filesystem`."""
-        kind: SnapshotKind = self._told["kind"]
-        return kind
-
-    @property
-    def state(self) -> str:
-        """`ready`, or why it cannot be used."""
-        return str(self._told["state"])
-
-    @property
-    def size(self) -> int:
-        """Bytes that it alone takes."""
-        return int(self._told["bytes"])
-
-    @property
-    def shared(self) -> int:
-        """Bytes that it shares with others."""
-        return int(self._told["shared_bytes"])
-
-    @property
-    def created_at(self) -> datetime:
-        """When it was taken, in UTC."""
-        return client_values.moment(self._told["created_at"])
-
-    @property
-    def session_id(self) -> str:
-        """The session it was taken of."""
-        return str(self._told["session_id"])
-
-    @property
-    def parent_id(self) -> str | None:
-        """The snapshot before it, if any."""
-        return self._text("parent_id")
-
-    @property
-    def reason(self) -> str | None:
-        """Why it was taken; None if no reason was given."""
-        return self._text("reason")
-
-    @property
-    def pinned(self) -> bool:
-        """True if it is kept until it is removed by hand."""
-        return bool(self._told["pinned"])
-
-    @property
-    def template(self) -> bool:
-        """True if sessions start from it by its name."""
-        return bool(self._told["template"])
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """What was recorded of the capture."""
-        return client_values.table(self._told["details"])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
-        return {**{name: value for name, value in self._told.items() if name != "details"}, **self.details}
-
-    async def restore(
-        self,
-        name: str | None = None,
-        *,
-        rung: Name | None = None,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-    ) -> AsyncSession:
-        """Make a session that continues from here."""
-        body = given(name=name, rung=rung, network=network, allow=list(allow))
-        return AsyncSession(self._transport, await self._ask("POST", "restore", body=body))
-
-    async def fork(
-        self,
-        n: int = 1,
-        name: str | None = None,
-        *,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-        eager: bool = False,
-    ) -> list[AsyncSession]:
-        """Make n sessions that continue from here. All of them or none."""
-        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
-        told = client_values.tables(await self._ask("POST", "fork", body=body))
-        return [AsyncSession(self._transport, each) for each in told]
-
-    async def pin(self, *, pinned: bool = True) -> AsyncSnapshot:
-        """Keep it until it is removed by hand, or leave it to policy and quota again."""
-        self._told = client_values.table(await self._ask("PATCH", body={"pinned": pinned}))
-        return self
-
-    async def remove(self) -> None:
-        """Delete it."""
-        await self._ask("DELETE")
-
-    async def _ask(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
-        return await self._transport.ask(HttpCall(method, place("snapshots", self.id, *what), body=body))
-
-    def _text(self, name: str) -> str | None:
-        found = self._told[name]
-        return None if found is None else str(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,15 @@ from holdfast.base.home import Home
 from holdfast.errors import SessionNotFound, SnapshotNotFound
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.blocking import remote_place
-from holdfast.runtime.client.blocking.remote_session import RemoteSession, RemoteSnapshot
+from holdfast.runtime.client.blocking.remote_session import RemoteSession
+from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.client_errors import not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+    from holdfast.runtime.history.diff.diff_result import Diff
 
 
 class RemoteHoldfast:
@@ -79,9 +81,10 @@ class RemoteHoldfast:
         told = self._transport.ask(HttpCall("GET", place("sessions")))
         return [RemoteSession(self._transport, each) for each in client_values.tables(told)]
 
-    def session(self, ref: str) -> RemoteSession:
-        """Return the session with this name, id or unique prefix of an id."""
-        told = self._transport.ask(HttpCall("GET", place("sessions", ref)))
+    def session(self, ref: str, *, removed: bool = False) -> RemoteSession:
+        """Return the session with this name, id or unique prefix of an id; `removed` as for `Holdfast`."""
+        params = {"removed": True} if removed else {}
+        told = self._transport.ask(HttpCall("GET", place("sessions", ref), params))
         return RemoteSession(self._transport, told)
 
     def remove_session(self, ref: str) -> None:
@@ -97,6 +100,13 @@ class RemoteHoldfast:
         """Return the snapshot with this label, id or unique prefix of an id."""
         told = self._transport.ask(HttpCall("GET", place("snapshots", ref)))
         return RemoteSnapshot(self._transport, told)
+
+    def diff(self, before: str, after: str, *, everything: bool = False) -> Diff:
+        """Compare two snapshots, of any sessions and branches."""
+        from holdfast.runtime.client import insight_values
+
+        params = {"before": before, "after": after, "everything": everything}
+        return insight_values.diff(self._transport.ask(HttpCall("GET", place("snapshots", "diff"), params)))
 
     def remove_snapshot(self, ref: str) -> None:
         """Delete a snapshot."""

@@ -1,5 +1,5 @@
 # Made by setup/blocking from ../aio/async_session.py; do not edit.
-"""Sessions and snapshots over a URL: each is made of the other."""
+"""Sessions over a URL."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from holdfast.runtime.api.task_info import TaskInfo
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.blocking import remote_task
 from holdfast.runtime.client.blocking.remote_files import RemoteFiles
+from holdfast.runtime.client.blocking.remote_insight import RemoteInsight
 from holdfast.runtime.client.blocking.remote_kernel import RemoteKernel, RemoteKernels
+from holdfast.runtime.client.blocking.remote_network import RemoteNetwork
 from holdfast.runtime.client.blocking.remote_programs import RemotePrograms
 from holdfast.runtime.client.blocking.remote_shell import RemoteShell
+from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_task import RemoteTask
 from holdfast.runtime.client.blocking.remote_terminal import RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
@@ -32,14 +35,14 @@ from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.shell_report import ShellInfo
 from holdfast.runtime.store import policy as policies
 from holdfast.runtime.store.policy import Policy
-from holdfast.snapshots.fitness import Name
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import PolicyOptions
     from holdfast.runtime.store.rows import SnapshotKind
+    from holdfast.snapshots.verification import Verification
 
 
-class RemoteSession(RemoteShell):
+class RemoteSession(RemoteNetwork, RemoteShell):
     """One session, as `Session` is. Attributes are as of the last answer.
 
     Used as a context manager, it is removed at the end if it was made with `new(remove=True)`.
@@ -64,6 +67,10 @@ class RemoteSession(RemoteShell):
     def files(self) -> RemoteFiles:
         """Its files."""
         return RemoteFiles(self._transport, self.id)
+
+    @cached_property
+    def _insight(self) -> RemoteInsight:
+        return RemoteInsight(self._transport, self.id)
 
     @cached_property
     def shells(self) -> RemoteShells:
@@ -125,13 +132,21 @@ class RemoteSession(RemoteShell):
         found = self._told["parent_snapshot_id"]
         return None if found is None else str(found)
 
+    @property
+    def verification(self) -> Verification | None:
+        """The verification of its last restore; None if its processes were never restored."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.verification(self._told["verification"])
+
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
         return dict(self._told)
 
     def refresh(self) -> Self:
-        """Ask for the session again."""
-        self._told = client_values.table(self._tell("GET"))
+        """Ask for the session again; one that was removed meanwhile is `removed`."""
+        call = HttpCall("GET", place("sessions", self.id), {"removed": True})
+        self._told = client_values.table(self._transport.ask(call))
         return self
 
     def remove(self) -> None:
@@ -157,6 +172,11 @@ class RemoteSession(RemoteShell):
         """Type text into the terminal, as it is."""
         self.terminal_of(shell).send(text)
 
+    pulse = delegate("_insight", RemoteInsight.pulse)
+    port = delegate("_insight", RemoteInsight.port)
+    journal = delegate("_insight", RemoteInsight.journal)
+    drift = delegate("_insight", RemoteInsight.drift)
+    check = delegate("_insight", RemoteInsight.check)
     cell = delegate("kernel", RemoteKernel.cell)
     run = delegate("programs", RemotePrograms.run)
 
@@ -287,138 +307,6 @@ class RemoteSession(RemoteShell):
 
     def _tell(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._transport.ask(HttpCall(method, place("sessions", self.id, *what), body=body))
-
-
-class RemoteSnapshot:
-    """One snapshot, as `Snapshot` is. Attributes are as of the last answer."""
-
-    def __init__(self, transport: RemoteTransport, told: Any) -> None:
-        self._transport, self._told = transport, client_values.table(told)
-
-    def __repr__(self) -> str:
-        return f"<Snapshot {self.name} {self.id} {self.kind}>"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
-
-    @property
-    def id(self) -> str:
-        """12 hex digits."""
-        return str(self._told["id"])
-
-    @property
-    def name(self) -> str:
-        """Its label, or its id."""
-        return str(self._told["name"])
-
-    @property
-    def label(self) -> str | None:
-        """Its label, if it has one."""
-        return self._text("label")
-
-    @property
-    def kind(self) -> SnapshotKind:
-        """`live` or `filesystem`."""
-        kind: SnapshotKind = self._told["kind"]
-        return kind
-
-    @property
-    def state(self) -> str:
-        """`ready`, or why it cannot be used."""
-        return str(self._told["state"])
-
-    @property
-    def size(self) -> int:
-        """Bytes that it alone takes."""
-        return int(self._told["bytes"])
-
-    @property
-    def shared(self) -> int:
-        """Bytes that it shares with others."""
-        return int(self._told["shared_bytes"])
-
-    @property
-    def created_at(self) -> datetime:
-        """When it was taken, in UTC."""
-        return client_values.moment(self._told["created_at"])
-
-    @property
-    def session_id(self) -> str:
-        """The session it was taken of."""
-        return str(self._told["session_id"])
-
-    @property
-    def parent_id(self) -> str | None:
-        """The snapshot before it, if any."""
-        return self._text("parent_id")
-
-    @property
-    def reason(self) -> str | None:
-        """Why it was taken; None if no reason was given."""
-        return self._text("reason")
-
-    @property
-    def pinned(self) -> bool:
-        """True if it is kept until it is removed by hand."""
-        return bool(self._told["pinned"])
-
-    @property
-    def template(self) -> bool:
-        """True if sessions start from it by its name."""
-        return bool(self._told["template"])
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """What was recorded of the capture."""
-        return client_values.table(self._told["details"])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for programs."""
-        return {**{name: value for name, value in self._told.items() if name != "details"}, **self.details}
-
-    def restore(
-        self,
-        name: str | None = None,
-        *,
-        rung: Name | None = None,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-    ) -> RemoteSession:
-        """Make a session that continues from here."""
-        body = given(name=name, rung=rung, network=network, allow=list(allow))
-        return RemoteSession(self._transport, self._ask("POST", "restore", body=body))
-
-    def fork(
-        self,
-        n: int = 1,
-        name: str | None = None,
-        *,
-        network: str | None = None,
-        allow: Sequence[str] = (),
-        eager: bool = False,
-    ) -> list[RemoteSession]:
-        """Make n sessions that continue from here. All of them or none."""
-        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
-        told = client_values.tables(self._ask("POST", "fork", body=body))
-        return [RemoteSession(self._transport, each) for each in told]
-
-    def pin(self, *, pinned: bool = True) -> RemoteSnapshot:
-        """Keep it until it is removed by hand, or leave it to policy and quota again."""
-        self._told = client_values.table(self._ask("PATCH", body={"pinned": pinned}))
-        return self
-
-    def remove(self) -> None:
-        """Delete it."""
-        self._ask("DELETE")
-
-    def _ask(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
-        return self._transport.ask(HttpCall(method, place("snapshots", self.id, *what), body=body))
-
-    def _text(self, name: str) -> str | None:
-        found = self._told[name]
-        return None if found is None else str(found)
 
 
 @dataclass(frozen=True, slots=True)

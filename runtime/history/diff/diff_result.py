@@ -65,6 +65,7 @@ class Diff:
         return {
             "from": self.before,
             "to": self.after,
+            **{name: fields[name] for name in ("session", "since", "at")},
             **{part: [_without_authors(one) for one in fields[part]] for part in parts},
             "noise": fields["noise"],
             "notes": fields["notes"],

@@ -73,6 +73,7 @@ class Drift:
                 "at": _iso(self.since.at),
                 "seq": self.since.seq,
                 "snapshot": self.since.snapshot_id,
+                "until": self.since.until,
             },
             "at": _iso(self.at),
             "files": [
@@ -80,7 +81,9 @@ class Drift:
                     "path": f.path,
                     "change": f.change,
                     "bytes": f.size,
-                    "at": f.at and _iso(f.at),
+                    "at": None if f.at is None else _iso(f.at),
+                    "folder": f.folder,
+                    "owner": f.owner and list(f.owner),
                     "by": list(f.by),
                 }
                 for f in self.files
@@ -92,6 +95,9 @@ class Drift:
                     "old": p.old,
                     "new": p.new,
                     "place": p.place,
+                    "record": p.record,
+                    "replaced": p.replaced,
+                    "at": None if p.at is None else _iso(p.at),
                     "files": p.files,
                     "by": list(p.by),
                 }
@@ -104,6 +110,7 @@ class Drift:
                     "change": p.change,
                     "ports": list(p.ports),
                     "closed": list(p.closed),
+                    "started": p.started,
                     "ended": p.ended or None,
                     "by": list(p.by),
                 }

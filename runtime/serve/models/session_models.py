@@ -259,6 +259,7 @@ class ResourceAnswer(AnswerBody):
     command: str
     fd: int | None
     what: str
+    also: list[int]
     reason: str
     advice: str
     drop: str | None

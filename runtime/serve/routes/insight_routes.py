@@ -7,16 +7,17 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.answers import ERRORS, EVENTS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.calls.served_events import events_call, watch_call
 from holdfast.runtime.serve.event_streams import LastEvent, place, stream
-from holdfast.runtime.serve.models.base_models import Offset, Ref
+from holdfast.runtime.serve.models.base_models import TEXT, Offset, Ref
 from holdfast.runtime.serve.models.file_models import FilePath, UserQuery
 from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
 
@@ -25,6 +26,8 @@ From = Annotated[ApiCaller, Depends(caller)]
 Kinds = Annotated[list[Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,39}$")]] | None, Query()]
 PulsePart = Literal["processes", "files", "sockets", "limits", "terminals", "kernels", "variables"]
 STREAM: dict[int | str, dict[str, Any]] = {200: {"description": "Events as they come.", "content": EVENTS}}
+Moment = Annotated[str, Query(min_length=1, max_length=200, pattern=TEXT)]
+FileQuery = Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)]
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -43,10 +46,24 @@ async def pulse(
     who: From,
     session: Ref,
     part: Annotated[list[PulsePart] | None, Query()] = None,
+    files: bool = False,
+    pid: Annotated[int | None, Query(ge=1, le=2**22, description="Look closer at this process.")] = None,
+    file: Annotated[FileQuery | None, Query(description="Who has this file open.")] = None,
     screens: bool = False,
+    disk: bool = False,
+    since: Moment | None = None,
 ) -> dict[str, Any]:
-    """Return what is going on in a session now: processes, files, sockets, terminals, kernels, limits."""
-    return await who.in_session(session, lambda found: found.pulse(parts=part, screens=screens).as_dict())
+    """Return what is going on in a session now: processes, files, sockets, terminals, kernels, limits.
+
+    `disk` adds what was written since the image, `since` what was since a moment, as `drift` takes it.
+    """
+
+    def work(found: Session) -> dict[str, Any]:
+        return found.pulse(
+            parts=part, files=files, pid=pid, file=file, screens=screens, disk=disk, since=since
+        ).as_dict()
+
+    return await who.in_session(session, work)
 
 
 @router.get("/ports/{port}")
@@ -70,23 +87,30 @@ async def journal(
     since: Time | None = None,
     grep: Annotated[str | None, Query(max_length=500)] = None,
     all_timelines: bool = False,
+    limit: Annotated[int | None, Query(ge=1, lt=2**31, description="Only this many of the newest.")] = None,
 ) -> list[dict[str, Any]]:
-    """Return what was done in a session and its ancestors, the oldest first."""
+    """Return what was done in a session and its ancestors, the oldest first; also after it was removed."""
 
-    def work(found: Session) -> list[dict[str, Any]]:
-        entries = found.journal(
-            after, kinds=kind, actor=actor, since=since, grep=grep, all_timelines=all_timelines
+    def work(controller: Holdfast) -> list[dict[str, Any]]:
+        entries = controller.session(session, removed=True).journal(
+            after,
+            kinds=kind,
+            actor=actor,
+            since=since,
+            grep=grep,
+            all_timelines=all_timelines,
+            limit=limit,
         )
         return [each.as_dict() for each in entries]
 
-    return await who.in_session(session, work)
+    return await who.brief(work)
 
 
 @router.get("/drift")
 async def drift(
     who: From,
     session: Ref,
-    since: Annotated[str, Query(min_length=1, max_length=200)],
+    since: Moment,
     everything: bool = False,
 ) -> dict[str, Any]:
     """Return what has changed since a snapshot, a journal entry (`#12`), `10m`, or a time."""

@@ -51,8 +51,10 @@ async def new(who: From, body: SessionRequest) -> SessionAnswer:
 
 
 @router.get("/{session}")
-async def get_session(who: From, session: Ref) -> SessionAnswer:
-    """Return a session, as its container is now."""
+async def get_session(who: From, session: Ref, removed: bool = False) -> SessionAnswer:
+    """Return a session, as its container is now; with `removed` also one that is gone."""
+    if removed:
+        return await who.brief(lambda hf: answered(hf.session(session, removed=True).refresh()))
     return await who.in_session(session, lambda found: answered(found.refresh()))
 
 
@@ -75,9 +77,11 @@ async def snapshot(who: From, session: Ref, body: SnapshotRequest) -> SnapshotAn
 
 
 @router.get("/{session}/check")
-async def check(who: From, session: Ref) -> CheckAnswer:
-    """Return what would survive a capture, and what would be in its way."""
-    return await who.in_session(session, lambda found: CheckAnswer.model_validate(found.check().as_dict()))
+async def check(who: From, session: Ref, own: bool = False) -> CheckAnswer:
+    """Return what would survive a capture, and what would be in its way; with `own` also the supervisor's."""
+    return await who.in_session(
+        session, lambda found: CheckAnswer.model_validate(found.check().as_dict(own=own))
+    )
 
 
 @router.post("/{session}/fork", status_code=201)

@@ -39,9 +39,9 @@ async def list_snapshots(who: From) -> list[SnapshotAnswer]:
 
 
 @router.get("/diff")
-async def diff(who: From, before: RefQuery, after: RefQuery) -> dict[str, Any]:
-    """Compare two snapshots, of any sessions."""
-    return await who.brief(lambda hf: hf.diff(before, after).as_dict())
+async def diff(who: From, before: RefQuery, after: RefQuery, everything: bool = False) -> dict[str, Any]:
+    """Compare two snapshots, of any sessions. `everything` includes caches and the like."""
+    return await who.brief(lambda hf: hf.diff(before, after, everything=everything).as_dict())
 
 
 @router.get("/{snapshot}")

@@ -29,6 +29,7 @@ from holdfast.runtime.client.aio import (
     async_kernel,
     async_programs,
     async_session,
+    async_snapshot,
     async_task,
     async_terminal,
 )
@@ -38,6 +39,7 @@ from holdfast.runtime.client.blocking import (
     remote_kernel,
     remote_programs,
     remote_session,
+    remote_snapshot,
     remote_task,
     remote_terminal,
 )
@@ -46,7 +48,7 @@ ROOT = Path(holdfast.__file__).parent.parent.parent
 PAIRS: list[tuple[type, type, type]] = [
     (Holdfast, remote_holdfast.RemoteHoldfast, async_holdfast.AsyncHoldfast),
     (Session, remote_session.RemoteSession, async_session.AsyncSession),
-    (Snapshot, remote_session.RemoteSnapshot, async_session.AsyncSnapshot),
+    (Snapshot, remote_snapshot.RemoteSnapshot, async_snapshot.AsyncSnapshot),
     (Task, remote_task.RemoteTask, async_task.AsyncTask),
     (RunningProgram, remote_programs.RemoteRunningProgram, async_programs.AsyncRunningProgram),
     (SessionPrograms, remote_programs.RemotePrograms, async_programs.AsyncPrograms),
@@ -58,11 +60,39 @@ PAIRS: list[tuple[type, type, type]] = [
 ]
 ONLY_THERE = {"parts", "details"}
 """What streams, or tells as a table, what a handle in process has otherwise."""
+ONLY_IN_PROCESS = {
+    # Of the server's machine: its home, its engine, its disk.
+    Holdfast: {"doctor", "engine", "fits", "home", "import_", "keeping", "pull", "store", "thaw", "verify"},
+    Session: {"move", "row", "serve_captures", "template", "cell(before)", "snapshot(failure)"},
+    Snapshot: {
+        *("export", "failure", "fits", "fork(rung)", "pack", "push", "recorded", "retry", "row", "tried"),
+    },
+    Task: {"follow", "output", "send(patience)", "wait(raw)"},
+    RunningProgram: {"write(patience)"},
+    session_kernel.SessionKernel: {"cell(before)", "interrupt(cell_id)"},
+    session_files.SessionFiles: {"download", "upload", "watch"},
+    terminal_handle.SessionTerminal: {"attach", "link", "recording"},
+}
+"""What a handle over a URL does not have: names, and `name(argument)`."""
+
+
+def _members(kind: type) -> dict[str, Any]:
+    return {name: each for name, each in inspect.getmembers(kind) if not name.startswith("_")}
 
 
 def _calls(kind: type) -> dict[str, Any]:
-    found = inspect.getmembers(kind, callable)
-    return {name: each for name, each in found if not name.startswith("_")}
+    return {name: each for name, each in _members(kind).items() if callable(each)}
+
+
+@pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)
+def test_nothing_else_is_missing(kinds: tuple[type, type, type]) -> None:
+    """Whoever adds something in process adds it over a URL, or says here that it is not there."""
+    local, remote = _members(kinds[0]), _members(kinds[1])
+    missing = set(local) - set(remote)
+    for name in set(_calls(kinds[0])) & set(_calls(kinds[1])):
+        here, there = (inspect.signature(each[name]).parameters for each in (local, remote))
+        missing |= {f"{name}({argument})" for argument in set(here) - set(there)}
+    assert missing == ONLY_IN_PROCESS.get(kinds[0], set())
 
 
 @pytest.mark.parametrize("kinds", PAIRS, ids=lambda kinds: kinds[0].__name__)

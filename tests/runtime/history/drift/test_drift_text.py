@@ -134,6 +134,9 @@ def test_all_of_it_for_programs() -> None:
         "old": "1.26.5",
         "new": "2.0.7",
         "place": SITE,
+        "record": "",
+        "replaced": False,
+        "at": None,
         "files": 0,
         "by": [42],
     }

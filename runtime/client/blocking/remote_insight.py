@@ -1,0 +1,103 @@
+# Made by setup/blocking from ../aio/async_insight.py; do not edit.
+"""The state and history of a session over a URL. Changes nothing.
+
+The values are loaded by those calls that return them: most programs use few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.client import client_values
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.http_call import HttpCall, place
+
+if TYPE_CHECKING:
+    from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.pulse.pulse import Port, Pulse
+    from holdfast.runtime.store.entry import Entry
+    from holdfast.snapshots.survivability import Survivability
+
+
+class RemoteInsight:
+    """Insight into one session, as `SessionInsight` has it."""
+
+    def __init__(self, transport: RemoteTransport, session: str) -> None:
+        self._transport, self._session = transport, session
+
+    def pulse(
+        self,
+        *,
+        parts: Sequence[str] | None = None,
+        files: bool = False,
+        pid: int | None = None,
+        file: str | None = None,
+        screens: bool = False,
+        disk: bool = False,
+        since: str | None = None,
+    ) -> Pulse:
+        """Return what is going on now: processes, files, sockets, terminals, kernels, limits."""
+        from holdfast.runtime.client import insight_values
+
+        told = self._look(
+            "pulse",
+            part=None if parts is None else list(parts),
+            files=files,
+            pid=pid,
+            file=file,
+            screens=screens,
+            disk=disk,
+            since=since,
+        )
+        return insight_values.pulse(told)
+
+    def port(self, number: int, *, speak: bool = True) -> Port:
+        """Return the process that listens at a port, and whether it answers."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.port(self._look("ports", str(number), speak=speak))
+
+    def journal(
+        self,
+        after: int | None = None,
+        *,
+        kinds: Collection[str] | None = None,
+        actor: str | None = None,
+        since: datetime | None = None,
+        grep: str | None = None,
+        all_timelines: bool = False,
+        limit: int | None = None,
+    ) -> list[Entry]:
+        """Return the journal of the session and of its ancestors, oldest first; also after it is gone."""
+        from holdfast.runtime.client import insight_values
+
+        if kinds is not None and not kinds:
+            return []  # an empty list cannot be sent as a parameter
+        told = self._look(
+            "journal",
+            after=after,
+            kind=None if kinds is None else list(kinds),
+            actor=actor,
+            since=None if since is None else since.astimezone(UTC).isoformat(),
+            grep=grep,
+            all_timelines=all_timelines,
+            limit=limit,
+        )
+        return [insight_values.entry(each) for each in client_values.tables(told)]
+
+    def drift(self, since: str, *, everything: bool = False) -> Drift:
+        """Return what changed since a point in time, and who changed it."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.drift(self._look("drift", since=since, everything=everything))
+
+    def check(self) -> Survivability:
+        """Return what would survive a capture, what copies would find closed, and what blocks one."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.survivability(self._look("check", own=True))
+
+    def _look(self, *what: str, **params: Any) -> Any:
+        return self._transport.ask(HttpCall("GET", place("sessions", self._session, *what), params))

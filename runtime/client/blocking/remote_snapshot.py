@@ -1,0 +1,157 @@
+# Made by setup/blocking from ../aio/async_snapshot.py; do not edit.
+"""Snapshots over a URL.
+
+How sessions are made of them is imported on first use: these have snapshots themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.client import client_values
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.http_call import HttpCall, given, place
+
+if TYPE_CHECKING:
+    from holdfast.runtime.client.blocking.remote_session import RemoteSession
+    from holdfast.runtime.store.rows import SnapshotKind
+    from holdfast.snapshots.fitness import Name
+
+
+class RemoteSnapshot:
+    """One snapshot, as `Snapshot` is. Attributes are as of the last answer."""
+
+    def __init__(self, transport: RemoteTransport, told: Any) -> None:
+        self._transport, self._told = transport, client_values.table(told)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.name} {self.id} {self.kind}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+
+    @property
+    def id(self) -> str:
+        """12 hex digits."""
+        return str(self._told["id"])
+
+    @property
+    def name(self) -> str:
+        """Its label, or its id."""
+        return str(self._told["name"])
+
+    @property
+    def label(self) -> str | None:
+        """Its label, if it has one."""
+        return self._text("label")
+
+    @property
+    def kind(self) -> SnapshotKind:
+        """`live` or `filesystem`."""
+        kind: SnapshotKind = self._told["kind"]
+        return kind
+
+    @property
+    def state(self) -> str:
+        """`ready`, or why it cannot be used."""
+        return str(self._told["state"])
+
+    @property
+    def size(self) -> int:
+        """Bytes that it alone takes."""
+        return int(self._told["bytes"])
+
+    @property
+    def shared(self) -> int:
+        """Bytes that it shares with others."""
+        return int(self._told["shared_bytes"])
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was taken, in UTC."""
+        return client_values.moment(self._told["created_at"])
+
+    @property
+    def session_id(self) -> str:
+        """The session it was taken of."""
+        return str(self._told["session_id"])
+
+    @property
+    def parent_id(self) -> str | None:
+        """The snapshot before it, if any."""
+        return self._text("parent_id")
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was taken; None if no reason was given."""
+        return self._text("reason")
+
+    @property
+    def pinned(self) -> bool:
+        """True if it is kept until it is removed by hand."""
+        return bool(self._told["pinned"])
+
+    @property
+    def template(self) -> bool:
+        """True if sessions start from it by its name."""
+        return bool(self._told["template"])
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What was recorded of the capture."""
+        return client_values.table(self._told["details"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {**{name: value for name, value in self._told.items() if name != "details"}, **self.details}
+
+    def restore(
+        self,
+        name: str | None = None,
+        *,
+        rung: Name | None = None,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+    ) -> RemoteSession:
+        """Make a session that continues from here."""
+        from holdfast.runtime.client.blocking.remote_session import RemoteSession
+
+        body = given(name=name, rung=rung, network=network, allow=list(allow))
+        return RemoteSession(self._transport, self._ask("POST", "restore", body=body))
+
+    def fork(
+        self,
+        n: int = 1,
+        name: str | None = None,
+        *,
+        network: str | None = None,
+        allow: Sequence[str] = (),
+        eager: bool = False,
+    ) -> list[RemoteSession]:
+        """Make n sessions that continue from here. All of them or none."""
+        from holdfast.runtime.client.blocking.remote_session import RemoteSession
+
+        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
+        told = client_values.tables(self._ask("POST", "fork", body=body))
+        return [RemoteSession(self._transport, each) for each in told]
+
+    def pin(self, *, pinned: bool = True) -> RemoteSnapshot:
+        """Keep it until it is removed by hand, or leave it to policy and quota again."""
+        self._told = client_values.table(self._ask("PATCH", body={"pinned": pinned}))
+        return self
+
+    def remove(self) -> None:
+        """Delete it."""
+        self._ask("DELETE")
+
+    def _ask(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
+        return self._transport.ask(HttpCall(method, place("snapshots", self.id, *what), body=body))
+
+    def _text(self, name: str) -> str | None:
+        found = self._told[name]
+        return None if found is None else str(found)

@@ -1,0 +1,161 @@
+"""What a server tells of the state and history of a session, as the library has it in process.  Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.client import client_values
+from holdfast.runtime.egress.attempt_log import Refusal
+from holdfast.runtime.egress.network_changes import Reach
+from holdfast.runtime.history.diff.diff_result import Diff
+from holdfast.runtime.history.drift.drift_result import Drift
+from holdfast.runtime.pulse.pulse import Port, Pulse
+from holdfast.runtime.store.entry import FIELDS, Entry
+from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
+from holdfast.snapshots.survivability import Survivability
+from holdfast.snapshots.verification import Verification
+
+Value = TypeVar("Value")
+Table = Mapping[str, Any]
+
+
+def pulse(raw: Any) -> Pulse:
+    """Return what is going on in a session."""
+    told = client_values.table(raw)
+    found = read(Pulse, told)
+    # Dropped where the words of a session are read; this screen was drawn by the server.
+    screens = [each.get("screen") for each in told.get("terminals", ())]
+    shown = (
+        each.model_copy(update={"screen": None if text is None else str(text)})
+        for each, text in zip(found.terminals, screens, strict=True)
+    )
+    return replace(found, terminals=tuple(shown))
+
+
+def port(raw: Any) -> Port:
+    """Return what listens at a port."""
+    return read(Port, raw)
+
+
+def entry(raw: Any) -> Entry:
+    """Return an entry of a journal."""
+    told = client_values.table(raw)
+    details = {name: value for name, value in told.items() if name not in FIELDS}
+    return read(Entry, {**{name: told.get(name) for name in FIELDS}, "details": details})
+
+
+def drift(raw: Any) -> Drift:
+    """Return what has changed in a session."""
+    return read(Drift, _shaped(_drift, client_values.table(raw)))
+
+
+def diff(raw: Any) -> Diff:
+    """Return how two snapshots differ."""
+    told = client_values.table(raw)
+    names = _shaped(lambda table: {"before": table["from"], "after": table["to"]}, told)
+    return read(Diff, {**names, "drift": drift({"authors": {}, **told})})
+
+
+def reach(raw: Any) -> Reach:
+    """Return what a session can reach."""
+
+    def shaped(told: Table) -> dict[str, Any]:
+        refused = [
+            Refusal(
+                str(one["address"]),
+                str(one["protocol"]),
+                int(one["port"] or 0),
+                int(one["packets"]),
+                _seconds(one["first"]),
+                _seconds(one["last"]),
+            )
+            for one in told["refused"]
+        ]
+        return {**told, "refused": refused, "secrets": list(told["secrets"].items())}
+
+    return read(Reach, _shaped(shaped, client_values.table(raw)))
+
+
+def survivability(raw: Any) -> Survivability:
+    """Return what of a session would survive a capture."""
+
+    def shaped(told: Table) -> dict[str, Any]:
+        if any(each["kind"] not in CATALOGUE for each in told["findings"]):
+            raise ProtocolError("cannot understand the server: it finds what this version does not know")
+        return {**told, "resources": told["findings"]}
+
+    return read(Survivability, _shaped(shaped, client_values.table(raw)))
+
+
+def verification(raw: Any) -> Verification | None:
+    """Return how a restored session compares with what was captured."""
+    return None if raw is None else read(Verification, raw)
+
+
+def read(kind: type[Value], raw: Any) -> Value:
+    """Return a value of this class.
+
+    Raises:
+        ProtocolError: the fields are not those of one.
+    """
+    named: Any = kind
+    try:
+        found: Value = _adapter(named).validate_python(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))[:100]
+        raise ProtocolError(
+            f"cannot understand the server: '{where}' of its '{kind.__name__.lower()}' is not valid"
+        ) from None
+    return found
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _shaped(shape: Callable[[Table], dict[str, Any]], told: Table) -> dict[str, Any]:
+    try:
+        return shape(told)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ProtocolError("cannot understand the server: its answer has another form") from None
+
+
+def _drift(told: Table) -> dict[str, Any]:
+    """Return the fields of a drift: its JSON has some by other names, and times as text."""
+    since = told["since"]
+    return {
+        **told,
+        "at": _seconds(told["at"]),
+        "since": {**since, "at": _seconds(since["at"]), "snapshot_id": since["snapshot"]},
+        "files": [{**one, "size": one["bytes"], "at": _moment(one["at"])} for one in told["files"]],
+        "packages": [{**one, "at": _moment(one["at"])} for one in told["packages"]],
+        "processes": [{**one, "ended": one["ended"] or ""} for one in told["processes"]],
+        "shell": [{**one, "where": one["shell"]} for one in told["shell"]],
+        "kernel": [{**one, "where": one["kernel"]} for one in told["kernel"]],
+        "authors": {
+            number: {
+                **one,
+                "seq": number,
+                "begin": _seconds(one["begin"]),
+                "end": math.inf if one["end"] is None else _seconds(one["end"]),
+            }
+            for number, one in told["authors"].items()
+        },
+    }
+
+
+def _seconds(text: Any) -> float:
+    return client_values.moment(text).timestamp()
+
+
+def _moment(text: Any) -> float | None:
+    return None if text is None else _seconds(text)

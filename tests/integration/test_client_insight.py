@@ -1,0 +1,182 @@
+"""The state and history of sessions over a URL: the values that the library has in process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Cli
+from tests.integration.served import Over, Served, serving
+
+from holdfast import AsyncHoldfast, Holdfast, RemoteHoldfast, RemoteSession, Session
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument, SessionNotFound, SnapshotNotFound
+
+
+@pytest.fixture(scope="module")
+def server(shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Served]:
+    with serving(make_cli(shared_home), shared_home) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def remote(server: Served) -> Iterator[RemoteHoldfast]:
+    with RemoteHoldfast(server.url, token=server.token) as controller:
+        yield controller
+
+
+@pytest.fixture
+def session(remote: RemoteHoldfast) -> RemoteSession:
+    return remote.session("shared")
+
+
+@pytest.fixture
+def over(server: Served, tmp_path: Path) -> Over:
+    return Over(server, tmp_path / "other")
+
+
+def test_the_pulse(session: RemoteSession, shared: Session) -> None:
+    shared.exec("cd /workspace; echo held > held; sleep infinity < held & sleeper=$!")
+    pid = int(shared.exec("echo $sleeper").text)
+    found = session.pulse(screens=True, files=True, since="1h")
+    sleeper = found.process(pid)
+    assert sleeper
+    assert sleeper.origin
+    assert sleeper.origin.command.startswith("cd /workspace")
+    assert (found.id, found.name, found.lineage) == (shared.id, "shared", shared.pulse().lineage)
+    assert [each.pid for each in found.opened("/workspace/held")] == [pid]
+    assert "sleeper" in (found.terminals[0].screen or "")
+    assert found.disk
+    assert found.limits
+    looked = session.pulse(parts=["processes", "files"], pid=pid, file="held")
+    assert looked.detail
+    assert looked.detail.cwd == "/workspace"
+    assert looked.file
+    assert [each.pid for each in looked.file.opened] == [pid]
+    assert looked.sockets == ()
+    assert session.pulse(disk=True).disk
+    with pytest.raises(InvalidArgument):
+        session.pulse(file="\0")
+    shared.exec("kill $sleeper; wait $sleeper 2>/dev/null; rm held")
+
+
+def test_ports(session: RemoteSession, shared: Session) -> None:
+    task = shared.detach("python3 -u -m http.server 8123")
+    task.wait(patience=0.1)
+    reached = shared.run(
+        ["sh", "-c", "for i in $(seq 200); do curl -s localhost:8123 && break; sleep 0.05; done"]
+    )
+    assert reached.exit_code == 0
+    here, there = shared.port(8123), session.port(8123)
+    assert there.answers
+    assert there.listeners[0].http_status == here.listeners[0].http_status == 200
+    assert there.listeners[0].process
+    assert "http.server" in there.listeners[0].process.command
+    assert session.port(8124).listeners == ()
+    task.signal("KILL")
+    task.wait()
+
+
+def test_the_journal(session: RemoteSession, shared: Session, remote: RemoteHoldfast) -> None:
+    begun = datetime.now(UTC)
+    last = shared.journal()[-1].seq
+    session.exec("echo one", reason="to see")
+    session.cell("1 + 1")
+    here, there = shared.journal(), session.journal()
+    assert [each.as_dict() for each in there] == [each.as_dict() for each in here]
+    assert session.journal(last) == shared.journal(last)
+    assert session.journal(limit=2) == there[-2:]
+    assert session.journal(kinds=["cell_started"])[-1].details["code"] == "1 + 1"
+    assert session.journal(kinds=[]) == shared.journal(kinds=[]) == []
+    assert session.journal(grep="echo one", actor="agent")[-1].details["command"] == "echo one"
+    assert {each.seq for each in session.journal(since=begun)} <= {each.seq for each in there}
+    assert session.journal(since=begun + timedelta(hours=1)) == []
+    with remote.new("brief", remove=True) as brief:
+        brief.exec("echo briefly")
+    assert brief.refresh().state == "removed"
+    assert brief.journal(grep="briefly")
+    assert remote.session("brief", removed=True).id == brief.id
+    with pytest.raises(SessionNotFound):
+        remote.session("brief")
+
+
+def test_drift_and_diff(
+    session: RemoteSession, shared: Session, remote: RemoteHoldfast, shared_hf: Holdfast
+) -> None:
+    before = session.snapshot("before")
+    # A name that is no UTF-8 is one like any other.
+    session.exec("cd /workspace; printf new > $'odd\\xff'; MODE=test; sleep infinity & sleeper=$!")
+    here, there = shared.drift("before"), session.drift("before")
+    assert (there.text(), there.files, there.shell) == (here.text(), here.files, here.shell)
+    assert there.since.snapshot_id == before.id
+    assert "/workspace/odd\udcff" in {each.path for each in there.files}
+    assert there.processes
+    assert there.authors[there.files[0].by[0]].actor == "agent"
+    after = session.snapshot("after")
+    found, expected = (each.diff("before", "after") for each in (remote, shared_hf))
+    assert (found.text(), found.files, found.shell) == (expected.text(), expected.files, expected.shell)
+    assert (found.before, found.after, found.empty) == ("before", "after", False)
+    assert remote.diff("before", "before", everything=True).empty
+    with pytest.raises(SnapshotNotFound):
+        remote.diff("before", "never")
+    with pytest.raises(InvalidArgument):
+        session.drift("neverland")
+    session.exec("kill $sleeper; unset MODE sleeper; rm $'odd\\xff'")
+    for each in (after, before):
+        each.remove()
+
+
+def test_what_would_survive_and_what_is_reached(
+    session: RemoteSession, shared: Session, remote: RemoteHoldfast
+) -> None:
+    here, there = shared.check(), session.check()
+    assert {each.kind for each in there.resources} == {each.kind for each in here.resources}
+    assert (there.blocks, there.whole) == ((), True)
+    assert session.network().as_dict() == shared.network().as_dict()
+    assert session.allow("192.0.2.7:99").network().allow == ("192.0.2.7:99",)
+    assert session.disallow("192.0.2.7:99").network().allow == ()
+    with pytest.raises(InvalidArgument):
+        session.allow_domains("example.org")
+    assert session.verification is None
+    session.snapshot("verified")
+    with remote.snapshot("verified").restore("verified-copy") as copy:
+        assert copy.verification
+        assert copy.verification.exact
+        assert copy.verification.compared["processes"] > 1
+    remote.remove_session("verified-copy")
+    remote.remove_snapshot("verified")
+
+
+def test_async(server: Served, shared: Session) -> None:
+    async def main() -> None:
+        async with AsyncHoldfast(server.url, token=server.token) as controller:
+            session = await controller.session("shared")
+            pulse, journal = await asyncio.gather(session.pulse(), session.journal(limit=1))
+            assert pulse.process(1)
+            assert len(journal) == 1
+            assert (await session.drift("1h")).text()
+            assert (await session.network()).network == "internet"
+
+    asyncio.run(main())
+
+
+def test_the_command_line(over: Over, session: RemoteSession) -> None:
+    session.exec("cd /workspace; echo x > here")
+    assert "shell main" in over("pulse", "shared")
+    assert json.loads(over("pulse", "shared", "--json"))["name"] == "shared"
+    assert "echo x > here" in over("journal", "shared", "-n", "2")
+    assert "/workspace/here" in over("drift", "shared", "--since", "10m")
+    assert "reaches" in over("network", "shared")
+    assert "nothing is in the way" in over("snapshot", "shared", "--check")
+    over("snapshot", "shared", "--label", "one")
+    session.exec("rm here")
+    over("snapshot", "shared", "--label", "two")
+    assert "- /workspace/here" in over("diff", "one", "two")
+    over("new", "ended")
+    over("rm", "ended")
+    assert over("journal", "ended")
+    over("rmi", "one", "two")

@@ -1,0 +1,154 @@
+"""What a server tells of a session's state and history is what the library has in process, or an error."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.runtime import test_pulse
+from tests.runtime.history.drift.test_drift_text import TYPICAL
+
+from holdfast.errors import ProtocolError
+from holdfast.runtime.client import insight_values
+from holdfast.runtime.egress.attempt_log import Refusal
+from holdfast.runtime.egress.network_changes import Reach
+from holdfast.runtime.history.diff.diff_result import Diff
+from holdfast.runtime.history.drift.changed_paths import FileChange
+from holdfast.runtime.history.drift.drift_result import Drift
+from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.pulse.pulse import AskedFile, Detail, Listener, Port, Pulse
+from holdfast.runtime.serve.json_answers import PrintableAnswer
+from holdfast.runtime.store.entry import Entry
+from holdfast.snapshots.survivability import Resource, Survivability
+from holdfast.snapshots.verification import Deviation, Verification
+
+
+def _pulse() -> Pulse:
+    found = test_pulse.read()
+    screen = found.terminals[0].model_copy(update={"screen": "$ su\nPassword:"})
+    return replace(
+        found,
+        terminals=(screen, *found.terminals[1:]),
+        detail=Detail.of({"pid": 12, "cwd": "/work", "memory": {"swap": 4}}),
+        file=AskedFile("/data/db", True, "file", 100, 5.5, 0o644, 0, found.files),
+    )
+
+
+PULSE = _pulse()
+SOCKET = PULSE.listening(80)[0]
+PORT = Port(
+    80, (Listener(SOCKET, PULSE.process(12), "accepted", 200, "HTTP/1.0 200 OK"), Listener(SOCKET, None))
+)
+FILES = (
+    FileChange("/w/\udcff", "new", 3, 150.25, folder=True, owner=("pip", "/x", "idna"), by=(41, 42)),
+    FileChange("/w/old", "deleted", at=0.0),
+)
+DRIFT = replace(TYPICAL, files=(*TYPICAL.files, *FILES), noise=4, notes=("nothing else",))
+DIFF = Diff(
+    "one",
+    "two",
+    Drift(
+        "0123456789ab",
+        StartingPoint("one", 100.0, None, "aaaaaaaaaaaa", until="two"),
+        200.5,
+        files=(FileChange("/w/new", "new", 3, folder=True),),
+        packages=TYPICAL.packages[:0],
+        shell=(replace(TYPICAL.shell[0], by=()),),
+    ),
+)
+ENTRY = Entry(
+    "0123456789ab", "work", 7, 12.5, "command_ended", "agent", details={"id": "c", "data": {"x": [1, None]}}
+)
+REACH = Reach(
+    "internet",
+    ("db:5432",),
+    ("mirror:80",),
+    ("192.0.2.53",),
+    (Refusal("192.0.2.1", "tcp", 80, 3, 100.0, 200.0), Refusal("192.0.2.2", "icmp", 0, 1, 100.0, 100.0)),
+    refused_more=True,
+    domains=("pypi.org",),
+    secrets=(("TOKEN", ("api.test", "b.test")),),
+)
+CHECK = Survivability(
+    (Resource("process", 5, "sleep 9", "sleep 9", also=(6, 7)), Resource("traced", 8, "x", "x", 3, own=True)),
+    *(2, 10, 4096, 0, 1 << 40),
+    seconds=0.25,
+    whole=False,
+    left_out=2,
+)
+VERIFIED = Verification(
+    compared={"processes": 3}, deviations=[Deviation(about="file", pid=4, text="gone")], more=1
+)
+
+Read = Callable[[Any], Any]
+VALUES: dict[str, tuple[Any, Any, Read]] = {
+    "pulse": (PULSE, PULSE.as_dict(), insight_values.pulse),
+    "port": (PORT, PORT.as_dict(), insight_values.port),
+    "drift": (DRIFT, DRIFT.as_dict(), insight_values.drift),
+    "diff": (DIFF, DIFF.as_dict(), insight_values.diff),
+    "entry": (ENTRY, ENTRY.as_dict(), insight_values.entry),
+    "reach": (REACH, REACH.as_dict(), insight_values.reach),
+    "check": (CHECK, CHECK.as_dict(own=True), insight_values.survivability),
+    "verification": (VERIFIED, VERIFIED.model_dump(), insight_values.verification),
+}
+
+
+def _sent(table: Any) -> Any:
+    """Return a table as it arrives from a server."""
+    return json.loads(bytes(PrintableAnswer(table).body))
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_comes_back(name: str) -> None:
+    value, table, read = VALUES[name]
+    assert read(_sent(table)) == value
+
+
+def test_they_read_as_in_process() -> None:
+    found = insight_values.drift(_sent(DRIFT.as_dict()))
+    assert found.text() == DRIFT.text()
+    assert insight_values.diff(_sent(DIFF.as_dict())).text() == DIFF.text()
+    pulse = insight_values.pulse(_sent(PULSE.as_dict()))
+    assert pulse.terminals[0].screen == "$ su\nPassword:"
+    assert pulse.terminals[0].observed.waits
+    assert insight_values.verification(None) is None
+
+
+def _broken(value: Any) -> Iterator[Any]:
+    """Yield copies of a table in which one thing, at any depth, is missing or something else."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    others: list[Any] = [None, [], {}, "\x00", -1, True]
+    for key in keys:
+        for other in others:
+            changed = copy.copy(value)
+            changed[key] = other
+            yield changed
+        if isinstance(value, dict):
+            yield {name: each for name, each in value.items() if name != key}
+        for inner in _broken(value[key]):
+            changed = copy.copy(value)
+            changed[key] = inner
+            yield changed
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_anything_else_is_an_error(name: str) -> None:
+    _, table, read = VALUES[name]
+    refused = 0
+    for told in [None, [], "x", *_broken(_sent(table))]:
+        try:
+            read(told)
+        except ProtocolError as error:
+            refused += str(error).startswith("cannot understand the server")
+    assert refused >= 10, refused
+
+
+def test_findings_of_a_newer_server() -> None:
+    told = CHECK.as_dict(own=True)
+    told["findings"][0]["kind"] = "quantum"
+    with pytest.raises(ProtocolError, match="this version does not know"):
+        insight_values.survivability(told)
