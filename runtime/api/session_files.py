@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.file_requests import PART, FileRequests
 from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.journal import host_events
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 MOST_IN_MEMORY = 256 << 20
 """The largest file that `read` returns."""
-
-
-def _silent(_: Copied) -> None:
-    return
 
 
 class SessionFiles:
@@ -126,7 +122,7 @@ class SessionFiles:
             self._line, path, recursive=recursive, user=self._user, timeout=timeout, patience=patience
         )
 
-    def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = _silent) -> Copied:
+    def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported) -> Copied:
         """Copy a file or a folder of the session to this machine, under the name `to`.
 
         Of what the session has there, only files, folders and links that stay below the copy are made.
@@ -144,7 +140,7 @@ class SessionFiles:
         self._note("copied out", place, files=made.files, bytes=made.bytes)
         return made
 
-    def upload(self, source: str | Path, to: str, *, report: Callable[[Copied], None] = _silent) -> Copied:
+    def upload(self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported) -> Copied:
         """Copy a file or a folder of this machine into the session, under the name `to`.
 
         Raises:
@@ -160,11 +156,14 @@ class SessionFiles:
 
     def write_tar(self, path: str, stream: IO[bytes]) -> Copied:
         """Write a file or what is in a folder of the session to a stream, as tar."""
+        return self._tar(path, stream)
+
+    def _tar(self, path: str, stream: IO[bytes], *, account: bool = False) -> Copied:
         from holdfast.runtime.files import tar_streams
 
         requests = self._requests()
         place, found = requests.look(path)
-        made = tar_streams.write(requests, place, found, stream)
+        made = tar_streams.write(requests, place, found, stream, account=account)
         self._note("copied out", place, files=made.files, bytes=made.bytes)
         return made
 
@@ -191,6 +190,11 @@ class SessionFiles:
 def located(files: SessionFiles, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
     """Return the absolute path of a file, and what is there; with `follow` false, a link itself."""
     return files._requests().look(path, follow=follow)
+
+
+def accounted_tar(files: SessionFiles, path: str, stream: IO[bytes]) -> Copied:
+    """Write as `SessionFiles.write_tar` does, and at the end an account, which only `UnpackTree` reads."""
+    return files._tar(path, stream, account=True)
 
 
 def watched(files: SessionFiles, path: str, *, recursive: bool, patience: Patience, most: int) -> FileWatch:

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from holdfast.errors import OutcomeUnknown, ServerUnavailable
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.client_errors import error_of
+from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc.event import Event
 from holdfast.runtime.guest_rpc.kernel_calls import KEEP_OUTPUTS, KEEP_TEXT
@@ -313,6 +314,38 @@ class ProgramCall(ChannelCall[ProgramResult]):
                 self._begun_twice()
             self.call, self.args = "program", {"program": self._id}
         self.args |= self._places
+
+
+class WatchCall(ChannelCall[bool]):
+    """The changes of a folder or a file, as they happen; the result is whether what is watched is gone."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.path: str | None = None
+        """What is watched, once that has begun."""
+        self.found: deque[WatchedChange] = deque()
+
+    def heard(self, told: Mapping[str, Any]) -> None:
+        """Take an event."""
+        if told["event"] == "watching":
+            self.path = str(told["path"])
+        elif told["event"] == "change":
+            self.found.append(client_values.watched_change(told))
+
+    def _result(self, told: Mapping[str, Any]) -> bool:
+        if told.get("left") and not self.patience.over:
+            raise self._broken()
+        return bool(told.get("ended"))
+
+    def _continue(self) -> None:
+        raise self._broken()
+
+    @staticmethod
+    def _broken() -> ServerUnavailable:
+        return ServerUnavailable(
+            "cannot watch on: the connection to the server was lost, and what has changed since is not known",
+            hint="watch again, and list what is there",
+        )
 
 
 class EventsCall(ChannelCall[None]):

@@ -6,11 +6,12 @@ import base64
 import binascii
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from holdfast.errors import ProtocolError
 from holdfast.runtime.api.task_info import TaskInfo
 from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.file_tree import ChangeKind, WatchedChange
 from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc import event as events
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Table = Mapping[str, Any]
 CELL_EVENTS: tuple[CellEventKind, ...] = ("stream", *DISPLAYS, "error", "input_request")
+CHANGES: tuple[ChangeKind, ...] = get_args(ChangeKind)
 CELL_ENDS: tuple[CellStatus, ...] = (*ENDS, "waiting", "running")
 
 
@@ -170,6 +172,17 @@ def session_file(raw: Any) -> SessionFile:
     told = table(raw)
     return SessionFile.of(
         {**told, "mode": int(wire_fields.text(told, "mode"), 8), "target": told.get("target") or ""}
+    )
+
+
+def watched_change(raw: Any) -> WatchedChange:
+    """Return a change of a file that is watched."""
+    told = table(raw)
+    file = told.get("file")
+    return WatchedChange(
+        wire_fields.choice(told, "kind", CHANGES),
+        wire_fields.text(told, "path"),
+        None if file is None else session_file(file),
     )
 
 

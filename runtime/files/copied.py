@@ -8,6 +8,10 @@ from typing import Any
 MOST_NAMED = 1000
 
 
+def unreported(_: Copied) -> None:
+    """Take the counts so far, and do nothing."""
+
+
 @dataclass(slots=True)
 class Copied:
     """Counts of what was copied, `bytes` of files; what was left out, and what changed meanwhile, by path."""

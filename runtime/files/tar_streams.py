@@ -7,18 +7,26 @@ folder is refused, a hard link and a device are left out.
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from collections.abc import Iterator
 from typing import IO
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files import tar_times
+from holdfast.runtime.files.copied import MOST_NAMED, Copied
 from holdfast.runtime.files.file_requests import PART, FileRequests
 from holdfast.runtime.files.session_file import SessionFile
 
+ACCOUNT = b"H"
+"""The type of a last member, in which the counts are, and what was left out. Readers other than ours never
+get one."""
 
-def write(requests: FileRequests, path: str, found: SessionFile, stream: IO[bytes]) -> Copied:
-    """Write a file, or a folder with all that is in it, to a stream.
+
+def write(
+    requests: FileRequests, path: str, found: SessionFile, stream: IO[bytes], *, account: bool = False
+) -> Copied:
+    """Write a file, or a folder with all that is in it, to a stream; with `account`, the counts at its end.
 
     Raises:
         SessionFileError, ProtocolError: something cannot be read.
@@ -30,6 +38,12 @@ def write(requests: FileRequests, path: str, found: SessionFile, stream: IO[byte
             _add(requests, tar, path, found, found.name, made)
         else:
             _add_folder(requests, tar, path, "", made)
+        if account:
+            told = made.as_dict() | {"changed": made.changed[:MOST_NAMED]}
+            data = json.dumps(told).encode()
+            last = tarfile.TarInfo("account")
+            last.type, last.size = ACCOUNT, len(data)
+            tar.addfile(last, io.BytesIO(data))
     return made
 
 
@@ -49,7 +63,7 @@ def _add(
 ) -> None:
     member = tarfile.TarInfo(name)
     member.mode, member.uid, member.gid = found.mode & 0o777, found.uid, found.gid
-    member.mtime = found.mtime_ns // 10**9
+    tar_times.stamp(member, found.mtime_ns)
     if found.kind == "file":
         member.size = found.size
         tar.addfile(member, io.BufferedReader(_SessionContent(requests, path, found, made), PART))
@@ -102,15 +116,34 @@ def read(requests: FileRequests, stream: IO[bytes], to: str) -> Copied:
         SessionFileError: something cannot be written.
     """
     made = Copied()
-    requests.make_folder(to, parents=True)
-    folders = {to}
+    folders: set[str] = set()
     try:
         with tarfile.open(fileobj=stream, mode="r|*", encoding="utf-8", errors="surrogateescape") as tar:
             for member in tar:
+                if not folders:
+                    _begin(requests, to, member)
+                    folders.add(to.rstrip("/") or "/")
                 _unpack(requests, tar, member, to, folders, made)
+            if not folders:
+                requests.make_folder(to, parents=True)
     except (tarfile.TarError, EOFError) as error:
         raise InvalidArgument(f"cannot unpack the input: it is no whole tar stream ({error})") from error
     return made
+
+
+def _begin(requests: FileRequests, to: str, first: tarfile.TarInfo) -> None:
+    """Make the folder, with the permissions that the stream has for it if it begins with those."""
+    if first.isdir() and first.name in (".", "./"):
+        above, slash, _ = to.rstrip("/").rpartition("/")
+        requests.make_folder(above or slash or ".", parents=True)
+        requests.make_folder(to, mode=_folder_mode(first))
+    else:
+        requests.make_folder(to, parents=True)
+
+
+def _folder_mode(member: tarfile.TarInfo) -> int:
+    """Return permissions with which the folder can be filled."""
+    return (member.mode & 0o777) | 0o700
 
 
 def _unpack(
@@ -125,17 +158,20 @@ def _unpack(
     if ".." in parts or member.name.startswith("/"):
         raise InvalidArgument(f"cannot unpack the input: {member.name[:200]!r} leads out of the folder")
     place = "/".join([to.rstrip("/"), *parts])
-    above = place if member.isdir() else place.rpartition("/")[0]
+    above = place.rpartition("/")[0] or "/"
     if above not in folders and parts:
         requests.make_folder(above, parents=True)
         folders.add(above)
+    if member.isdir() and parts and place not in folders:
+        requests.make_folder(place, mode=_folder_mode(member))
+        folders.add(place)
     if member.isdir():
-        made.folders += 1
+        made.folders += bool(parts)
     elif member.isreg():
         file = tar.extractfile(member)
         assert file is not None
         requests.write(
-            place, _parts(file, made), mode=member.mode & 0o777, mtime_ns=int(member.mtime * 10**9)
+            place, _parts(file, made), mode=member.mode & 0o777, mtime_ns=tar_times.mtime_ns(member)
         )
         made.files += 1
     elif member.issym():

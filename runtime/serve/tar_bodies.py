@@ -20,6 +20,9 @@ def tar_body(caller: ApiCaller, write: Callable[[IO[bytes]], object]) -> Streami
     def body() -> None:
         try:
             write(io.BufferedWriter(_BridgeFile(bridge), 1 << 18))
+        except Exception:
+            if not bridge.left:  # then no one waits for what went wrong
+                raise
         finally:
             bridge.end()
 

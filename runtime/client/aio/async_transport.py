@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -101,7 +101,7 @@ class AsyncTransport:
             raise ProtocolError("cannot understand the server: the call has no result")
         return call.result
 
-    async def heard(self, call: ChannelCall[Any]) -> AsyncIterator[None]:
+    async def heard(self, call: ChannelCall[Any]) -> AsyncGenerator[None]:
         """Make a call, and yield after each message that it has taken; over a lost connection it continues.
 
         Raises:

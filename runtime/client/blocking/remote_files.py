@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from holdfast.runtime.client import client_values
+from holdfast.runtime.client import client_paths, client_values
+from holdfast.runtime.client.blocking import remote_copying, remote_watch
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.channel_calls import WatchCall
 from holdfast.runtime.client.client_errors import not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, place
-from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.guest_rpc.patience import Patience
 
 _PART = 1 << 20
 
@@ -93,6 +97,51 @@ class RemoteFiles:
         told = self._transport.send(self._call("PUT", "tree", path=to), _read(stream))
         return client_values.copied(told)
 
+    def watch(
+        self,
+        path: str = ".",
+        *,
+        recursive: bool = False,
+        timeout: float | None = None,
+        patience: Patience | None = None,
+    ) -> remote_watch.RemoteFileWatch:
+        """Watch a folder or a file; iterate over the result, and close it. As `SessionFiles.watch`."""
+        until = patience or Patience()
+        until.begin()
+        if timeout is not None:
+            until.limit(timeout)
+        args = {"path": path, "recursive": recursive, "user": self._user}
+        call = WatchCall(self._session, "watch", args, patience=until)
+        return remote_watch.begun(call, self._transport.heard(call))
+
+    def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported) -> Copied:
+        """Copy a file or a folder of the session to this machine, under the name `to`."""
+        from holdfast.runtime.files.unpack_tree import UnpackTree
+
+        folder = (self.stat(path)).kind == "folder"
+
+        def unpack(stream: IO[bytes]) -> Copied:
+            copy = UnpackTree(stream, report)
+            return copy.tree(Path(to)) if folder else copy.file(Path(to))
+
+        call = self._call("GET", "tree", path=path, account=True)
+        with self._transport.bytes_of(call, {}) as body:
+            return remote_copying.unpacked(body, unpack)
+
+    def upload(self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported) -> Copied:
+        """Copy a file or a folder of this machine into the session, under the name `to`."""
+        from holdfast.runtime.files.pack_tree import PackTree
+
+        source, pack = Path(source), PackTree(report)
+        above, name = client_paths.parted(to, folder=source.is_dir())
+        self.stat(above)  # it is not made on the way
+        parts = pack.tree(source) if source.is_dir() else pack.file(source, name)
+        call = self._call("PUT", "tree", path=to if source.is_dir() else above)
+        made = client_values.copied(self._transport.send(call, _each(parts)))
+        made.left_out.update(pack.made.left_out)
+        made.changed += pack.made.changed
+        return made
+
     def _ask(self, method: str, what: str, **params: object) -> object:
         return self._transport.ask(self._call(method, what, **params))
 
@@ -105,6 +154,11 @@ class RemoteFiles:
 
 def _read(stream: IO[bytes]) -> Iterator[bytes]:
     while part := stream.read(_PART):
+        yield part
+
+
+def _each(parts: Iterable[bytes]) -> Iterator[bytes]:
+    for part in parts:
         yield part
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
@@ -102,7 +102,7 @@ class RemoteTransport:
             raise ProtocolError("cannot understand the server: the call has no result")
         return call.result
 
-    def heard(self, call: ChannelCall[Any]) -> Iterator[None]:
+    def heard(self, call: ChannelCall[Any]) -> Generator[None]:
         """Make a call, and yield after each message that it has taken; over a lost connection it continues.
 
         Raises:

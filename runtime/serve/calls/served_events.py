@@ -1,10 +1,14 @@
-"""Calls that follow a session: its events, and changes of its files. They have no result of their own."""
+"""Calls that follow a session: its events, and changes of its files.
+
+The result of a watch says whether what is watched is gone (`ended`), or the waiting was ended (`left`).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.calls.served_call import Emit, ServedCall
 from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
@@ -29,12 +33,22 @@ def watch_call(asked: WatchQuery) -> ServedCall:
 
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
         files = found.files if asked.user is None else found.files.as_user(asked.user)
-        with files.watch(asked.path, recursive=asked.recursive, patience=patience) as changes:
+        patience.begin()
+        with files.watch(
+            asked.path, recursive=asked.recursive, timeout=patience.left(), patience=patience
+        ) as changes:
             if emit is not None:
                 emit({"event": "watching", "path": changes.path}, EVENT_BYTES)
             for change in changes:
                 if emit is not None:
-                    emit({"event": "change", **change.as_dict()}, EVENT_BYTES)
-        return {}
+                    emit({"event": "change", **_change(change)}, EVENT_BYTES)
+            return {"ended": changes.ended, "left": patience.ended}
 
     return call
+
+
+def _change(change: WatchedChange) -> dict[str, Any]:
+    told = change.as_dict()
+    if change.file is not None:
+        told["file"]["version"] = change.file.version
+    return told

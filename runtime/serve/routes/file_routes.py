@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from holdfast.errors import InvalidArgument, SessionFileError
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.api.session_files import SessionFiles
+from holdfast.runtime.api.session_files import SessionFiles, accounted_tar
 from holdfast.runtime.files.file_requests import PART
 from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.serve.answers import ERRORS
@@ -174,10 +174,16 @@ async def remove(
     response_class=StreamingResponse,
     responses={200: {"content": _TAR, "description": "A tar stream; no compression."}},
 )
-async def read_tree(who: From, session: Ref, path: FilePath, user: UserQuery = None) -> StreamingResponse:
-    """Return a file, or a folder with all that is in it, as tar. Sockets and devices are left out."""
+async def read_tree(
+    who: From, session: Ref, path: FilePath, user: UserQuery = None, account: bool = False
+) -> StreamingResponse:
+    """Return a file, or a folder with all that is in it, as tar. Sockets and devices are left out.
+
+    With `account` a last member of type `H` says in JSON what was left out, and what changed meanwhile.
+    """
     await who.in_session(session, lambda each: files(each, user).stat(path))
-    return tar_body(who, lambda stream: files(who.session(session), user).write_tar(path, stream))
+    write = accounted_tar if account else SessionFiles.write_tar
+    return tar_body(who, lambda stream: write(files(who.session(session), user), path, stream))
 
 
 @router.put("/tree", openapi_extra={"requestBody": {"content": _TAR, "required": True}})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import OutcomeUnknown, ProtocolError, SessionBusy
+from holdfast.errors import OutcomeUnknown, ProtocolError, ServerUnavailable, SessionBusy
 from holdfast.runtime.client.channel_calls import (
     CREDIT,
     CellCall,
@@ -15,6 +15,7 @@ from holdfast.runtime.client.channel_calls import (
     EventsCall,
     ProgramCall,
     ServerStopped,
+    WatchCall,
 )
 
 ENDED: dict[str, Any] = {
@@ -181,3 +182,43 @@ def test_lost_events_continue_behind_the_last_one() -> None:
     tell(call, event="joined", kind="joined", seq=7, at=1.0, actor="a")
     assert [each.seq for each in call.found] == [7]
     assert opened(call)["args"] == {"after": 7}
+
+
+FILE = {"name": "b", "kind": "file", "size": 1, "mode": "0644", "mtime_ns": 5, "uid": 0, "gid": 0}
+
+
+def test_a_watch_has_changes_and_says_whether_its_folder_is_gone() -> None:
+    call = WatchCall("s", "watch", {"path": "."})
+    opened(call)
+    tell(call, event="watching", path="/a")
+    tell(call, event="change", kind="created", path="/a/b", file={**FILE, "target": None, "version": "v"})
+    tell(call, event="change", kind="removed", path="/a/b", file=None)
+    assert call.path == "/a"
+    assert [(each.kind, each.path, each.file and each.file.mode) for each in call.found] == [
+        ("created", "/a/b", 0o644),
+        ("removed", "/a/b", None),
+    ]
+    tell(call, result={"ended": True, "left": False})
+    assert (call.ended, call.result) == (True, True)
+
+
+def test_a_watch_that_may_have_missed_something_ends_in_an_error() -> None:
+    call = WatchCall("s", "watch", {"path": "."})
+    opened(call)
+    with pytest.raises(ServerUnavailable, match="what has changed since is not known"):
+        call.opening()
+    with pytest.raises(ServerUnavailable, match="what has changed since is not known"):
+        tell(call, result={"ended": False, "left": True})
+    call = WatchCall("s", "watch", {"path": "."})
+    opened(call)
+    call.patience.end()
+    tell(call, result={"ended": False, "left": True})
+    assert call.result is False
+
+
+@pytest.mark.parametrize("change", [{"kind": "x"}, {"path": None}, {"file": 5}, {"file": {"name": "b"}}])
+def test_a_change_of_another_form_is_an_error(change: dict[str, Any]) -> None:
+    call = WatchCall("s", "watch", {"path": "."})
+    opened(call)
+    with pytest.raises(ProtocolError):
+        tell(call, **{"event": "change", "kind": "created", "path": "/a", "file": None, **change})

@@ -32,6 +32,7 @@ from holdfast.runtime.client.aio import (
     async_snapshot,
     async_task,
     async_terminal,
+    async_watch,
 )
 from holdfast.runtime.client.blocking import (
     remote_files,
@@ -42,7 +43,9 @@ from holdfast.runtime.client.blocking import (
     remote_snapshot,
     remote_task,
     remote_terminal,
+    remote_watch,
 )
+from holdfast.runtime.files.file_watch import FileWatch
 
 ROOT = Path(holdfast.__file__).parent.parent.parent
 PAIRS: list[tuple[type, type, type]] = [
@@ -55,6 +58,7 @@ PAIRS: list[tuple[type, type, type]] = [
     (session_kernel.SessionKernel, remote_kernel.RemoteKernel, async_kernel.AsyncKernel),
     (session_kernels.SessionKernels, remote_kernel.RemoteKernels, async_kernel.AsyncKernels),
     (session_files.SessionFiles, remote_files.RemoteFiles, async_files.AsyncFiles),
+    (FileWatch, remote_watch.RemoteFileWatch, async_watch.AsyncFileWatch),
     (session_shells.SessionShells, remote_terminal.RemoteShells, async_terminal.AsyncShells),
     (terminal_handle.SessionTerminal, remote_terminal.RemoteTerminal, async_terminal.AsyncTerminal),
 ]
@@ -70,7 +74,7 @@ ONLY_IN_PROCESS = {
     Task: {"follow", "output", "send(patience)", "wait(raw)"},
     RunningProgram: {"write(patience)"},
     session_kernel.SessionKernel: {"cell(before)", "interrupt(cell_id)"},
-    session_files.SessionFiles: {"download", "upload", "watch"},
+    FileWatch: {"next"},
     terminal_handle.SessionTerminal: {"attach", "link", "recording"},
 }
 """What a handle over a URL does not have: names, and `name(argument)`."""

@@ -1,0 +1,28 @@
+"""A stream of parts that are fetched as they are read.  Pure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+
+class PartStream(io.RawIOBase):
+    """Reads parts of any size. `following` returns the next one, and nothing at the end."""
+
+    def __init__(self, following: Callable[[], bytes]) -> None:
+        super().__init__()
+        self._following = following
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Read the next bytes, and return their number."""
+        if not self._left:
+            self._left = memoryview(self._following())
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        size = min(len(view), len(self._left))
+        view[:size], self._left = self._left[:size], self._left[size:]
+        return size

@@ -1,0 +1,204 @@
+"""Files of sessions over a URL: copied in and out, and watched, as in process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Cli
+from tests.integration.served import Over, Served, serving
+
+from holdfast import AsyncHoldfast, Patience, RemoteHoldfast, RemoteSession, Session
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument, ServerUnavailable, SessionFileNotFound
+from holdfast.runtime.files.copied import Copied
+
+ODD = os.fsdecode(b"odd\xff")
+
+
+@pytest.fixture(scope="module")
+def server(shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Served]:
+    with serving(make_cli(shared_home), shared_home) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def remote(server: Served) -> Iterator[RemoteHoldfast]:
+    with RemoteHoldfast(server.url, token=server.token) as controller:
+        yield controller
+
+
+@pytest.fixture
+def session(remote: RemoteHoldfast) -> RemoteSession:
+    return remote.session("shared")
+
+
+def listed(root: Path) -> dict[str, tuple[int, int | str]]:
+    """Return what is in a folder: modes, and times or targets."""
+    found: dict[str, tuple[int, int | str]] = {}
+    for path in root.rglob("*"):
+        told = path.lstat()
+        value: int | str = str(path.readlink()) if path.is_symlink() else told.st_mtime_ns
+        found[str(path.relative_to(root))] = (told.st_mode, 0 if path.is_dir() else value)
+    return found
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    source = tmp_path / "source"
+    (source / "deep" / "er").mkdir(parents=True)
+    (source / "deep" / "er" / ODD).write_bytes(bytes(range(256)) * 20_000)
+    (source / "tool").write_text("#!/bin/sh\n")
+    (source / "tool").chmod(0o750)
+    (source / "link").symlink_to("tool")
+    (source / "deep").chmod(0o700)
+    return source
+
+
+def test_trees_go_in_and_out(session: RemoteSession, shared: Session, tree: Path, tmp_path: Path) -> None:
+    counts: list[int] = []
+    os.mkfifo(tree / "pipe")
+    here = shared.files.upload(tree, "/srv/here")
+    there = session.files.upload(tree, "/srv/there", report=lambda made: counts.append(made.bytes))
+    assert there == here
+    assert counts
+    assert set(there.left_out) == {str(tree / "pipe")}
+    (tree / "pipe").unlink()
+    shared.exec("mkfifo /srv/there/fifo; ln -s /etc /srv/there/out")
+    expected = shared.files.download("/srv/there", tmp_path / "expected")
+    found = session.files.download("/srv/there", tmp_path / "found")
+    assert listed(tmp_path / "found") == listed(tmp_path / "expected") == listed(tree)
+    assert (tmp_path / "found" / "deep" / "er" / ODD).read_bytes() == bytes(range(256)) * 20_000
+    assert (found.files, found.folders, found.links, found.bytes, found.changed) == (
+        expected.files,
+        expected.folders,
+        expected.links,
+        expected.bytes,
+        [],
+    )
+    assert "/srv/there/fifo" in found.left_out
+    assert len(found.left_out) == len(expected.left_out) == 2
+    shared.exec("rm -r /srv/there /srv/here")
+
+
+def test_files_go_in_and_out(session: RemoteSession, shared: Session, tree: Path, tmp_path: Path) -> None:
+    assert session.files.upload(tree / "tool", "/srv/named").files == 1
+    told = shared.files.stat("/srv/named")
+    assert (told.mode, told.mtime_ns) == (0o750, (tree / "tool").stat().st_mtime_ns)
+    assert session.files.download("/srv/named", tmp_path / "back").bytes == 10
+    assert (tmp_path / "back").stat().st_mtime_ns == told.mtime_ns
+    session.files.as_user("nobody").upload(tree / "tool", "/tmp/of-nobody")
+    assert shared.files.stat("/tmp/of-nobody").uid == 65534
+    for path in ("/srv/missing/tool", "/srv/missing/deep/tool"):
+        with pytest.raises(SessionFileNotFound):
+            session.files.upload(tree / "tool", path)
+        with pytest.raises(SessionFileNotFound):
+            session.files.upload(tree, path)
+    with pytest.raises(SessionFileNotFound):
+        session.files.download("/srv/missing", tmp_path / "missing")
+    with pytest.raises(InvalidArgument, match="that is a folder"):
+        session.files.upload(tree / "tool", "/srv/")
+    with pytest.raises(FileNotFoundError):
+        session.files.upload(tree / "nothing", "/srv/nothing")
+    assert not (tmp_path / "missing").exists()
+    session.files.upload(tree / "tool", "/at-the-top")
+    assert shared.exec("rm /srv/named /tmp/of-nobody /at-the-top").ok
+
+
+def test_a_watch(session: RemoteSession, shared: Session) -> None:
+    shared.exec("mkdir /srv/watched")
+    with session.files.watch("/srv/watched", recursive=True) as changes:
+        assert (changes.path, changes.ended) == ("/srv/watched", False)
+        found = iter(changes)
+        shared.exec("mkdir /srv/watched/in")
+        seen = next(found)
+        assert (seen.kind, seen.path, seen.file and seen.file.kind) == (
+            "created",
+            "/srv/watched/in",
+            "folder",
+        )
+        shared.exec("echo x > /srv/watched/in/file")
+        seen = next(found)
+        assert (seen.kind, seen.path) == ("created", "/srv/watched/in/file")
+        assert seen.file
+        assert (seen.file.kind, seen.file.mode) == ("file", 0o644)
+        shared.exec("rm -r /srv/watched")
+        assert list(found)[-1].kind == "removed"
+        assert changes.ended
+    with session.files.watch("/srv", timeout=0.2) as changes:
+        assert (list(changes), changes.ended) == ([], False)
+    assert list(changes) == []
+    patience = Patience()
+    with session.files.watch("/srv", patience=patience) as changes:
+        threading.Timer(0.2, patience.end).start()
+        assert (list(changes), changes.ended) == ([], False)
+    with pytest.raises(SessionFileNotFound):
+        session.files.watch("/srv/missing")
+
+
+def test_a_watch_whose_server_goes_says_so(
+    shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home
+) -> None:
+    """What changes until another one takes its place is not known, and is not silently missed."""
+    with serving(make_cli(shared_home), shared_home) as first:
+        client = RemoteHoldfast(first.url, token=first.token)
+        changes = client.session("shared").files.watch("/srv")
+        port = str(first.port)
+    with (
+        serving(make_cli(shared_home), shared_home, "--listen", port),
+        pytest.raises(ServerUnavailable, match="what has changed since is not known"),
+    ):
+        list(changes)
+    changes.close()
+    client.close()
+
+
+def test_async(server: Served, shared: Session, tree: Path, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncHoldfast(server.url, token=server.token) as controller:
+            files = (await controller.session("shared")).files
+            await files.upload(tree, "/srv/async")
+            async with await files.watch("/srv/async") as changes:
+                await files.write("/srv/async/new", b"1")
+                async for change in changes:
+                    assert change.path == "/srv/async/new"
+                    break
+            await files.remove("/srv/async/new")
+            made = await asyncio.gather(
+                *(files.download("/srv/async", tmp_path / f"copy{number}") for number in range(5))
+            )
+            assert {each.files for each in made} == {2}
+            await files.write("/srv/async/large", bytes(200_000_000))
+            loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+            def report(_: Copied) -> None:
+                loop.call_soon_threadsafe(begun.set)
+
+            copying = asyncio.create_task(
+                files.download("/srv/async/large", tmp_path / "large", report=report)
+            )
+            await begun.wait()
+            copying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await copying
+            await files.remove("/srv/async", recursive=True)
+
+    asyncio.run(main())
+    assert listed(tmp_path / "copy4") == listed(tree)
+    assert not (tmp_path / "large").exists()
+
+
+def test_the_command_line(server: Served, shared: Session, tree: Path, tmp_path: Path) -> None:
+    over = Over(server, tmp_path / "other")
+    over("cp", "-r", str(tree), "shared:/srv/over")
+    over("cp", "-r", "shared:/srv/over", str(tmp_path / "back"))
+    assert listed(tmp_path / "back") == listed(tree)
+    over("cp", "shared:/srv/over/tool", str(tmp_path / "tool"))
+    assert (tmp_path / "tool").read_text() == "#!/bin/sh\n"
+    assert over("watch", "shared", "/srv/over", "--for", "0.3s", "--count", "1", code=124)
+    assert "no such file" in over("cp", "shared:/srv/missing", str(tmp_path / "x"), code=1)
+    shared.exec("rm -r /srv/over")
