@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.errors import StoreError
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, Shell
-from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.caller import controller, is_over_a_url, wants_json
 from holdfast.runtime.guest.layout import MAIN
 
 _PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
@@ -46,11 +46,11 @@ def replay(
     recording = found.terminal_of(shell).recording(start, end)
     if recording.missing:
         printing.note(f"{printing.size(recording.missing)} at the beginning are no longer kept")
-    matcher = None
-    if cast is not None and not raw:
+    how: dict[str, Any] = {"raw": raw}
+    if cast is not None and not raw and not is_over_a_url():  # a server has rules of its own
         from holdfast.runtime.scrubbing import rules_file
 
-        matcher = rules_file.read(holdfast.home).matcher()
+        how["matcher"] = rules_file.read(holdfast.home).matcher()
     if cast is None:
         from holdfast.runtime.history.recording.player import Player
 
@@ -60,12 +60,12 @@ def replay(
         player.run()
         count = None
     elif cast == "-":
-        recording.write(sys.stdout, raw=raw, matcher=matcher)
+        recording.write(sys.stdout, **how)
         return
     else:
         try:
             with Path(cast).open("w", encoding="utf-8", newline="\n") as file:
-                count = recording.write(file, raw=raw, matcher=matcher)
+                count = recording.write(file, **how)
         except OSError as error:
             raise StoreError(f"cannot write {cast}: {error.strerror}") from error
     if wants_json(json):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -16,9 +17,13 @@ from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.network_changes import Reach
 from holdfast.runtime.history.diff.diff_result import Diff
 from holdfast.runtime.history.drift.drift_result import Drift
+from holdfast.runtime.history.recording.cast import CastEvent
 from holdfast.runtime.pulse.pulse import Port, Pulse
+from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.store.entry import FIELDS, Entry
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
+from holdfast.snapshots.failure import Failure
+from holdfast.snapshots.fitness import Ladder
 from holdfast.snapshots.survivability import Survivability
 from holdfast.snapshots.verification import Verification
 
@@ -97,6 +102,49 @@ def survivability(raw: Any) -> Survivability:
 def verification(raw: Any) -> Verification | None:
     """Return how a restored session compares with what was captured."""
     return None if raw is None else read(Verification, raw)
+
+
+def ladder(raw: Any) -> Ladder:
+    """Return what is possible with a snapshot."""
+    return read(Ladder, raw)
+
+
+def recorded(raw: Any) -> Recorded:
+    """Return a command, cell or task that was run before a snapshot."""
+    return read(Recorded, raw)
+
+
+def failure(raw: Any) -> Failure | None:
+    """Return the failure that a snapshot was taken for."""
+    return None if raw is None else Failure.parse(client_values.table(raw))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingPart:
+    """What a server tells of a recording, see `RecordingAnswer`."""
+
+    start: int
+    end: int
+    kept_start: int
+    kept_end: int
+    missing: int
+    begun: float
+    rows: int
+    cols: int
+    title: str
+
+
+def recording_part(raw: Any) -> RecordingPart:
+    """Return what is told of a recording."""
+    return read(RecordingPart, raw)
+
+
+def cast_event(line: bytes) -> CastEvent:
+    """Return one event of a recording."""
+    try:
+        return read(CastEvent, json.loads(line))
+    except (ValueError, RecursionError):
+        raise ProtocolError("cannot understand the server: its recording is not valid") from None
 
 
 def read(kind: type[Value], raw: Any) -> Value:

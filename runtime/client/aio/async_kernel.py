@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_kernels import PYTHON
@@ -39,9 +39,11 @@ class AsyncKernel:
         patience: float | Patience | None = None,
         on_start: OnStart | None = None,
         kernel: str = defaults.MAIN,
+        before: str | None = None,
     ) -> CellResult:
         """Run a cell, until it ends, or asks for a line without `on_input`. As `SessionKernel.cell`."""
         args = {"code": code, "timeout": timeout, "busy_wait": busy_wait, "reason": reason, "kernel": kernel}
+        args["before"] = before
         call = CellCall(self._session, "cell", args, key=key, patience=patience)
         call.on_start = on_start
         return await self._made(call, kernel, on_event, on_input)
@@ -78,9 +80,9 @@ class AsyncKernel:
             CellCall(self._session, "answer_cell", args, patience=patience), kernel, on_event, on_input
         )
 
-    async def interrupt(self, kernel: str = defaults.MAIN) -> None:
-        """Interrupt the cell that runs."""
-        await self._ask(kernel, "interrupt")
+    async def interrupt(self, kernel: str = defaults.MAIN, *, cell_id: str | None = None) -> None:
+        """Interrupt what the kernel runs; with `cell_id` only that cell, if it still runs."""
+        await self._ask(kernel, "interrupt", cell_id=cell_id)
 
     async def restart(self, kernel: str = defaults.MAIN) -> None:
         """Replace the kernel's process by a new one; its variables are lost."""
@@ -98,8 +100,9 @@ class AsyncKernel:
                 "cannot answer the cell: there are no more lines of input", hint="it was interrupted"
             ) from None
 
-    async def _ask(self, kernel: str, what: str) -> None:
-        await self._transport.ask(HttpCall("POST", place("sessions", self._session, "kernels", kernel, what)))
+    async def _ask(self, kernel: str, what: str, **params: Any) -> None:
+        path = place("sessions", self._session, "kernels", kernel, what)
+        await self._transport.ask(HttpCall("POST", path, params))
 
 
 class AsyncKernels:

@@ -247,6 +247,11 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         body = given(label=label, kind=kind, reason=reason, force_drop=list(force_drop))
         return AsyncSnapshot(self._transport, await self._tell("POST", "snapshots", body=body))
 
+    async def template(self, name: str, *, replace: bool = False, reason: str | None = None) -> AsyncSnapshot:
+        """Capture the session as a template, from which `new` starts sessions; it continues."""
+        body = given(name=name, replace=replace, reason=reason)
+        return AsyncSnapshot(self._transport, await self._tell("POST", "template", body=body))
+
     async def fork(
         self,
         n: int = 1,

@@ -16,8 +16,10 @@ from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
     from holdfast.runtime.client.aio.async_session import AsyncSession
+    from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.store.rows import SnapshotKind
-    from holdfast.snapshots.fitness import Name
+    from holdfast.snapshots.failure import Failure
+    from holdfast.snapshots.fitness import Ladder, Name
 
 
 class AsyncSnapshot:
@@ -91,6 +93,13 @@ class AsyncSnapshot:
         return self._text("reason")
 
     @property
+    def failure(self) -> Failure | None:
+        """The failure it was taken for; None if it was taken for another reason."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.failure(self.details.get("failure"))
+
+    @property
     def pinned(self) -> bool:
         """True if it is kept until it is removed by hand."""
         return bool(self._told["pinned"])
@@ -128,6 +137,7 @@ class AsyncSnapshot:
         n: int = 1,
         name: str | None = None,
         *,
+        rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
         eager: bool = False,
@@ -135,9 +145,22 @@ class AsyncSnapshot:
         """Make n sessions that continue from here. All of them or none."""
         from holdfast.runtime.client.aio.async_session import AsyncSession
 
-        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
+        body = given(n=n, name=name, rung=rung, network=network, allow=list(allow), eager=eager)
         told = client_values.tables(await self._ask("POST", "fork", body=body))
         return [AsyncSession(self._transport, each) for each in told]
+
+    async def fits(self) -> Ladder:
+        """Return what is possible with it on the server's machine, and why not more. Changes nothing."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.ladder(await self._ask("GET", "fits"))
+
+    async def recorded(self) -> list[Recorded]:
+        """Return what was run up to the snapshot since its processes began, as far as that is known."""
+        from holdfast.runtime.client import insight_values
+
+        told = client_values.tables(await self._ask("GET", "commands"))
+        return [insight_values.recorded(each) for each in told]
 
     async def pin(self, *, pinned: bool = True) -> AsyncSnapshot:
         """Keep it until it is removed by hand, or leave it to policy and quota again."""

@@ -46,9 +46,10 @@ class AsyncTask:
         start: int | None = None,
         wait: bool = False,
         patience: float | Patience | None = None,
+        raw: bool = False,
     ) -> ExecResult:
         """Wait until it ends, or waits for input, which `send` answers."""
-        args = {"task": self.id, "start": start, "wait": wait or on_waiting is not None}
+        args = {"task": self.id, "start": start, "wait": wait or on_waiting is not None, "raw": raw}
         call = CommandCall(self._session, "task", args, patience=patience)
         call.on_output, call.on_bytes, call.on_waiting = on_output, on_bytes, on_waiting
         call.on_offset = on_offset

@@ -12,6 +12,9 @@ from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.results import Screen
 from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
 
+if TYPE_CHECKING:
+    from holdfast.runtime.client.aio.async_recording import AsyncRecording
+
 
 def shell_told(told: Any) -> ShellInfo:
     """Return a shell as a server tells it."""
@@ -60,6 +63,14 @@ class AsyncTerminal:
     async def give(self, to: str, seconds: float | None = None) -> Lease:
         """Hand the shell over to another actor."""
         return await self._lease(action="give", to=to, seconds=seconds)
+
+    async def recording(self, start: str | None = None, end: str | None = None) -> AsyncRecording:
+        """Return what it showed, to be played or written as a cast. As `SessionTerminal.recording`."""
+        from holdfast.runtime.client.aio.async_recording import AsyncRecording
+
+        path = place("sessions", self._session, "shells", self.shell, "recording")
+        told = await self._transport.ask(HttpCall("GET", path, {"start": start, "end": end}))
+        return AsyncRecording(self._transport, path, client_values.table(told))
 
     async def _lease(self, **fields: Any) -> Lease:
         return Lease.model_validate(await self._ask("POST", "lease", **fields))

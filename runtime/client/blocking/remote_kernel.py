@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_kernels import PYTHON
@@ -40,9 +40,11 @@ class RemoteKernel:
         patience: float | Patience | None = None,
         on_start: OnStart | None = None,
         kernel: str = defaults.MAIN,
+        before: str | None = None,
     ) -> CellResult:
         """Run a cell, until it ends, or asks for a line without `on_input`. As `SessionKernel.cell`."""
         args = {"code": code, "timeout": timeout, "busy_wait": busy_wait, "reason": reason, "kernel": kernel}
+        args["before"] = before
         call = CellCall(self._session, "cell", args, key=key, patience=patience)
         call.on_start = on_start
         return self._made(call, kernel, on_event, on_input)
@@ -79,9 +81,9 @@ class RemoteKernel:
             CellCall(self._session, "answer_cell", args, patience=patience), kernel, on_event, on_input
         )
 
-    def interrupt(self, kernel: str = defaults.MAIN) -> None:
-        """Interrupt the cell that runs."""
-        self._ask(kernel, "interrupt")
+    def interrupt(self, kernel: str = defaults.MAIN, *, cell_id: str | None = None) -> None:
+        """Interrupt what the kernel runs; with `cell_id` only that cell, if it still runs."""
+        self._ask(kernel, "interrupt", cell_id=cell_id)
 
     def restart(self, kernel: str = defaults.MAIN) -> None:
         """Replace the kernel's process by a new one; its variables are lost."""
@@ -99,8 +101,9 @@ class RemoteKernel:
                 "cannot answer the cell: there are no more lines of input", hint="it was interrupted"
             ) from None
 
-    def _ask(self, kernel: str, what: str) -> None:
-        self._transport.ask(HttpCall("POST", place("sessions", self._session, "kernels", kernel, what)))
+    def _ask(self, kernel: str, what: str, **params: Any) -> None:
+        path = place("sessions", self._session, "kernels", kernel, what)
+        self._transport.ask(HttpCall("POST", path, params))
 
 
 class RemoteKernels:

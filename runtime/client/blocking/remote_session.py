@@ -248,6 +248,11 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         body = given(label=label, kind=kind, reason=reason, force_drop=list(force_drop))
         return RemoteSnapshot(self._transport, self._tell("POST", "snapshots", body=body))
 
+    def template(self, name: str, *, replace: bool = False, reason: str | None = None) -> RemoteSnapshot:
+        """Capture the session as a template, from which `new` starts sessions; it continues."""
+        body = given(name=name, replace=replace, reason=reason)
+        return RemoteSnapshot(self._transport, self._tell("POST", "template", body=body))
+
     def fork(
         self,
         n: int = 1,

@@ -17,8 +17,10 @@ from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
     from holdfast.runtime.client.blocking.remote_session import RemoteSession
+    from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.store.rows import SnapshotKind
-    from holdfast.snapshots.fitness import Name
+    from holdfast.snapshots.failure import Failure
+    from holdfast.snapshots.fitness import Ladder, Name
 
 
 class RemoteSnapshot:
@@ -92,6 +94,13 @@ class RemoteSnapshot:
         return self._text("reason")
 
     @property
+    def failure(self) -> Failure | None:
+        """The failure it was taken for; None if it was taken for another reason."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.failure(self.details.get("failure"))
+
+    @property
     def pinned(self) -> bool:
         """True if it is kept until it is removed by hand."""
         return bool(self._told["pinned"])
@@ -129,6 +138,7 @@ class RemoteSnapshot:
         n: int = 1,
         name: str | None = None,
         *,
+        rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
         eager: bool = False,
@@ -136,9 +146,22 @@ class RemoteSnapshot:
         """Make n sessions that continue from here. All of them or none."""
         from holdfast.runtime.client.blocking.remote_session import RemoteSession
 
-        body = given(n=n, name=name, network=network, allow=list(allow), eager=eager)
+        body = given(n=n, name=name, rung=rung, network=network, allow=list(allow), eager=eager)
         told = client_values.tables(self._ask("POST", "fork", body=body))
         return [RemoteSession(self._transport, each) for each in told]
+
+    def fits(self) -> Ladder:
+        """Return what is possible with it on the server's machine, and why not more. Changes nothing."""
+        from holdfast.runtime.client import insight_values
+
+        return insight_values.ladder(self._ask("GET", "fits"))
+
+    def recorded(self) -> list[Recorded]:
+        """Return what was run up to the snapshot since its processes began, as far as that is known."""
+        from holdfast.runtime.client import insight_values
+
+        told = client_values.tables(self._ask("GET", "commands"))
+        return [insight_values.recorded(each) for each in told]
 
     def pin(self, *, pinned: bool = True) -> RemoteSnapshot:
         """Keep it until it is removed by hand, or leave it to policy and quota again."""

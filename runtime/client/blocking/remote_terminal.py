@@ -13,6 +13,9 @@ from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.results import Screen
 from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
 
+if TYPE_CHECKING:
+    from holdfast.runtime.client.blocking.remote_recording import RemoteRecording
+
 
 def shell_told(told: Any) -> ShellInfo:
     """Return a shell as a server tells it."""
@@ -61,6 +64,14 @@ class RemoteTerminal:
     def give(self, to: str, seconds: float | None = None) -> Lease:
         """Hand the shell over to another actor."""
         return self._lease(action="give", to=to, seconds=seconds)
+
+    def recording(self, start: str | None = None, end: str | None = None) -> RemoteRecording:
+        """Return what it showed, to be played or written as a cast. As `SessionTerminal.recording`."""
+        from holdfast.runtime.client.blocking.remote_recording import RemoteRecording
+
+        path = place("sessions", self._session, "shells", self.shell, "recording")
+        told = self._transport.ask(HttpCall("GET", path, {"start": start, "end": end}))
+        return RemoteRecording(self._transport, path, client_values.table(told))
 
     def _lease(self, **fields: Any) -> Lease:
         return Lease.model_validate(self._ask("POST", "lease", **fields))

@@ -68,7 +68,11 @@ def task_call(task: str, asked: TaskQuery) -> ServedCall:
 
     def run(found: Session, patience: Patience, events: _CommandEvents) -> ExecResult:
         return found.task(task).wait(
-            start=asked.start, wait=asked.wait, patience=patience, **events.callbacks(wait=asked.wait)
+            start=asked.start,
+            wait=asked.wait,
+            raw=asked.raw,
+            patience=patience,
+            **events.callbacks(wait=asked.wait),
         )
 
     return _reported(run)

@@ -46,15 +46,21 @@ class ExecRequest(RequestBody):
     reason: Reason | None = None
 
 
-class TaskQuery(RequestBody):
-    """From which offset of its output a task is followed, and whether beyond its waiting for input."""
+class FollowQuery(RequestBody):
+    """From which offset of its output something is followed, and whether beyond its waiting for input."""
 
     start: Position | None = None
     wait: bool = False
 
 
-class JoinQuery(TaskQuery):
-    """The same of a command in a shell."""
+class TaskQuery(FollowQuery):
+    """How a task is followed; `raw` leaves the ends of lines as its terminal has them."""
+
+    raw: bool = False
+
+
+class JoinQuery(FollowQuery):
+    """How a command in a shell is followed."""
 
     shell: Part = defaults.MAIN
 
@@ -102,6 +108,7 @@ class CellRequest(RequestBody):
     """Code for a kernel, as `Session.cell` takes it."""
 
     code: Annotated[str, Field(max_length=8 << 20)]
+    before: Annotated[str, Field(max_length=256 << 10)] | None = None
     kernel: Part = defaults.MAIN
     timeout: Seconds | None = None
     patience: Patient | None = None

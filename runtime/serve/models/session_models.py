@@ -202,6 +202,45 @@ class SnapshotAnswer(AnswerBody):
     """What was recorded of the capture: seconds, bytes of memory, who took it."""
 
 
+class TemplateRequest(RequestBody):
+    """A template to be made, as `Session.template` makes it."""
+
+    name: Name
+    replace: bool = False
+    reason: Reason | None = None
+
+
+class RungAnswer(AnswerBody):
+    """One way to continue a snapshot: why it is not possible here, what differs, and what would be lost."""
+
+    name: Literal["live", "commands", "files"]
+    possible: bool
+    reasons: list[str]
+    notes: list[str]
+    lost: list[str]
+
+
+class LadderAnswer(AnswerBody):
+    """What is possible with a snapshot on the server's machine, best first."""
+
+    best: Literal["live", "commands", "files"] | None
+    rungs: list[RungAnswer]
+    live: bool
+
+
+class RecordedAnswer(AnswerBody):
+    """A command, cell or task that was run; `typed` is its input, with null for what was hidden."""
+
+    kind: str
+    text: str
+    place: str
+    at: float
+    actor: str
+    result: int | str | None
+    typed: list[str | None]
+    cut: bool
+
+
 class RestoreRequest(RequestBody):
     """A session that is to continue from a snapshot."""
 
@@ -219,6 +258,12 @@ class ForkRequest(RequestBody):
     network: Literal["internet", "none", "open"] | None = None
     allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
     eager: bool = False
+
+
+class SnapshotForkRequest(ForkRequest):
+    """Sessions that are to continue from a snapshot; `rung` as for `restore`."""
+
+    rung: Literal["live", "commands", "files"] | None = None
 
 
 class RewindRequest(RequestBody):

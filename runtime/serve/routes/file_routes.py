@@ -29,7 +29,7 @@ from holdfast.runtime.serve.models.file_models import (
     UserQuery,
     WrittenAnswer,
 )
-from holdfast.runtime.serve.tar_bodies import tar_body
+from holdfast.runtime.serve.written_bodies import written_body
 
 router = APIRouter(prefix="/v1/sessions/{session}/files", tags=["files"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
@@ -183,7 +183,9 @@ async def read_tree(
     """
     await who.in_session(session, lambda each: files(each, user).stat(path))
     write = accounted_tar if account else SessionFiles.write_tar
-    return tar_body(who, lambda stream: write(files(who.session(session), user), path, stream))
+    return written_body(
+        who, "application/x-tar", lambda stream: write(files(who.session(session), user), path, stream)
+    )
 
 
 @router.put("/tree", openapi_extra={"requestBody": {"content": _TAR, "required": True}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from holdfast.runtime.guest import defaults
@@ -27,6 +27,7 @@ from holdfast.runtime.serve.models.session_models import KernelAnswer, KernelReq
 
 router = APIRouter(prefix="/v1/sessions/{session}", tags=["kernels"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
+CellQueryId = Annotated[str, Query(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
 
 
 @router.post("/cells", response_model=CellAnswer, responses=streamed(CellAnswer))
@@ -83,9 +84,11 @@ async def close_kernel(who: From, session: Ref, kernel: PartRef, force: bool = F
 
 
 @router.post("/kernels/{kernel}/interrupt", status_code=204)
-async def interrupt_kernel(who: From, session: Ref, kernel: PartRef) -> Response:
-    """Interrupt what a kernel runs."""
-    await who.in_session(session, lambda found: found.kernel.interrupt(kernel))
+async def interrupt_kernel(
+    who: From, session: Ref, kernel: PartRef, cell_id: CellQueryId | None = None
+) -> Response:
+    """Interrupt what a kernel runs; with `cell_id` only that cell, if it still runs."""
+    await who.in_session(session, lambda found: found.kernel.interrupt(kernel, cell_id=cell_id))
     return Response(status_code=204)
 
 

@@ -23,6 +23,7 @@ from holdfast.runtime.serve.models.session_models import (
     SessionRequest,
     SnapshotAnswer,
     SnapshotRequest,
+    TemplateRequest,
 )
 from holdfast.runtime.serve.routes.snapshot_routes import answered as snapshot_answer
 
@@ -74,6 +75,13 @@ async def snapshot(who: From, session: Ref, body: SnapshotRequest) -> SnapshotAn
         return snapshot_answer(taken)
 
     return await who.in_session(session, work)
+
+
+@router.post("/{session}/template", status_code=201)
+async def template(who: From, session: Ref, body: TemplateRequest) -> SnapshotAnswer:
+    """Capture a session as a template, from which new ones start. It continues."""
+    how = body.model_dump()
+    return await who.in_session(session, lambda found: snapshot_answer(found.template(**how)))
 
 
 @router.get("/{session}/check")

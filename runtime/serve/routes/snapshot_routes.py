@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from holdfast.base import ids
+from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.session_models import (
-    ForkRequest,
+    LadderAnswer,
     PinRequest,
+    RecordedAnswer,
     RestoreRequest,
     SessionAnswer,
     SnapshotAnswer,
+    SnapshotForkRequest,
 )
 
 router = APIRouter(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
@@ -63,6 +67,23 @@ async def pin(who: From, snapshot: Ref, body: PinRequest) -> SnapshotAnswer:
     return await who.brief(lambda hf: answered(hf.snapshot(snapshot).pin(pinned=body.pinned)))
 
 
+@router.get("/{snapshot}/fits")
+async def fits(who: From, snapshot: Ref) -> LadderAnswer:
+    """Return what is possible with a snapshot on this machine, and why not more."""
+    return await who.brief(lambda hf: LadderAnswer.model_validate(hf.snapshot(snapshot).fits().as_dict()))
+
+
+@router.get("/{snapshot}/commands")
+async def recorded(who: From, snapshot: Ref) -> list[RecordedAnswer]:
+    """Return what was run up to a snapshot since its processes began, the oldest first."""
+
+    def work(controller: Holdfast) -> list[RecordedAnswer]:
+        found = controller.snapshot(snapshot).recorded()
+        return [RecordedAnswer.model_validate(asdict(each)) for each in found]
+
+    return await who.brief(work)
+
+
 @router.post("/{snapshot}/restore", status_code=201)
 async def restore(who: From, snapshot: Ref, body: RestoreRequest) -> SessionAnswer:
     """Make a session that continues from a snapshot."""
@@ -73,7 +94,7 @@ async def restore(who: From, snapshot: Ref, body: RestoreRequest) -> SessionAnsw
 
 
 @router.post("/{snapshot}/fork", status_code=201)
-async def fork(who: From, snapshot: Ref, body: ForkRequest) -> list[SessionAnswer]:
+async def fork(who: From, snapshot: Ref, body: SnapshotForkRequest) -> list[SessionAnswer]:
     """Make sessions that continue from a snapshot: all of them or none."""
     how: dict[str, Any] = body.model_dump()
     return await who.brief(

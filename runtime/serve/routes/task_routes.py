@@ -55,10 +55,14 @@ async def follow(
     start: Offset | None = None,
     patience: PatienceQuery = None,
     wait: bool = False,
+    raw: bool = False,
     last: LastEvent = None,
 ) -> Any:
-    """Follow a task from an offset of its output: to its end, or until it waits. Streams as `exec` does."""
-    asked = TaskQuery(start=place(last, start), wait=wait)
+    """Follow a task from an offset of its output: to its end, or until it waits. Streams as `exec` does.
+
+    With `raw` the ends of lines are those of its terminal, which has a carriage return before each newline.
+    """
+    asked = TaskQuery(start=place(last, start), wait=wait, raw=raw)
     return await answered(who, session, patience, task_call(task, asked))
 
 

@@ -41,7 +41,13 @@ WAIT = 0.3
 ENDING = {
     # These end, replace or multiply what all others are tested with, or take seconds each.
     *("sessions.remove", "sessions.suspend", "sessions.resume", "sessions.rewind", "sessions.fork"),
-    *("sessions.snapshot", "snapshots.remove_snapshot", "snapshots.restore", "snapshots.fork"),
+    *(
+        "sessions.snapshot",
+        "sessions.template",
+        "snapshots.remove_snapshot",
+        "snapshots.restore",
+        "snapshots.fork",
+    ),
 }
 STREAMING_BODIES = {"shells.exec_", "shells.answer", "kernels.cell", "kernels.answer_cell"}
 STREAMING_QUERIES = {"shells.join", "kernels.join_cell", "programs.follow", "tasks.follow"}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 from tests.runtime import test_pulse
 from tests.runtime.history.drift.test_drift_text import TYPICAL
 
+from holdfast.base import printable_json
 from holdfast.errors import ProtocolError
 from holdfast.runtime.client import insight_values
 from holdfast.runtime.egress.attempt_log import Refusal
@@ -20,9 +21,13 @@ from holdfast.runtime.history.diff.diff_result import Diff
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.history.recording.cast import CastEvent
 from holdfast.runtime.pulse.pulse import AskedFile, Detail, Listener, Port, Pulse
+from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.serve.json_answers import PrintableAnswer
 from holdfast.runtime.store.entry import Entry
+from holdfast.snapshots.failure import Debugger, Failure
+from holdfast.snapshots.fitness import Ladder, Rung
 from holdfast.snapshots.survivability import Resource, Survivability
 from holdfast.snapshots.verification import Deviation, Verification
 
@@ -84,6 +89,16 @@ VERIFIED = Verification(
     compared={"processes": 3}, deviations=[Deviation(about="file", pid=4, text="gone")], more=1
 )
 
+LADDER = Ladder(
+    rungs=[
+        Rung(name="live", possible=False, reasons=["its kernel is newer"], notes=["slow"]),
+        Rung(name="files", possible=True, lost=["processes"]),
+    ]
+)
+RECORDED = Recorded("command", "make", "main", 5.5, "agent", 2, ("yes", None), cut=True)
+FAILURE = Failure(reason="failed", command="make", exit_code=2, debugger=Debugger(program="pdb", task="t"))
+PART = insight_values.RecordingPart(5, 90, 0, 100, 0, 12.5, 40, 120, "work")
+
 Read = Callable[[Any], Any]
 VALUES: dict[str, tuple[Any, Any, Read]] = {
     "pulse": (PULSE, PULSE.as_dict(), insight_values.pulse),
@@ -94,6 +109,9 @@ VALUES: dict[str, tuple[Any, Any, Read]] = {
     "reach": (REACH, REACH.as_dict(), insight_values.reach),
     "check": (CHECK, CHECK.as_dict(own=True), insight_values.survivability),
     "verification": (VERIFIED, VERIFIED.model_dump(), insight_values.verification),
+    "ladder": (LADDER, LADDER.as_dict(), insight_values.ladder),
+    "recorded": (RECORDED, asdict(RECORDED), insight_values.recorded),
+    "recording": (PART, asdict(PART), insight_values.recording_part),
 }
 
 
@@ -145,6 +163,27 @@ def test_anything_else_is_an_error(name: str) -> None:
         except ProtocolError as error:
             refused += str(error).startswith("cannot understand the server")
     assert refused >= 10, refused
+
+
+def test_failures() -> None:
+    assert insight_values.failure(None) is None
+    assert insight_values.failure(_sent(FAILURE.as_details())) == FAILURE
+    assert insight_values.failure({"reason": 5}) is None  # as in process, where other machines gave it
+
+
+def test_events_of_recordings() -> None:
+    event = CastEvent(5.5, "o", "\x1b[1m\udcff", 7)
+    assert insight_values.cast_event(printable_json.dumps(asdict(event)).encode()) == event
+    for line in (
+        b"",
+        b"[]",
+        b"\xff",
+        b"{}",
+        b'{"at": "x", "code": "o", "data": "", "offset": 1}',
+        b"[" * 9999,
+    ):
+        with pytest.raises(ProtocolError):
+            insight_values.cast_event(line)
 
 
 def test_findings_of_a_newer_server() -> None:

@@ -67,15 +67,12 @@ ONLY_THERE = {"parts", "details"}
 ONLY_IN_PROCESS = {
     # Of the server's machine: its home, its engine, its disk.
     Holdfast: {"doctor", "engine", "fits", "home", "import_", "keeping", "pull", "store", "thaw", "verify"},
-    Session: {"move", "row", "serve_captures", "template", "cell(before)", "snapshot(failure)"},
-    Snapshot: {
-        *("export", "failure", "fits", "fork(rung)", "pack", "push", "recorded", "retry", "row", "tried"),
-    },
-    Task: {"follow", "output", "send(patience)", "wait(raw)"},
+    Session: {"move", "row", "serve_captures", "snapshot(failure)"},
+    Snapshot: {"export", "pack", "push", "retry", "row", "tried"},
+    Task: {"follow", "output", "send(patience)"},
     RunningProgram: {"write(patience)"},
-    session_kernel.SessionKernel: {"cell(before)", "interrupt(cell_id)"},
     FileWatch: {"next"},
-    terminal_handle.SessionTerminal: {"attach", "link", "recording"},
+    terminal_handle.SessionTerminal: {"attach", "link"},
 }
 """What a handle over a URL does not have: names, and `name(argument)`."""
 

@@ -1,4 +1,4 @@
-"""Trees of files as bodies of answers: written by a thread as fast as the client reads."""
+"""Trees and recordings as bodies of answers: written by a thread as fast as the client reads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.event_bridge import EventBridge
 
 
-def tar_body(caller: ApiCaller, write: Callable[[IO[bytes]], object]) -> StreamingResponse:
+def written_body(
+    caller: ApiCaller, media_type: str, write: Callable[[IO[bytes]], object]
+) -> StreamingResponse:
     """Return an answer whose body a function writes, in a thread. If it fails, the body is cut short."""
     bridge = EventBridge[bytes]()
 
     def body() -> None:
         try:
-            write(io.BufferedWriter(_BridgeFile(bridge), 1 << 18))
+            stream = io.BufferedWriter(_BridgeFile(bridge), 1 << 18)
+            write(stream)
+            stream.flush()
         except Exception:
             if not bridge.left:  # then no one waits for what went wrong
                 raise
@@ -35,7 +39,7 @@ def tar_body(caller: ApiCaller, write: Callable[[IO[bytes]], object]) -> Streami
         finally:
             bridge.leave()
 
-    return StreamingResponse(content(), media_type="application/x-tar")
+    return StreamingResponse(content(), media_type=media_type)
 
 
 class _BridgeFile(io.RawIOBase):

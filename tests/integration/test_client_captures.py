@@ -1,0 +1,149 @@
+"""Snapshots, templates, recordings, and smaller things over a URL, as in process."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Cli
+from tests.integration.served import Over, Served, serving
+
+from holdfast import AsyncHoldfast, Holdfast, RemoteHoldfast, RemoteSession, Session
+from holdfast.base import polling
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.snapshots.failure import Failure
+
+
+@pytest.fixture(scope="module")
+def server(shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Served]:
+    with serving(make_cli(shared_home), shared_home) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def remote(server: Served) -> Iterator[RemoteHoldfast]:
+    with RemoteHoldfast(server.url, token=server.token) as controller:
+        yield controller
+
+
+@pytest.fixture
+def session(remote: RemoteHoldfast) -> RemoteSession:
+    return remote.session("shared")
+
+
+def test_templates_and_snapshots(
+    session: RemoteSession, shared: Session, remote: RemoteHoldfast, shared_hf: Holdfast
+) -> None:
+    session.exec("state=prepared")
+    made = session.template("prepared", reason="for all")
+    assert (made.template, made.label, made.reason) == (True, "prepared", "for all")
+    with pytest.raises(InvalidArgument):
+        session.template("prepared")
+    made = session.template("prepared", replace=True)
+    with remote.new(template="prepared", remove=True) as started:
+        assert started.exec("echo $state").text == "prepared\n"
+    here = shared_hf.snapshot("prepared")
+    assert made.recorded() == here.recorded()
+    assert made.recorded()[-1].text == "state=prepared"
+    found, expected = made.fits(), here.fits()
+    assert found == expected
+    assert found.best
+    assert found.rung("files").possible
+    (files,) = made.fork(rung="files")
+    assert files.exec("echo $state").text == "\n"
+    files.remove()
+    assert made.failure is None
+    shared.snapshot("failed", failure=Failure(reason="failed", command="make", exit_code=2))
+    failed = remote.snapshot("failed").failure
+    assert failed
+    assert (failed.reason, failed.command, failed.exit_code) == ("failed", "make", 2)
+    remote.remove_snapshots("failed", "prepared")
+
+
+def test_recordings(session: RemoteSession, shared: Session, remote: RemoteHoldfast) -> None:
+    session.exec("echo before")
+    session.snapshot("played")
+    session.exec("printf '\\e[1mbold\\e[0m é\\n'; echo AKIA$((1))OSFODNN7EXAMPLE")
+    here, there = shared.terminal.recording("played"), session.terminal.recording("played")
+    assert (there.start, there.begun, there.rows, there.cols, there.title, there.missing) == (
+        here.start,
+        here.begun,
+        here.rows,
+        here.cols,
+        here.title,
+        0,
+    )
+    assert there.kept.start == here.kept.start
+    end = str(there.end)
+    bounded = shared.terminal.recording("played", end)
+    assert list(there.events()) == list(bounded.events())
+    cast, expected = io.StringIO(), io.StringIO()
+    count = there.write(cast, raw=True)
+    assert (count, cast.getvalue()) == (bounded.write(expected, raw=True), expected.getvalue())
+    assert "bold" in cast.getvalue()
+    whole = session.terminal.recording()
+    assert whole.start == whole.kept.start < there.start
+    with pytest.raises(SnapshotNotFound):
+        session.terminal.recording("never")
+    with pytest.raises(InvalidArgument, match="nothing was shown"):
+        session.terminal.recording(end, end)
+    remote.remove_snapshot("played")
+
+
+def test_a_cast_of_a_server_has_no_secrets(session: RemoteSession) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    session.exec(f"echo {token}")
+    assert polling.until(lambda: token in _cast(session, raw=True), 20)
+    assert token not in _cast(session, raw=False)
+
+
+def _cast(session: RemoteSession, *, raw: bool) -> str:
+    file = io.StringIO()
+    session.terminal.recording().write(file, raw=raw)
+    return file.getvalue()
+
+
+def test_smaller_things(session: RemoteSession) -> None:
+    task = session.detach("printf 'a\\nb\\n'")
+    assert task.wait(raw=True).output == b"a\r\nb\r\n"
+    assert task.wait().output == b"a\nb\n"
+    assert session.cell("prepared + 1", before="prepared = 41").text == "42"
+    running = session.cell("import time; time.sleep(600)", patience=0.1)
+    session.kernel.interrupt(cell_id="0" * 12)  # another one
+    session.kernel.interrupt(cell_id=running.cell_id)
+    ended = session.kernel.join(running.cell_id)
+    assert ended.error
+    assert ended.error.ename == "KeyboardInterrupt"
+
+
+def test_async(server: Served, shared: Session) -> None:
+    async def main() -> None:
+        async with AsyncHoldfast(server.url, token=server.token) as controller:
+            session = await controller.session("shared")
+            await session.exec("echo shown")
+            recording = await session.terminal.recording()
+            text = "".join([event.data async for event in recording.events()])
+            assert "shown" in text
+            file = io.StringIO()
+            assert await recording.write(file) > 0
+            assert json.loads(file.getvalue().splitlines()[0])["version"] == 2
+
+    asyncio.run(main())
+
+
+def test_the_command_line(server: Served, session: RemoteSession, tmp_path: Path) -> None:
+    over = Over(server, tmp_path / "other")
+    session.exec("echo replayed")
+    assert "replayed" in over("replay", "shared")
+    assert "replayed" in over("replay", "shared", "--cast", "-")
+    over("replay", "shared", "--cast", str(tmp_path / "file.cast"))
+    assert json.loads((tmp_path / "file.cast").read_text().splitlines()[0])["title"] == "shared"
+    assert over("template", "shared", "--name", "kept") == "kept\n"
+    assert over("new", "from-kept", "--template", "kept") == "from-kept\n"
+    over("rm", "from-kept")
+    over("rmi", "kept")
