@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.flaky.repeat import Keep, KeepAs, Series
     from holdfast.runtime.flaky.spread import Run, Spread
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.store.rows import SnapshotKind, SnapshotRow
@@ -227,6 +228,7 @@ class Snapshot:
         until_differs: bool = False,
         compare_output: bool = False,
         name: str | None = None,
+        patience: Patience | None = None,
     ) -> Spread:
         """Run a command n times from here, each in a copy of its own, and report how the outcomes are
         distributed.
@@ -245,24 +247,32 @@ class Snapshot:
             until_differs: start no more runs after two outcomes differ.
             compare_output: let the output of passing runs distinguish kinds.
             name: copies are called name-1, name-2, …
+            patience: another thread ends all runs with it.
 
         Raises:
             InvalidArgument, SessionExists: nothing was started.
             LiveUnsupported, RestoreFailed, SnapshotDamaged: no copies can be made; nothing is left of any.
+            RunsEnded: the patience was ended; nothing is left of any.
         """
         from holdfast.runtime.flaky.repeat import Series
 
         text = command if isinstance(command, str) else shlex.join(command)
         series = Series(text, n, jobs, timeout, keep, keep_as, until_differs, compare_output, name)
-        return self.tried(series)
+        return self.tried(series, patience=patience)
 
-    def tried(self, series: Series, report: Callable[[Run], None] = lambda _run: None) -> Spread:
+    def tried(
+        self,
+        series: Series,
+        report: Callable[[Run], None] = lambda _run: None,
+        *,
+        patience: Patience | None = None,
+    ) -> Spread:
         """Run `retry` and return everything in one value; the callback receives each run when it
         has ended.
         """
         from holdfast.runtime.flaky import repeat
 
-        return repeat.retry(self._context, self._row, series, report)
+        return repeat.retry(self._context, self._row, series, report, patience)
 
     def pack(self) -> Snapshot:
         """Pack its memory now, if that has not happened yet, so that `size` is final.

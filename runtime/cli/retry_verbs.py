@@ -10,7 +10,7 @@ from holdfast.base.text import plain
 from holdfast.errors import SessionNotFound, SnapshotNotFound
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import EitherRef, Json, SnapshotRef
-from holdfast.runtime.cli.caller import command_text, controller, wants_json
+from holdfast.runtime.cli.caller import command_text, controller, is_over_a_url, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
@@ -156,6 +156,18 @@ def _retried(snapshot: Snapshot, series: Series, *, as_json: bool) -> Spread:
             apart = " (as a task: the shell is busy)" if run.apart else ""
             printing.note(f"{done}/{series.n}: run {run.number} {run.status}{apart}")
 
+    if is_over_a_url():  # which reports only when all is done
+        return snapshot.retry(
+            series.command,
+            series.n,
+            jobs=series.at_once,
+            timeout=series.limit,
+            keep=series.keep,
+            keep_as=series.keep_as,
+            until_differs=series.until_differs,
+            compare_output=series.compare_output,
+            name=series.name,
+        )
     return snapshot.tried(series, report)
 
 

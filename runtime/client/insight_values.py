@@ -15,6 +15,8 @@ from holdfast.errors import ProtocolError
 from holdfast.runtime.client import client_values
 from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.network_changes import Reach
+from holdfast.runtime.flaky.spread import Run, Spread
+from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.history.diff.diff_result import Diff
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.recording.cast import CastEvent
@@ -119,6 +121,19 @@ def failure(raw: Any) -> Failure | None:
     return None if raw is None else Failure.parse(client_values.table(raw))
 
 
+def spread(raw: Any) -> Spread:
+    """Return how many runs of one command ended; outputs are those of the first run of each kind."""
+    told = client_values.table(raw)
+    runs = tuple(read(Run, each) for each in client_values.tables(told.get("runs")))
+    return Spread(
+        wire_fields.text(told, "command"),
+        wire_fields.text(told, "snapshot"),
+        wire_fields.integer(told, "asked"),
+        runs,
+        wire_fields.flag(told, "compare_output"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingPart:
     """What a server tells of a recording, see `RecordingAnswer`."""
@@ -135,7 +150,7 @@ class RecordingPart:
 
 
 def recording_part(raw: Any) -> RecordingPart:
-    """Return what is told of a recording."""
+    """Return the facts of a recording."""
     return read(RecordingPart, raw)
 
 

@@ -18,12 +18,14 @@ from holdfast.errors import (
     HoldfastError,
     InvalidArgument,
     LiveUnsupported,
+    RunsEnded,
     SessionExists,
     SessionNotFound,
     SnapshotNotFound,
 )
 from holdfast.runtime.flaky import memory_room, single_run
 from holdfast.runtime.flaky.spread import Run, Spread, to_keep
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 from holdfast.runtime.lifecycle.teardown import finish_removal
 from holdfast.runtime.operations.operation import carry_out
@@ -90,17 +92,19 @@ def retry(
     snapshot: SnapshotRow,
     series: Series,
     report: Callable[[Run], None] = lambda _run: None,
+    patience: Patience | None = None,
 ) -> Spread:
-    """Run it, and return the results; `report` gets each run when it is over.
+    """Run it, and return the results; `report` gets each run when it is over, and `patience` can end all.
 
     Raises:
         InvalidArgument, SessionExists: nothing was started.
         LiveUnsupported, RestoreFailed, SnapshotDamaged: copies cannot be made; none is left.
+        RunsEnded: the patience was ended; no copy is left.
     """
     names = _names(context, snapshot, series.checked())
     details = OperationDetails.of(names=names, of=snapshot.id)
     with snapshot_lock.used(context, snapshot), carry_out(context, OperationKind.RETRY, details=details):
-        many = _Many(context, snapshot, series, names, report)
+        many = _Many(context, snapshot, series, names, report, patience or Patience())
         spread = many.run()
         return spread.keeping(many.settle(spread))
 
@@ -128,6 +132,7 @@ class _Many:
     series: Series
     names: list[str]
     report: Callable[[Run], None]
+    patience: Patience
     _runs: list[Run] = field(default_factory=list)
     _held: dict[int, Session] = field(default_factory=dict)
     _coming: int = 0
@@ -150,6 +155,8 @@ class _Many:
             for thread in threads:
                 while thread.is_alive():
                     thread.join(LOOK)
+                    if self.patience.ended:
+                        raise RunsEnded("cannot finish the runs: their caller has ended them, or has left")
         except BaseException:
             self._give_up()
             for thread in threads:
@@ -231,6 +238,10 @@ class _Many:
         session = Session(own, row)
         with self._changed:
             self._held[number] = Session(self.context, row)
+            over = self._failure is not None
+        if over:  # it was not there yet when the others were removed
+            self._remove(session)
+            return
         found = single_run.run(
             session, SessionChannel(own, lambda: row), number, self.series.command, self.series.limit
         )

@@ -119,10 +119,14 @@ class ApiCaller:
         self, ref: str, seconds: float | None, work: Callable[[Session, Patience], Result]
     ) -> Result:
         """Do work with a session that waits, until it is done, the client leaves, or the server stops."""
+        return await self.while_there(seconds, lambda patience: work(self.session(ref), patience))
+
+    async def while_there(self, seconds: float | None, work: Callable[[Patience], Result]) -> Result:
+        """Do work that waits, until it is done, the client leaves, or the server stops."""
         patience = self.all.patience(seconds)
         leaving = asyncio.create_task(self._leaves(patience))
         try:
-            return await self.all.waiting.run(lambda: work(self.session(ref), patience))
+            return await self.all.waiting.run(lambda: work(patience))
         finally:
             leaving.cancel()
             self.all.done(patience)

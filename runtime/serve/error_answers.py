@@ -20,6 +20,7 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.ServerUnavailable, 502),
     (errors.ServerDenied, 502),
     (errors.OnlyInProcess, 501),
+    (errors.RunsEnded, 503),
     (errors.RegistryUnavailable, 502),
     (errors.RegistryDenied, 502),
     (errors.ReferenceNotFound, 404),

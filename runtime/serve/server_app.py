@@ -30,6 +30,7 @@ from holdfast.runtime.serve.routes import (
     kernel_routes,
     program_routes,
     recording_routes,
+    retry_routes,
     server_routes,
     session_routes,
     snapshot_routes,
@@ -81,6 +82,7 @@ def inner(callers: Callers) -> FastAPI:
         recording_routes,
         file_routes,
         snapshot_routes,
+        retry_routes,
         channel_routes,
     ):
         app.include_router(each.router)

@@ -13,6 +13,7 @@ HoldfastError
   ServerUnavailable    also a ConnectionError: no server answers at the URL
   ServerDenied         also a PermissionError: it does not let the caller in
   OnlyInProcess        also an AttributeError: it is not offered over a URL
+  RunsEnded            runs of one command were ended before all were over
   StoreError           also an OSError: the state directory cannot be read or written
   SessionError
     SessionNotFound    also a LookupError: no session has that name or id
@@ -211,6 +212,12 @@ class OutcomeUnknown(SessionError):
     """A command or cell with a key may have run, or a session may have moved; the outcome is lost."""
 
     code = "outcome_unknown"
+
+
+class RunsEnded(HoldfastError):
+    """Runs of one command were ended before all were over; nothing is left of them."""
+
+    code = "runs_ended"
 
 
 class MoveFailed(SessionError):

@@ -15,7 +15,7 @@ from tests.integration.served import Over, Served, serving
 from holdfast import AsyncHoldfast, Holdfast, RemoteHoldfast, RemoteSession, Session
 from holdfast.base import polling
 from holdfast.base.home import Home
-from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.errors import InvalidArgument, SessionExists, SnapshotNotFound
 from holdfast.snapshots.failure import Failure
 
 
@@ -108,6 +108,54 @@ def _cast(session: RemoteSession, *, raw: bool) -> str:
     return file.getvalue()
 
 
+# Fails in runs of an even number: the copy's name ends with it.
+EVEN = "n=$(hostname); n=${n##*-}; echo value $((n % 2)); [ $((n % 2)) = 1 ]"
+
+
+def test_retry(session: RemoteSession, remote: RemoteHoldfast, shared_hf: Holdfast) -> None:
+    taken = session.snapshot("tried")
+    spread = taken.retry(EVEN, 4, jobs=2, name="again", keep="none")
+    assert [(run.number, run.status) for run in spread.runs] == [
+        (1, "exit 0"),
+        (2, "exit 1"),
+        (3, "exit 0"),
+        (4, "exit 1"),
+    ]
+    assert (spread.deterministic, spread.text) == (False, "flaky: 2 pass, 2 fail")
+    assert spread.differences[0].texts == ("value 1", "value 0")
+    kept = taken.retry("true", 1, name="kept", keep="all")
+    assert kept.runs[0].kept == "kept-1"
+    assert kept.deterministic
+    remote.remove_session("kept-1")
+    with pytest.raises(InvalidArgument):
+        taken.retry(" ", 1)
+    with remote.new("taken-1", remove=True), pytest.raises(SessionExists):
+        taken.retry("true", 1, name="taken")
+    assert [each.name for each in shared_hf.sessions()] == ["shared"]
+    taken.remove()
+
+
+def test_a_caller_that_leaves_ends_all_runs(
+    server: Served, session: RemoteSession, shared_hf: Holdfast
+) -> None:
+    taken = session.snapshot("left")
+
+    async def main() -> None:
+        async with AsyncHoldfast(server.url, token=server.token) as controller:
+            snapshot = await controller.snapshot("left")
+            trying = asyncio.create_task(snapshot.retry("sleep 600", 3, name="endless"))
+            while "endless-1" not in {each.name for each in await controller.sessions()}:
+                await asyncio.sleep(0.1)
+            trying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await trying
+
+    asyncio.run(main())
+    assert polling.until(lambda: [each.name for each in shared_hf.sessions()] == ["shared"], 60)
+    assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 60)
+    taken.remove()
+
+
 def test_smaller_things(session: RemoteSession) -> None:
     task = session.detach("printf 'a\\nb\\n'")
     assert task.wait(raw=True).output == b"a\r\nb\r\n"
@@ -146,4 +194,6 @@ def test_the_command_line(server: Served, session: RemoteSession, tmp_path: Path
     assert over("template", "shared", "--name", "kept") == "kept\n"
     assert over("new", "from-kept", "--template", "kept") == "from-kept\n"
     over("rm", "from-kept")
+    assert "deterministic: 2 of 2 exit 0" in over("retry", "kept", "-n", "2", "--", "true")
+    over("retry", "kept", "-n", "2", "--keep", "none", EVEN, code=5)
     over("rmi", "kept")

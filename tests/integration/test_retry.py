@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidArgument, SessionExists
+from holdfast.base import polling
+from holdfast.errors import InvalidArgument, RunsEnded, SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.guest_rpc.patience import Patience
 
 # Fails in runs of an even number: the copy's name ends with it. Its output differs in every run.
 EVEN = (
@@ -129,3 +132,19 @@ def test_copies_of_a_killed_run_are_removed_by_the_next_controller(
     with Holdfast(shared_hf.home) as other:
         assert [row.name for row in other.sessions()] == ["shared"]
     assert shared.exec("echo on").text == "on\n"
+
+
+def test_runs_that_are_ended_leave_nothing(shared_hf: Holdfast, moment: Snapshot) -> None:
+    """Also the copies that are still being made at that time are removed, and not waited for."""
+    before, patience = names(shared_hf), Patience()
+
+    def end() -> None:
+        polling.until(lambda: len(names(shared_hf)) > len(before), 60)
+        patience.end()
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    with pytest.raises(RunsEnded):
+        moment.retry("sleep 600", 3, name="endless", patience=patience)
+    ending.join()
+    assert names(shared_hf) == before

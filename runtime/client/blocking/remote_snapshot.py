@@ -6,6 +6,7 @@ How sessions are made of them is imported on first use: these have snapshots the
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
     from holdfast.runtime.client.blocking.remote_session import RemoteSession
+    from holdfast.runtime.flaky.repeat import Keep, KeepAs
+    from holdfast.runtime.flaky.spread import Spread
     from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.snapshots.failure import Failure
@@ -149,6 +152,39 @@ class RemoteSnapshot:
         body = given(n=n, name=name, rung=rung, network=network, allow=list(allow), eager=eager)
         told = client_values.tables(self._ask("POST", "fork", body=body))
         return [RemoteSession(self._transport, each) for each in told]
+
+    def retry(
+        self,
+        command: str | Sequence[str],
+        n: int = 20,
+        *,
+        jobs: int = 4,
+        timeout: float | None = None,
+        keep: Keep = "diverging",
+        keep_as: KeepAs = "sessions",
+        until_differs: bool = False,
+        compare_output: bool = False,
+        name: str | None = None,
+    ) -> Spread:
+        """Run a command n times from here, each in a copy of its own, and report how the outcomes are
+        distributed. Leaving the call early ends all runs, and leaves no copy.
+
+        Of runs with the same outcome, only the first one's output is known.
+        """
+        from holdfast.runtime.client import insight_values
+
+        body = given(
+            command=command if isinstance(command, str) else shlex.join(command),
+            n=n,
+            jobs=jobs,
+            timeout=timeout,
+            keep=keep,
+            keep_as=keep_as,
+            until_differs=until_differs,
+            compare_output=compare_output,
+            name=name,
+        )
+        return insight_values.spread(self._ask("POST", "retry", body=body))
 
     def fits(self) -> Ladder:
         """Return what is possible with it on the server's machine, and why not more. Changes nothing."""

@@ -47,6 +47,7 @@ ENDING = {
         "snapshots.remove_snapshot",
         "snapshots.restore",
         "snapshots.fork",
+        "snapshots.retry",
     ),
 }
 STREAMING_BODIES = {"shells.exec_", "shells.answer", "kernels.cell", "kernels.answer_cell"}

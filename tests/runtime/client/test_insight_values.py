@@ -17,6 +17,7 @@ from holdfast.errors import ProtocolError
 from holdfast.runtime.client import insight_values
 from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.network_changes import Reach
+from holdfast.runtime.flaky.spread import Run, Spread
 from holdfast.runtime.history.diff.diff_result import Diff
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
@@ -25,6 +26,8 @@ from holdfast.runtime.history.recording.cast import CastEvent
 from holdfast.runtime.pulse.pulse import AskedFile, Detail, Listener, Port, Pulse
 from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.serve.json_answers import PrintableAnswer
+from holdfast.runtime.serve.models.retry_models import SpreadAnswer
+from holdfast.runtime.serve.routes.retry_routes import spread_table
 from holdfast.runtime.store.entry import Entry
 from holdfast.snapshots.failure import Debugger, Failure
 from holdfast.snapshots.fitness import Ladder, Rung
@@ -97,6 +100,17 @@ LADDER = Ladder(
 )
 RECORDED = Recorded("command", "make", "main", 5.5, "agent", 2, ("yes", None), cut=True)
 FAILURE = Failure(reason="failed", command="make", exit_code=2, debugger=Debugger(program="pdb", task="t"))
+SPREAD = Spread(
+    "make",
+    "moment",
+    9,
+    (
+        Run(1, "exit", 0, "", 1.5, ("one", "two"), ("copy-1",), "d1", kept="copy-1"),
+        Run(2, "exit", 3, "", 0.5, ("one", "2"), ("copy-2",), "d2", apart=True),
+        Run(3, "waiting", None, "line", 2.0, ("? ",), ("copy-3",), "d3"),
+    ),
+    compare_output=True,
+)
 PART = insight_values.RecordingPart(5, 90, 0, 100, 0, 12.5, 40, 120, "work")
 
 Read = Callable[[Any], Any]
@@ -111,6 +125,7 @@ VALUES: dict[str, tuple[Any, Any, Read]] = {
     "verification": (VERIFIED, VERIFIED.model_dump(), insight_values.verification),
     "ladder": (LADDER, LADDER.as_dict(), insight_values.ladder),
     "recorded": (RECORDED, asdict(RECORDED), insight_values.recorded),
+    "spread": (SPREAD, spread_table(SPREAD), insight_values.spread),
     "recording": (PART, asdict(PART), insight_values.recording_part),
 }
 
@@ -163,6 +178,16 @@ def test_anything_else_is_an_error(name: str) -> None:
         except ProtocolError as error:
             refused += str(error).startswith("cannot understand the server")
     assert refused >= 10, refused
+
+
+def test_outputs_of_the_same_kind_are_sent_once() -> None:
+    """The verdict, the kinds and their differences are as in process."""
+    more = replace(SPREAD, runs=(*SPREAD.runs, replace(SPREAD.runs[1], number=4, names=("copy-4",))))
+    told = _sent(spread_table(more))
+    assert [bool(each["output"]) for each in told["runs"]] == [True, True, True, False]
+    found = insight_values.spread(told)
+    assert found.as_dict() == more.as_dict()
+    assert SpreadAnswer.model_validate(told)
 
 
 def test_failures() -> None:

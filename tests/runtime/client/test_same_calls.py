@@ -68,7 +68,7 @@ ONLY_IN_PROCESS = {
     # Of the server's machine: its home, its engine, its disk.
     Holdfast: {"doctor", "engine", "fits", "home", "import_", "keeping", "pull", "store", "thaw", "verify"},
     Session: {"move", "row", "serve_captures", "snapshot(failure)"},
-    Snapshot: {"export", "pack", "push", "retry", "row", "tried"},
+    Snapshot: {"export", "pack", "push", "retry(patience)", "row", "tried"},
     Task: {"follow", "output", "send(patience)"},
     RunningProgram: {"write(patience)"},
     FileWatch: {"next"},
