@@ -24,7 +24,7 @@ def test_the_page_about_python_is_true(hf: Holdfast) -> None:
 def test_the_page_about_clients_is_true(hf: Holdfast, cli: Cli, home: Home) -> None:
     with serving(cli, home) as server:
         text = (DOCS / "client.md").read_text().replace("http://127.0.0.1:8420", server.url)
-        assert compared(text) == 5
+        assert compared(text) == 8
     assert (hf.sessions(), hf.snapshots()) == ([], [])
 
 

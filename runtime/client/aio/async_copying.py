@@ -15,10 +15,12 @@ from holdfast.runtime.files.copied import Copied
 async def unpacked(body: AsyncIterator[bytes], unpack: Callable[[IO[bytes]], Copied]) -> Copied:
     """Return what the work makes of the body. If the caller is cancelled, it finds the body cut short."""
     loop = asyncio.get_running_loop()
-    left = False
+    left, fetching = False, None
 
-    async def following() -> bytes:
-        return b"" if left else await anext(body, b"")
+    async def following() -> bytes | None:
+        nonlocal fetching
+        fetching = asyncio.current_task()
+        return None if left else await anext(body, None)
 
     stream = PartStream(lambda: asyncio.run_coroutine_threadsafe(following(), loop).result())
     work = asyncio.create_task(asyncio.to_thread(unpack, BufferedReader(stream, 1 << 18)))
@@ -26,6 +28,8 @@ async def unpacked(body: AsyncIterator[bytes], unpack: Callable[[IO[bytes]], Cop
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         left = True
-        with suppress(Exception):  # it failed, since the body was cut short
+        if fetching is not None:
+            fetching.cancel()
+        with suppress(Exception, asyncio.CancelledError):  # it failed, since the body was cut short
             await work
         raise

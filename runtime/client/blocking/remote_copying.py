@@ -12,4 +12,4 @@ from holdfast.runtime.files.copied import Copied
 
 def unpacked(body: Iterator[bytes], unpack: Callable[[IO[bytes]], Copied]) -> Copied:
     """Return what the work makes of the body."""
-    return unpack(BufferedReader(PartStream(lambda: next(body, b"")), 1 << 18))
+    return unpack(BufferedReader(PartStream(lambda: next(body, None)), 1 << 18))

@@ -207,8 +207,8 @@ def test_the_account_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_parts() -> None:
-    parts = iter([b"ab", b"c" * 100_000, b"d"])
-    stream = io.BufferedReader(PartStream(lambda: next(parts, b"")), 1 << 10)
+    parts = iter([b"", b"ab", b"", b"c" * 100_000, b"d", b""])
+    stream = io.BufferedReader(PartStream(lambda: next(parts, None)), 1 << 10)
     assert stream.read(1) + stream.read() == b"ab" + b"c" * 100_000 + b"d"
 
 
