@@ -170,7 +170,7 @@ def test_events_and_changes_of_files_come_as_they_happen(client: Client, shared:
     client.until(2, lambda came: any(each.get("path") == "/srv/new" for each in came))
     client.send(close=1)
     client.send(close=2)
-    assert (client.end(1), client.end(2)) == ({}, {})
+    assert (client.end(1), client.end(2)) == ({}, {"ended": False, "left": True})
 
 
 @pytest.mark.parametrize(
