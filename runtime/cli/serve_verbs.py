@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.caller import EarlyOptions
 from holdfast.runtime.http_doors import door_packages
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 PORT = "8420"
 
@@ -75,14 +78,14 @@ def serve(
     app = swerex_app.beside(app, callers, admission, limit)
     beside: list[Callable[[], AbstractAsyncContextManager[object]]] = [lives.running]
     if door_packages.installed("mcp"):
-        from holdfast.runtime.mcp.agent_server import AgentServer
-        from holdfast.runtime.mcp.agent_sessions import Default
-        from holdfast.runtime.serve import served_agents
+        from holdfast.runtime.serve.served_agents import ServedAgents
 
-        server = AgentServer(
-            home, Default(served_agents.SESSION), actor=EarlyOptions.actor, progress=printing.note
-        )
-        app = agents = served_agents.ServedAgents(server, app, callers, admission, limit)
+        def made() -> Starlette:
+            from holdfast.runtime.serve.agent_app import agent_app
+
+            return agent_app(home, EarlyOptions.actor, printing.note)
+
+        app = agents = ServedAgents(made, app, callers, admission, limit)
         beside.append(agents.running)
     where = f"is in {file}" if file else f"is that of {door_token.SERVER.variable}"
 

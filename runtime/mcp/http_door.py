@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -10,7 +11,9 @@ from holdfast.runtime.http_doors import door_listener
 from holdfast.runtime.http_doors.door_connections import DoorConnection
 from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
 from holdfast.runtime.http_doors.door_token import DoorToken
-from holdfast.runtime.mcp.agent_server import AgentServer
+
+if TYPE_CHECKING:  # the server for programs has this path, and loads the tools for agents only when one comes
+    from holdfast.runtime.mcp.agent_server import AgentServer
 
 TOKEN = DoorToken("HOLDFAST_MCP_TOKEN", "mcp-token")
 PATH = "/mcp"

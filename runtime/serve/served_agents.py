@@ -1,48 +1,71 @@
-"""Agents on the server's own port: the tools of `holdfast mcp`, for those with the server's token.
+"""Agents on the server's own port: their path, their life, their end.
 
-Needs the package `mcp`. Its streams have no end of their own: they are ended when the server is.
+Their application is made for the first request that has the token: the package `mcp` takes half as long to
+load as all the rest of the server. Their streams have no end of their own: they are ended when the server is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import MutableMapping
-from contextlib import AbstractAsyncContextManager, suppress
+import logging
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
 
+from holdfast.base.text import plain
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Scope, Send, guarded
-from holdfast.runtime.mcp.agent_server import AgentServer
-from holdfast.runtime.mcp.http_door import IDLE_SECONDS, MOST_CONNECTIONS, PATH
+from holdfast.runtime.mcp.http_door import PATH
+from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.surroundings import Surrounded
 
-SESSION = "agent"
-"""The session for calls that name none."""
+logger = logging.getLogger("holdfast.serve")
+
+
+class AgentsNotLoaded(Exception):
+    """The application of agents cannot be made; the cause says why."""
 
 
 class ServedAgents:
-    """Answers the requests of agents, and leaves the others to another application."""
+    """Answers the requests of agents, and leaves the others to another application.
+
+    Args:
+        make: returns the application of agents; called in a thread, at the first request.
+        other: the other application.
+    """
 
     def __init__(
-        self, server: AgentServer, other: App, callers: Callers, admission: Admission, rate: RequestRate
+        self,
+        make: Callable[[], Starlette],
+        other: App,
+        callers: Callers,
+        admission: Admission,
+        rate: RequestRate,
     ) -> None:
-        self._inner = server.streamable_http_app(
-            streamable_http_path=PATH,
-            session_idle_timeout=IDLE_SECONDS,
-            max_sessions=MOST_CONNECTIONS,
-            # The admission knows by which names this server is reached, and from which pages.
-            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-        )
-        self._app = guarded(Surrounded(self._inner, rate, callers.metrics, frozenset()), admission)
+        self._make = make
+        self._app = guarded(Surrounded(self._agents, rate, callers.metrics, frozenset()), admission)
         self._other = other
         self._callers = callers
+        self._asked = asyncio.Event()
+        self._made: asyncio.Future[Starlette] | None = None
+        """The application, once it lives; replaced after an attempt that failed."""
 
-    def running(self) -> AbstractAsyncContextManager[object]:
-        """Return the life of the sessions of agents, to be entered before the first request."""
-        return self._inner.router.lifespan_context(self._inner)
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Let the sessions of agents live; to be entered before the first request, on the server's loop."""
+        self._made = asyncio.get_running_loop().create_future()
+        # One task enters and leaves their lifespan; a request's own task ends with its answer.
+        living = asyncio.create_task(self._live())
+        try:
+            yield
+        finally:
+            living.cancel()
+            with suppress(asyncio.CancelledError):
+                await living
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or let the others do it."""
@@ -50,6 +73,36 @@ class ServedAgents:
             await self._until_the_end(scope, receive, send)
         else:
             await self._other(scope, receive, send)
+
+    async def _live(self) -> None:
+        while True:
+            await self._asked.wait()
+            assert self._made is not None
+            try:
+                made = await asyncio.to_thread(self._make)
+            except Exception as error:
+                logger.exception("cannot load what serves agents")
+                failed, self._made = self._made, asyncio.get_running_loop().create_future()
+                self._asked.clear()
+                failed.set_exception(AgentsNotLoaded(plain(f"{type(error).__name__}: {error}", 400)))
+                continue
+            async with made.router.lifespan_context(made):
+                self._made.set_result(made)
+                await asyncio.Event().wait()  # until it is cancelled
+
+    async def _agents(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that has been admitted."""
+        self._asked.set()
+        assert self._made is not None
+        try:
+            made = await asyncio.shield(self._made)  # others wait for it as well
+        except AgentsNotLoaded as error:
+            body = error_answers.body(
+                "internal_error", f"cannot serve agents: {error}", "`pip install 'holdfast[serve,mcp]'`"
+            )
+            await JSONResponse(body, 500)(scope, receive, send)
+            return
+        await made(scope, receive, send)
 
     async def _until_the_end(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = ended = False

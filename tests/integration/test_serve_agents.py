@@ -50,6 +50,26 @@ def test_agents_and_programs_see_the_same_sessions(server: Served, mode: str) ->
     assert found[-1]["actor"].startswith("agent:")
 
 
+def test_the_package_of_agents_is_loaded_when_the_first_one_comes(
+    shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter itself reports what it loads, in the server's log."""
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    log = shared_home.root / "server.log"
+    begin = log.stat().st_size if log.exists() else 0
+
+    def loaded() -> set[str]:
+        lines = log.read_bytes()[begin:].decode("utf-8", "replace").splitlines()
+        return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+    with serving(make_cli(shared_home), shared_home) as found:
+        assert found.get("/health")["status"] == "ok"
+        assert "holdfast.runtime.serve.served_agents" in loaded()
+        assert not {"mcp", "mcp.server", "PIL"} & loaded()
+        assert "shared" in anyio.run(ask, found, "sessions")
+        assert "mcp.server" in loaded()
+
+
 def test_only_who_has_the_token_is_served(server: Served) -> None:
     def status(**headers: str) -> int:
         with httpx2.Client(timeout=20, trust_env=False) as client:
