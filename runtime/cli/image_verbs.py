@@ -16,7 +16,10 @@ app = typer.Typer(help="Build and list the images of sessions.", no_args_is_help
 
 @app.command()
 def build(
-    kind: Annotated[list[str] | None, typer.Argument(help="`session` or `toolbox` (default: both).")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Argument(help="`session`, `toolbox`, `gateway`, `controller` (default: the first two)."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Build missing images."""
