@@ -15,6 +15,7 @@ import uvicorn
 from holdfast.runtime.http_doors.door_connections import DoorConnection
 from holdfast.runtime.http_doors.door_guard import App
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.channels.channel_socket import ChannelSocket
 
 GRACE_SECONDS = 10
 """For answers to be sent after the server was asked to end."""
@@ -89,7 +90,7 @@ def _config(app: App) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         http=DoorConnection,
-        ws="websockets-sansio",
+        ws=ChannelSocket,
         ws_max_size=MOST_MESSAGE,
         ws_per_message_deflate=False,  # takes longer than what it saves on loopback
         lifespan="off",
