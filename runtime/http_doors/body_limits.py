@@ -1,8 +1,9 @@
-"""Limits of what a request brings: the size of its body, and the time in which the next part must arrive."""
+"""Limits of what a request brings: the size of its body, and the time for its next part and for all of it."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from holdfast.runtime.http_doors.door_guard import App, Receive, Scope, Send
 MOST = 16 << 20
 """Bytes of a body that is read as a whole."""
 PART_SECONDS = 30.0
+WHOLE_SECONDS = 600.0
+"""For a body that is read as a whole; the largest then comes with 28 kB/s."""
 CLOSE = {"Connection": "close"}
 """Otherwise the rest of the body would be read, and dropped, for as long as the client sends it."""
 
@@ -48,6 +51,7 @@ class _Body:
 
     def __init__(self, receive: Receive, most: int | None, seconds: float | None) -> None:
         self._receive, self._most, self._seconds = receive, most, seconds
+        self._until = None if most is None else time.monotonic() + WHOLE_SECONDS
         self._size = 0
         self._whole = False
 
@@ -60,7 +64,7 @@ class _Body:
         if self._whole:  # what follows is the client's leaving, which may take any time
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), self._seconds)
+            message = await asyncio.wait_for(self._receive(), self._left())
         except TimeoutError:
             raise HTTPException(408, "the rest of the body does not arrive", CLOSE) from None
         if message["type"] == "http.request":
@@ -69,3 +73,9 @@ class _Body:
             if self._most is not None and self._size > self._most:
                 raise HTTPException(413, f"the body has more than {self._most} bytes", CLOSE)
         return message
+
+    def _left(self) -> float | None:
+        """Return the seconds in which the next part must arrive; None for any time."""
+        if self._seconds is None or self._until is None:
+            return self._seconds
+        return min(self._seconds, max(0.0, self._until - time.monotonic()))

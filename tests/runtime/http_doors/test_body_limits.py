@@ -59,3 +59,10 @@ def test_bodies_have_the_limits_of_their_kind(
     monkeypatch.setattr(body_limits, "MOST", 100)
     monkeypatch.setattr(body_limits, "PART_SECONDS", 0.05)
     assert status_of(path, size, seconds) == status
+
+
+@pytest.mark.parametrize(("path", "status"), [("/whole", 408), ("/stream", 200), ("/typed", 200)])
+def test_a_body_that_drips_has_an_end(monkeypatch: pytest.MonkeyPatch, path: str, status: int) -> None:
+    """Unless it may have any size: then each part is used when it comes."""
+    monkeypatch.setattr(body_limits, "WHOLE_SECONDS", 0.1)
+    assert status_of(path, 10, 0.3) == status
