@@ -15,7 +15,7 @@ from websockets.protocol import State
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
-from holdfast.runtime.client import http_call
+from holdfast.runtime.client import connect_again, http_call
 from holdfast.runtime.client.aio.async_waking import AsyncWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
@@ -24,8 +24,6 @@ from holdfast.runtime.client.http_call import HttpCall
 
 Result = TypeVar("Result")
 CONNECT_SECONDS = 10.0
-RETRIES = 6
-"""Attempts to connect again to a server whose connection was lost, within some six seconds."""
 MOST_MESSAGE = 64 << 20
 MOST_FREE = 32
 """WebSockets that are kept for later calls."""
@@ -122,11 +120,12 @@ class AsyncTransport:
                     if reply is not None:
                         await connection.send(reply)
                     yield
-            except (ConnectionClosed, ServerStopped):
+            except (ConnectionClosed, ServerStopped) as error:
                 attempt += 1
-                if attempt > RETRIES:
+                pause = connect_again.pause(attempt, error)
+                if pause is None:
                     raise self._unavailable("the connection was lost") from None
-                await anyio.sleep(_pause(attempt))
+                await anyio.sleep(pause)
             finally:
                 await self._leave(link, reusable=call.ended)
 
@@ -154,9 +153,10 @@ class AsyncTransport:
         except InvalidStatus as error:
             raise _refused(error) from None
         except (OSError, TimeoutError, InvalidHandshake) as error:
-            if attempt == 0 or attempt >= RETRIES:
+            pause = connect_again.pause(attempt, error) if attempt > 0 else None
+            if pause is None:
                 raise self._unavailable(error) from None
-        await anyio.sleep(_pause(attempt))
+        await anyio.sleep(pause)
         return await self._link(attempt + 1)
 
     async def _connected(self) -> AsyncLink:
@@ -180,11 +180,6 @@ class AsyncTransport:
             f"cannot reach the server at {place}: {plain(str(why) or type(why).__name__, 200)}",
             hint="`holdfast serve` starts one",
         )
-
-
-def _pause(attempt: int) -> float:
-    """Return the seconds between an attempt that failed and the next one."""
-    return min(5.0, 0.1 * (1 << attempt))
 
 
 def _refused(error: InvalidStatus) -> HoldfastError:

@@ -16,7 +16,7 @@ from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
-from holdfast.runtime.client import http_call
+from holdfast.runtime.client import connect_again, http_call
 from holdfast.runtime.client.blocking.remote_waking import RemoteWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
@@ -25,8 +25,6 @@ from holdfast.runtime.client.http_call import HttpCall
 
 Result = TypeVar("Result")
 CONNECT_SECONDS = 10.0
-RETRIES = 6
-"""Attempts to connect again to a server whose connection was lost, within some six seconds."""
 MOST_MESSAGE = 64 << 20
 MOST_FREE = 32
 """WebSockets that are kept for later calls."""
@@ -123,11 +121,12 @@ class RemoteTransport:
                     if reply is not None:
                         connection.send(reply)
                     yield
-            except (ConnectionClosed, ServerStopped):
+            except (ConnectionClosed, ServerStopped) as error:
                 attempt += 1
-                if attempt > RETRIES:
+                pause = connect_again.pause(attempt, error)
+                if pause is None:
                     raise self._unavailable("the connection was lost") from None
-                time.sleep(_pause(attempt))
+                time.sleep(pause)
             finally:
                 self._leave(link, reusable=call.ended)
 
@@ -155,9 +154,10 @@ class RemoteTransport:
         except InvalidStatus as error:
             raise _refused(error) from None
         except (OSError, TimeoutError, InvalidHandshake) as error:
-            if attempt == 0 or attempt >= RETRIES:
+            pause = connect_again.pause(attempt, error) if attempt > 0 else None
+            if pause is None:
                 raise self._unavailable(error) from None
-        time.sleep(_pause(attempt))
+        time.sleep(pause)
         return self._link(attempt + 1)
 
     def _connected(self) -> RemoteLink:
@@ -181,11 +181,6 @@ class RemoteTransport:
             f"cannot reach the server at {place}: {plain(str(why) or type(why).__name__, 200)}",
             hint="`holdfast serve` starts one",
         )
-
-
-def _pause(attempt: int) -> float:
-    """Return the seconds between an attempt that failed and the next one."""
-    return min(5.0, 0.1 * (1 << attempt))
 
 
 def _refused(error: InvalidStatus) -> HoldfastError:
