@@ -13,8 +13,8 @@ from websockets.frames import CloseCode
 
 MOST_FRAGMENTS = 4096
 """Of one message: each takes more memory than its bytes."""
-PIECE = 16 << 10
-"""Bytes that are parsed before others have their turn: at most 2730 frames."""
+PIECE = 2 << 10
+"""Bytes that are parsed before others have their turn: at most 341 frames, a few milliseconds."""
 LAST_SECONDS = 10.0
 """In which a client that did not answer a ping may read what was sent, before the connection is cut."""
 
