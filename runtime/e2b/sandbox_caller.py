@@ -93,6 +93,6 @@ def _basic_user(header: str) -> str | None:
         return None
 
 
-def sandbox_caller(request: Request) -> SandboxCaller:
+async def sandbox_caller(request: Request) -> SandboxCaller:
     """Return the caller of a request, for the functions of paths."""
     return SandboxCaller(request, request.app.state.callers, request.app.state.tokens)

@@ -1,19 +1,19 @@
 """Threads in which calls of the controller block, so that the event loop does not.
 
-Each call has its own; they are counted, and one more than may run at once is refused rather than queued: a
-queue behind commands that wait would answer no caller.
+Each call has one to itself. They are counted, and one more than may run at once is refused: a queue behind
+commands that wait would answer no caller.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
 from holdfast.errors import SessionBusy
+from holdfast.runtime.serve.worker_threads import WorkerThreads
 
 Result = TypeVar("Result")
 
@@ -34,6 +34,7 @@ class CallThreads:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._workers = WorkerThreads()
         self.running = 0
         """How many run now."""
 
@@ -62,19 +63,23 @@ class CallThreads:
             else:
                 done.set_result(result)  # type: ignore[arg-type]
 
-        def body() -> None:
+        def body() -> Callable[[], None]:
             result: Result | None = None
             error: BaseException | None = None
             try:
                 result = copied.run(work)
             except BaseException as raised:  # noqa: BLE001  (raised again where it is awaited)
                 error = raised
-            with suppress(RuntimeError):  # the server has ended
-                loop.call_soon_threadsafe(finish, result, error)
+
+            def report() -> None:
+                with suppress(RuntimeError):  # the server has ended
+                    loop.call_soon_threadsafe(finish, result, error)
+
+            return report
 
         self.running += 1
         try:
-            threading.Thread(target=body, name="holdfast-call", daemon=True).start()
+            self._workers.do(body)
         except RuntimeError:  # no more threads on this machine
             self.running -= 1
             raise TooManyCalls("cannot start another call: the machine has no room for its thread") from None

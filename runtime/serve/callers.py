@@ -137,7 +137,10 @@ class ApiCaller:
         patience.end()
 
 
-def caller(request: Request) -> ApiCaller:
-    """Return the caller of a request, for the functions of paths."""
+async def caller(request: Request) -> ApiCaller:
+    """Return the caller of a request, for the functions of paths.
+
+    It waits for nothing; but what is not `async` would be called in a thread, there and back.
+    """
     found: Callers = request.app.state.callers
     return ApiCaller(request, found)

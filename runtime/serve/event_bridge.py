@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
 ROOM = 1 << 20
 """Bytes that may be under way."""
+
+
+class Lull:
+    """The first moment of a call, in which the reader need not be woken: the end may follow at once."""
+
+    def __init__(self) -> None:
+        self.is_over = False
 
 
 class EventBridge(Generic[Item]):
@@ -28,10 +36,11 @@ class EventBridge(Generic[Item]):
         self.left = False
         """True once the reader has left."""
 
-    def put(self, item: Item, size: int) -> None:
+    def put(self, item: Item, size: int, lull: Lull | None = None) -> None:
         """Pass on an item that counts for `size` bytes, from the thread; waits while there is no room.
 
-        Once the reader has left, items are dropped.
+        In a lull the reader finds it with the next one, or when the lull is over. Once the reader has left,
+        items are dropped.
         """
         with self._changed:
             while self._size >= self._room and not self.left:
@@ -40,7 +49,25 @@ class EventBridge(Generic[Item]):
                 return
             self._items.append((item, size))
             self._size += size
-        self._wake()
+            wakes = lull is None or lull.is_over
+        if wakes:
+            self._wake()
+
+    @contextmanager
+    def lull(self, seconds: float) -> Iterator[Lull]:
+        """Yield a lull that is over after some time, or at the end of the block; from the loop."""
+        made = Lull()
+        timer = self._loop.call_later(seconds, self._end, made)
+        try:
+            yield made
+        finally:
+            timer.cancel()
+            self._end(made)
+
+    def _end(self, lull: Lull) -> None:
+        with self._changed:  # what was put before is found now, what is put later wakes the reader
+            lull.is_over = True
+        self._arrived.set()
 
     def put_now(self, item: Item, size: int) -> None:
         """Pass on an item from the loop, whether or not there is room."""

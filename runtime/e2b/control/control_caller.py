@@ -89,6 +89,6 @@ def _like(kind: type[HoldfastError], error: HoldfastError) -> HoldfastError:
     return kind(str(error), hint=error.hint)
 
 
-def control_caller(request: Request) -> ControlCaller:
+async def control_caller(request: Request) -> ControlCaller:
     """Return the caller of a request, for the functions of paths."""
     return ControlCaller(request)

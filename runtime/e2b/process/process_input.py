@@ -35,7 +35,7 @@ class InputTurns:
         return self._locks.setdefault((sandbox, str(process)), asyncio.Lock())
 
 
-def input_turns(request: Request) -> InputTurns:
+async def input_turns(request: Request) -> InputTurns:
     """Return the turns of the application, for the functions of paths."""
     state = request.app.state
     if not hasattr(state, "input_turns"):

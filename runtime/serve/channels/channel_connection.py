@@ -17,7 +17,7 @@ from holdfast.runtime.serve.calls.served_terminals import TerminalCall
 from holdfast.runtime.serve.channels import channel_messages as messages
 from holdfast.runtime.serve.channels.channel_messages import OpenMessage
 from holdfast.runtime.serve.channels.credit_gate import CreditGate
-from holdfast.runtime.serve.event_bridge import EventBridge
+from holdfast.runtime.serve.event_bridge import EventBridge, Lull
 from holdfast.runtime.serve.event_format import Event
 
 MOST_CHANNELS = 256
@@ -25,6 +25,8 @@ MOST_CHANNELS = 256
 ROOM = 4 << 20
 """Bytes of all channels together that may wait to be sent."""
 PIECE = 200
+LULL_SECONDS = 0.003
+"""For a call to end before its first event is sent: that of a brief command goes with the result."""
 
 
 class ChannelConnection:
@@ -92,15 +94,16 @@ class ChannelConnection:
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, message: OpenMessage, channel: _Channel) -> None:
-        def emit(event: Event, size: int) -> None:
-            if channel.gate.pass_on(size):
-                self._outbox.put(messages.written(message.open, dict(event)), size)
+        def work(lull: Lull) -> dict[str, Any]:
+            def emit(event: Event, size: int) -> None:
+                if channel.gate.pass_on(size):
+                    self._outbox.put(messages.written(message.open, dict(event)), size, lull)
 
-        def work() -> dict[str, Any]:
             return channel.call(self._caller.session(message.session), channel.patience, emit)
 
         try:
-            told: dict[str, Any] = {"result": await self._caller.all.waiting.run(work)}
+            with self._outbox.lull(LULL_SECONDS) as lull:
+                told: dict[str, Any] = {"result": await self._caller.all.waiting.run(lambda: work(lull))}
         except HoldfastError as error:
             told = error_answers.body_of(error)
         except Exception:

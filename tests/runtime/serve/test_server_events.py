@@ -242,3 +242,55 @@ def test_a_call_that_fails_without_an_answer_does_not_look_as_if_it_had_ended(be
 
     with pytest.raises(TypeError, match="a mistake"):
         asyncio.run(read())
+
+
+def test_events_of_a_lull_come_with_the_next_or_when_it_is_over() -> None:
+    """In order, and each without any other that would wake the reader."""
+
+    async def read() -> None:
+        bridge: EventBridge[str] = EventBridge()
+        items = bridge.items()
+        with bridge.lull(60) as lull:
+            coming = asyncio.ensure_future(anext(items))
+            await asyncio.sleep(0)  # it waits now
+            await asyncio.to_thread(bridge.put, "first", 1, lull)
+            await asyncio.sleep(0.05)
+            assert not coming.done()
+            bridge.put_now("second", 1)
+            assert [await coming, await anext(items)] == ["first", "second"]
+            coming = asyncio.ensure_future(anext(items))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(bridge.put, "third", 1, lull)
+        assert await asyncio.wait_for(coming, 60) == "third"
+        with bridge.lull(0.01) as lull:
+            coming = asyncio.ensure_future(anext(items))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(bridge.put, "fourth", 1, lull)
+            assert await asyncio.wait_for(coming, 60) == "fourth"
+            while not lull.is_over:
+                await asyncio.sleep(0.01)
+            coming = asyncio.ensure_future(anext(items))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(bridge.put, "fifth", 1, lull)
+            assert await asyncio.wait_for(coming, 60) == "fifth"
+
+    asyncio.run(read())
+
+
+def test_a_full_bridge_is_emptied_after_a_lull() -> None:
+    """A thread that waits for room does not wait for the reader that it has not woken."""
+
+    async def read() -> None:
+        bridge: EventBridge[int] = EventBridge(room=2)
+        with bridge.lull(0.01) as lull:
+
+            def put() -> None:
+                for number in range(6):
+                    bridge.put(number, 1, lull)
+                bridge.end()
+
+            putting = asyncio.create_task(asyncio.to_thread(put))
+            assert [item async for item in bridge.items()] == list(range(6))
+            await putting
+
+    asyncio.run(asyncio.wait_for(read(), 60))
