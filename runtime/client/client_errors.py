@@ -30,6 +30,7 @@ _KINDS = {kind.code: kind for kind in _all(HoldfastError)}
 _OTHERS: Mapping[str, type[HoldfastError]] = {
     "too_many_calls": SessionBusy,
     "too_many_requests": SessionBusy,
+    "server_stopping": errors.ServerUnavailable,
     "unauthorized": ServerDenied,
     "forbidden_origin": ServerDenied,
     "misdirected": ServerDenied,

@@ -10,9 +10,9 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from holdfast.errors import SessionBusy
+from holdfast.errors import ServerUnavailable, SessionBusy
 from holdfast.runtime.serve.worker_threads import WorkerThreads
 
 Result = TypeVar("Result")
@@ -29,12 +29,19 @@ class TooManyCalls(SessionBusy):
     code = "too_many_calls"
 
 
+class ServerStopping(ServerUnavailable):
+    """The server is being stopped, and cannot wait for the end of a call."""
+
+    code = "server_stopping"
+
+
 class CallThreads:
     """The threads of one kind of call; `most` may run at once."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._workers = WorkerThreads()
+        self._awaited: set[asyncio.Future[Any]] = set()
         self.running = 0
         """How many run now."""
 
@@ -45,6 +52,7 @@ class CallThreads:
 
         Raises:
             TooManyCalls: too much is being done.
+            ServerStopping: it was given up.
         """
         if self.running >= self._most:
             raise TooManyCalls(
@@ -56,7 +64,7 @@ class CallThreads:
 
         def finish(result: Result | None, error: BaseException | None) -> None:
             self.running -= 1
-            if done.cancelled():
+            if done.done():  # nothing waits for it any more
                 return
             if error is not None:
                 done.set_exception(error)
@@ -83,4 +91,19 @@ class CallThreads:
         except RuntimeError:  # no more threads on this machine
             self.running -= 1
             raise TooManyCalls("cannot start another call: the machine has no room for its thread") from None
-        return await done
+        self._awaited.add(done)
+        try:
+            return await done
+        finally:
+            self._awaited.discard(done)
+
+    def give_up(self) -> None:
+        """Let all calls return at once, with an error; their threads continue for as long as the process."""
+        for done in list(self._awaited):
+            if not done.done():
+                done.set_exception(
+                    ServerStopping(
+                        "cannot wait for the end of this: the server is being stopped",
+                        hint="the next server or command completes or undoes what was begun",
+                    )
+                )

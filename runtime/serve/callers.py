@@ -29,6 +29,8 @@ ACTOR = "agent:api"
 """Who acts if a request does not say."""
 ACTOR_HEADER = "Holdfast-Actor"
 MOST_ACTORS = 100
+LAST_SECONDS = 6.0
+"""For calls that end by themselves, once the server is asked to end; answers have some seconds more."""
 
 
 class Callers:
@@ -77,8 +79,9 @@ class Callers:
         self._patient.discard(patience)
 
     def stop(self) -> None:
-        """Let everything that waits return, with the place where to continue."""
+        """Let what waits return, with the place where to continue; other calls have a few seconds."""
         self.stopping = True
+        asyncio.get_running_loop().call_later(LAST_SECONDS, self.brief.give_up)
         self.stopped.set()
         for each in list(self._patient):
             each.end()

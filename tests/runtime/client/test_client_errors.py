@@ -11,7 +11,7 @@ from holdfast import errors
 from holdfast.errors import HoldfastError, LiveUnsupported
 from holdfast.runtime.client.client_errors import error_of
 from holdfast.runtime.serve import error_answers
-from holdfast.runtime.serve.call_threads import TooManyCalls
+from holdfast.runtime.serve.call_threads import ServerStopping, TooManyCalls
 
 KINDS = [
     kind
@@ -36,6 +36,7 @@ def test_findings_come_with_it() -> None:
 
 def test_errors_that_only_a_server_has() -> None:
     assert isinstance(error_of(error_answers.body_of(TooManyCalls("cannot"))), errors.SessionBusy)
+    assert isinstance(error_of(error_answers.body_of(ServerStopping("cannot"))), errors.ServerUnavailable)
     assert isinstance(error_of(error_answers.body("unauthorized", "no")), errors.ServerDenied)
     assert isinstance(error_of(error_answers.body("invalid_request", "no")), errors.InvalidArgument)
 
