@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.kernels.guest.cell_journal import CellChronicle
 from holdfast.kernels.guest.kernel import RunningKernel
@@ -41,6 +41,9 @@ from holdfast.runtime.guest.tasks.reaper import Reaper
 from holdfast.runtime.guest.tasks.tasks import Tasks
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import VERSION
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest.ports.port_link import PortLink
 
 GUEST_VERSION = "0.1.0"
 MAX_KERNELS = 16
@@ -75,6 +78,7 @@ class Guest:
         self.file_calls = FileCalls()
         self.watches: dict[object, Callable[[], None]] = {}
         """How to end each watch of files: a capture must not find it."""
+        self.port_links: set[PortLink] = set()
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
         self.changes = Changes(self.shells, self.kernels, self.lineage, self.journal)

@@ -39,6 +39,7 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.SessionError, 409),
     (errors.GuestDisconnected, 502),
     (errors.ProtocolError, 502),
+    (errors.PortClosed, 502),
     (errors.GuestError, 409),
     (errors.LiveUnsupported, 409),
     (errors.SnapshotInUse, 409),

@@ -34,6 +34,7 @@ HoldfastError
     TaskNotFound       it has no task of that name or id, or no longer
     CommandNotFound    it has no command of that id, or no longer
     ProgramNotFound    it has no program of that id, or no longer
+    PortClosed         also a ConnectionRefusedError: nothing in the session listens on that port
     SessionFileError   also an OSError: a file of the session cannot be read or written
       SessionFileNotFound  also a FileNotFoundError: there is no such file
       SessionFileDenied  also a PermissionError: the user of the session may not
@@ -278,6 +279,12 @@ class ProgramNotFound(GuestError, LookupError):
     """The session has no program of that id, or no longer."""
 
     code = "program_not_found"
+
+
+class PortClosed(GuestError, ConnectionRefusedError):
+    """Nothing in the session listens on that port of its loopback, or does not accept."""
+
+    code = "port_closed"
 
 
 class SessionFileError(GuestError, OSError):

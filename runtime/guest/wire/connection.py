@@ -14,6 +14,8 @@ from typing import Any
 from holdfast.runtime.guest.wire.protocol import Frame, FrameError, FrameReader, encode
 
 HIGH_WATER = 256 << 10
+BYTES_AHEAD = 64 << 10
+"""Bytes that are read ahead of a client that sends no frames; twice as many at most."""
 MAX_INBOX = 64
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class ClientConnection(asyncio.Protocol):
         self._room: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
+        self._bytes: asyncio.StreamReader | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving."""
@@ -59,6 +62,9 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Receive bytes from the client."""
+        if self._bytes is not None:
+            self._bytes.feed_data(data)
+            return
         try:
             frames = self._reader.feed(data)
         except FrameError as error:
@@ -110,6 +116,21 @@ class ClientConnection(asyncio.Protocol):
         if len(self._inbox) == MAX_INBOX and self._transport:
             self._transport.resume_reading()
         return frame
+
+    def as_bytes(self) -> asyncio.StreamReader:
+        """Take what the client sends from now on as bytes, and no longer as frames, until it is gone.
+
+        Raises:
+            RequestRefused: it did not wait for the answer to its request.
+            ConnectionError: it is gone.
+        """
+        if self._transport is None:
+            raise ConnectionResetError
+        if self._inbox or self._reader.pending:
+            raise RequestRefused("protocol", "cannot pass bytes on: the client did not wait for the answer")
+        self._bytes = asyncio.StreamReader(BYTES_AHEAD)
+        self._bytes.set_transport(self._transport)
+        return self._bytes
 
     def close(self) -> None:
         """Close once everything that was sent has gone out."""

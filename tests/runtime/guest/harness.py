@@ -88,6 +88,12 @@ class Connection:
                     return seen
         raise AssertionError(f"the connection ended before {wanted!r}; there was {seen!r}")
 
+    def joined(self) -> socket.socket:
+        """Wait until it is joined to a port, and return the socket whose bytes are those of the server."""
+        self.until("connected")
+        self._socket.sendall(b"\n")
+        return self._socket
+
     def close(self) -> None:
         self._socket.close()
 
