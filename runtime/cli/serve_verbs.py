@@ -52,6 +52,7 @@ def serve(
         raise InvalidArgument("cannot listen on a port and a unix socket at once", hint="leave out one")
     from holdfast.runtime.e2b import e2b_app
     from holdfast.runtime.e2b.sandbox_lives import SandboxLives
+    from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
     from holdfast.runtime.http_doors import door_listener, door_token
     from holdfast.runtime.http_doors.door_guard import Admission
     from holdfast.runtime.serve import api_server, server_app
@@ -73,7 +74,8 @@ def serve(
     admission, limit = Admission(token, hosts, origin or ()), RequestRate(rate, max(1, rate * 2))
     app = server_app.application(callers, admission, limit)
     lives = SandboxLives(callers)
-    app = e2b_app.beside(app, callers, admission, token, limit, lives)
+    tokens, known = SandboxTokens(token), e2b_app.session_ids(callers)
+    app = e2b_app.beside(app, callers, admission, tokens, limit, lives, known)
     # Before the other wire, which takes any request with its header for an API key.
     app = swerex_app.beside(app, callers, admission, limit)
     beside: list[Callable[[], AbstractAsyncContextManager[object]]] = [lives.running]
@@ -87,6 +89,7 @@ def serve(
 
         app = agents = ServedAgents(made, app, callers, admission, limit)
         beside.append(agents.running)
+    app = e2b_app.with_ports(app, callers, admission, tokens, known)
     where = f"is in {file}" if file else f"is that of {door_token.SERVER.variable}"
 
     def ready() -> None:

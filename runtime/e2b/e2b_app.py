@@ -20,6 +20,7 @@ from holdfast.runtime.e2b.e2b_door import SandboxDoor
 from holdfast.runtime.e2b.filesystem import content_routes, daemon_routes, filesystem_routes, watch_routes
 from holdfast.runtime.e2b.filesystem.polled_watchers import PolledWatchers
 from holdfast.runtime.e2b.interpreter import interpreter_routes
+from holdfast.runtime.e2b.ports.port_door import PortDoor, PortTraffic
 from holdfast.runtime.e2b.process import process_routes
 from holdfast.runtime.e2b.sandbox_caller import ACTOR
 from holdfast.runtime.e2b.sandbox_ids import SandboxIds
@@ -34,6 +35,8 @@ TYPED = frozenset({("POST", "/process.Process/StreamInput")})
 """Methods and paths whose bodies may have any size, and take any time."""
 STREAMED = frozenset({("POST", "/files")}) | TYPED
 """Methods and paths whose bodies may have any size."""
+ANY = frozenset((method, "") for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+"""All paths."""
 ROUTERS: tuple[APIRouter, ...] = (
     interpreter_routes.router,  # before others that have the same path of another port
     sandbox_routes.router,
@@ -48,18 +51,39 @@ ROUTERS: tuple[APIRouter, ...] = (
 logger = logging.getLogger("holdfast.serve")
 
 
-def beside(
-    other: App, callers: Callers, admission: Admission, token: str, rate: RequestRate, lives: SandboxLives
-) -> App:
-    """Return an application that answers the requests of this wire, and leaves the others to another one."""
-    tokens = SandboxTokens(token)
+def session_ids(callers: Callers) -> SandboxIds:
+    """Return the ids of all sessions, for both of the following."""
 
     def ids() -> list[str]:
         return [row.id for row in callers.controller(ACTOR).store.sessions()]
 
-    known = SandboxIds(lambda: callers.brief.run(ids))
+    return SandboxIds(lambda: callers.brief.run(ids))
+
+
+def beside(
+    other: App,
+    callers: Callers,
+    admission: Admission,
+    tokens: SandboxTokens,
+    rate: RequestRate,
+    lives: SandboxLives,
+    known: SandboxIds,
+) -> App:
+    """Return an application that answers the requests of this wire, and leaves the others to another one."""
     app = Surrounded(wire(callers, tokens, lives, known), rate, callers.metrics, STREAMED, TYPED)
     return SandboxDoor(app, other, admission, tokens, known.known)
+
+
+def with_ports(
+    other: App, callers: Callers, admission: Admission, tokens: SandboxTokens, known: SandboxIds
+) -> App:
+    """Return an application that connects to ports of sandboxes, and leaves other requests to another one.
+
+    It stands before all others. Strangers may reach ports, so these have limits of their own.
+    """
+    traffic = PortTraffic(callers, tokens, admission)
+    app = Surrounded(traffic, RequestRate(0, 1), callers.metrics, ANY, ANY)
+    return PortDoor(app, other, callers, admission, tokens, known.known)
 
 
 def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: SandboxIds) -> FastAPI:

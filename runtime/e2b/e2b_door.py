@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from starlette.datastructures import QueryParams
 
 from holdfast.runtime.e2b import e2b_errors
+from holdfast.runtime.e2b.ports.port_heads import ACCESS, KEY, TRAFFIC
+from holdfast.runtime.e2b.ports.port_names import SANDBOX_ID
 from holdfast.runtime.e2b.sandbox_caller import SANDBOX
 from holdfast.runtime.e2b.sandbox_tokens import FileSignature, SandboxTokens
 from holdfast.runtime.http_doors import door_guard
 from holdfast.runtime.http_doors.door_connections import ADMITTED
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
 
-SANDBOX_ID, SANDBOX_PORT = b"e2b-sandbox-id", b"e2b-sandbox-port"
-KEY, ACCESS, TRAFFIC = b"x-api-key", b"x-access-token", b"e2b-traffic-access-token"
 KEY_PREFIX = b"e2b_"
 """Some clients accept only keys of this prefix and hexadecimal digits."""
 _CONTROL = re.compile(r"/(v[23]/)?(sandboxes|snapshots|templates|teams|volumes|secrets|nodes)(/|$)")

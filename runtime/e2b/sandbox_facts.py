@@ -22,6 +22,9 @@ WOKEN_SECONDS = 300.0
 class SandboxFacts(BaseModel):
     """What is kept.
 
+    `public_ports`: its ports are open to those without its token. `request_host` is the name under which its
+    servers see requests, with `${PORT}` for the port; None for the one that the client has used.
+
     `env` is for every process. `ends_at` is in seconds since 1970, None for no end; `seconds` is its timeout,
     which it gets again when a request resumes it. `ended` is set once it is being removed. `key` and
     `asked` are digests of the key and the body of the request that made it.
@@ -37,6 +40,8 @@ class SandboxFacts(BaseModel):
     auto_resume: bool = False
     seconds: float = 300.0
     ended: bool = False
+    public_ports: bool = False
+    request_host: str | None = None
     key: str | None = None
     asked: str | None = None
 

@@ -51,11 +51,15 @@ class Admission:
         """Return whether this is the token, in the same time for all that have its length."""
         return hmac.compare_digest(given, self._expected)
 
+    def is_here(self, host: bytes) -> bool:
+        """Return whether clients may address the server by this name, which may have a port."""
+        return self._hosts is None or self._is_local(host)
+
     def elsewhere(self, scope: Scope) -> Refusal | None:
         """Return why a request is refused that is meant for another host, or comes from a page of one."""
         headers = _by_name(scope)
         hosts = headers.get(b"host", [])
-        if self._hosts is not None and (len(hosts) != 1 or not self._is_here(hosts[0])):
+        if self._hosts is not None and (len(hosts) != 1 or not self._is_local(hosts[0])):
             return 421, "misdirected", "the server has another name; `--host-name` gives it one"
         # A page of this very place would be ours: the name was just checked, and nothing else has the port.
         own = set() if self._hosts is None else {b"http://" + host.lower() for host in hosts}
@@ -73,7 +77,7 @@ class Admission:
             given = [b"Bearer " + each.removeprefix(SUBPROTOCOL_TOKEN) for each in tokens]
         return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + self._expected)
 
-    def _is_here(self, host: bytes) -> bool:
+    def _is_local(self, host: bytes) -> bool:
         name = _without_port(host.decode("latin-1").lower())
         if name == "localhost" or name.endswith(".localhost") or name in (self._hosts or ()):
             return True

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.control import network_wishes, sandbox_answers
 from holdfast.runtime.e2b.control.control_caller import ControlCaller, control_caller
 from holdfast.runtime.e2b.control.network_wishes import NetworkUpdate
@@ -89,6 +90,12 @@ async def change_network(who: From, sandbox: str, body: NetworkUpdate) -> Respon
         more, less = sorted(set(wish.domains) - known), sorted(known - set(wish.domains))
         if more or less:
             found.change_network(domains=more, no_domains=less)
+        if (public := body.allow_public_traffic) is not None:
+            sandbox_facts.change(
+                who.holdfast().store,
+                found.id,
+                lambda facts: facts.model_copy(update={"public_ports": public}),
+            )
 
     await who.in_session(sandbox, work)
     return Response(status_code=204)

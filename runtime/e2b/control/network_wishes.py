@@ -18,6 +18,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.e2b.e2b_errors import NotOffered
 from holdfast.runtime.e2b.wire_bodies import WireBody
 
+HOST = r"^([A-Za-z0-9._:\[\]-]|\$\{PORT\})+$"
 EVERYTHING = ("0.0.0.0/0", "::/0")
 Places = Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=200)]
 
@@ -27,11 +28,10 @@ class NetworkBody(WireBody):
 
     allow_out: Places | None = None
     deny_out: Places | None = None
-    # Some clients always send true; every request needs a token nevertheless.
     allow_public_traffic: StrictBool | None = None
     dns_servers: Any = None
     egress_proxy: Any = None
-    mask_request_host: Any = None
+    mask_request_host: Annotated[str, Field(max_length=253, pattern=HOST)] | None = None
     https_ports: Any = None
     rules: Any = None
 
@@ -68,7 +68,9 @@ def wish(internet: bool | None, body: NetworkBody | None) -> NetworkWish:
             )
     if not closed:
         _refuse_private(said.allow_out or ())
-        return NetworkWish(None if internet is None and body is None else "internet")
+        # A wish for its ports alone must not open what was closed in a snapshot.
+        unsaid = internet is None and not said.allow_out and said.deny_out is None
+        return NetworkWish(None if unsaid else "internet")
     if not said.allow_out:
         return NetworkWish("none")
     for place in said.allow_out:
@@ -84,8 +86,7 @@ def _refuse(said: NetworkBody) -> None:
     reasons = {
         "dns_servers": "its names are answered by the resolvers of this machine",
         "egress_proxy": "its packets leave from this machine",
-        "mask_request_host": "requests to its ports are not rewritten",
-        "https_ports": "requests to its ports are not forwarded by this server",
+        "https_ports": "requests to its ports are passed on without TLS",
         "rules": "this wire cannot insert secrets; `holdfast new --secret` can",
     }
     for name, why in reasons.items():

@@ -68,7 +68,9 @@ def detailed(row: SessionRow, tokens: SandboxTokens, domain: str, disk: int) -> 
     }
     if network == "domains":
         allowed = list(row.options.get("domains", ()))
-        found["network"] = {"allowOut": allowed, "denyOut": ["0.0.0.0/0"], "allowPublicTraffic": False}
+        found["network"] = {"allowOut": allowed, "denyOut": ["0.0.0.0/0"]} | _ports(facts)
+    elif facts.public_ports or facts.request_host:
+        found["network"] = _ports(facts)
     if row.state == "suspended":
         found["pauseMode"] = "full"
     return found
@@ -87,6 +89,11 @@ def disk_size(folder: str) -> int:
 def written(moment: datetime) -> str:
     """Return a time as clients read it."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _ports(facts: SandboxFacts) -> dict[str, Any]:
+    told: dict[str, Any] = {"allowPublicTraffic": facts.public_ports}
+    return told | ({"maskRequestHost": facts.request_host} if facts.request_host else {})
 
 
 def _alias(facts: SandboxFacts) -> dict[str, str]:

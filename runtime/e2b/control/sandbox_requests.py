@@ -82,6 +82,8 @@ class NewSandbox(WireBody):
             env=self.env_vars or {},
             at_end="pause" if self.auto_pause else "kill",
             auto_resume=self.wakes,
+            public_ports=self.network is not None and self.network.allow_public_traffic is True,
+            request_host=None if self.network is None else self.network.mask_request_host,
         ).given(seconds, now)
 
 

@@ -10,10 +10,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from holdfast.runtime.e2b.e2b_door import SANDBOX_PORT
 from holdfast.runtime.e2b.interpreter import context_languages
 from holdfast.runtime.e2b.interpreter import sandbox_contexts as contexts
 from holdfast.runtime.e2b.interpreter.code_executions import Execution, execute
+from holdfast.runtime.e2b.ports.port_names import SANDBOX_PORT
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
 from holdfast.runtime.e2b.wire_bodies import WireBody
 

@@ -23,12 +23,12 @@ from holdfast.runtime.api.controller import Holdfast
 
 SCRIPTS = Path(__file__).parent / "e2b_clients"
 LEAST = {
-    "basics.mjs": {"newest": 22},
+    "basics.mjs": {"newest": 24},
     # Earlier versions send code to other addresses than that of the server.
     "code_async.py": {"newest": 54},
     "code_sync.py": {"newest": 54},
     "control_async.py": {"oldest": 21, "pinned": 21, "newest": 23},
-    "control_sync.py": {"oldest": 47, "pinned": 50, "newest": 53},
+    "control_sync.py": {"oldest": 50, "pinned": 53, "newest": 56},
     "filesystem_async.py": {"oldest": 34, "pinned": 35, "newest": 36},
     "filesystem_sync.py": {"oldest": 75, "pinned": 75, "newest": 76},
     "processes_async.py": {"oldest": 32, "pinned": 33, "newest": 34},

@@ -1,5 +1,6 @@
 // What the JavaScript clients of E2B do with a sandbox: made, used, paused, copied, ended.
 import assert from 'node:assert/strict'
+import http from 'node:http'
 import { Sandbox as Plain } from 'e2b'
 import { Sandbox } from '@e2b/code-interpreter'
 
@@ -48,6 +49,15 @@ try {
   check(!(await one.isRunning()), 'paused')
   const same = await Plain.connect(one.sandboxId, { timeoutMs: 600_000 })
   check((await same.files.read('/tmp/näme with spaces')) === 'héllo\n', 'resumed')
+
+  await one.commands.run('python3 -m http.server 3000 --directory /tmp', { background: true })
+  await one.commands.run('until curl -sf localhost:3000 >/dev/null; do sleep 0.1; done')
+  const host = one.getHost(3000) // not every system resolves names below localhost
+  const status = (headers) => new Promise((resolve, reject) => http
+    .get({ host: '127.0.0.1', port: Number(host.split(':')[1]), headers: { Host: host, ...headers } }, resolve)
+    .on('error', reject)).then((answer) => { answer.resume(); return answer.statusCode })
+  check(await status({}) === 403, 'its ports need its token')
+  check(await status({ 'e2b-traffic-access-token': one.trafficAccessToken }) === 200, 'a port with its token')
 
   const taken = await one.createSnapshot()
   const copy = await Plain.create(taken.snapshotId, { timeoutMs: 600_000 })

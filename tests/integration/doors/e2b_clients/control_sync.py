@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from importlib.metadata import version
 from typing import Any
 
@@ -37,6 +38,22 @@ def every(paginator: Any) -> list[Any]:
     return found
 
 
+def asked(sandbox: Sandbox, **headers: str) -> tuple[int, bytes]:
+    """Return status and body of an answer of a port; not every system resolves names below localhost."""
+    host = sandbox.get_host(3000)
+    connection = HTTPConnection("127.0.0.1", int(host.rpartition(":")[2]), timeout=60)
+    connection.request("GET", "/fact", headers={"Host": host} | headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def serve(sandbox: Sandbox) -> None:
+    """Start a server in a sandbox, and wait until it listens."""
+    sandbox.files.write("/srv/site/fact", "from a port")
+    sandbox.commands.run("python3 -m http.server 3000 --directory /srv/site", background=True)
+    sandbox.commands.run("until curl -sf localhost:3000 >/dev/null; do sleep 0.1; done")
+
+
 mine = f"control sync {VERSION} & {time.time()}"
 made: list[Sandbox] = []
 try:
@@ -56,9 +73,20 @@ try:
     check(timedelta(seconds=500) < left <= timedelta(seconds=600), f"its end: {left}")
     check(one.commands.run("echo $COLOUR").stdout == "green\n", "its variables")
     check(not one.get_host(3000).endswith("e2b.app"), "its ports are not at another provider's")
+    serve(one)
+    check(asked(one)[0] == 403, "its ports need its token")
+    token = {"E2B-Traffic-Access-Token": str(one.traffic_access_token)}
+    check(asked(one, **token) == (200, b"from a port"), "a port with its token")
 
-    two = Sandbox.create("code-interpreter-v1", timeout=600, metadata={"of": mine})
+    two = Sandbox.create(
+        "code-interpreter-v1",
+        timeout=600,
+        metadata={"of": mine},
+        network={"allow_public_traffic": True},
+    )
     made.append(two)
+    serve(two)
+    check(asked(two) == (200, b"from a port"), "a public port")
     both = every(Sandbox.list(query=SandboxQuery(metadata={"of": mine})))
     check({each.sandbox_id for each in both} == {one.sandbox_id, two.sandbox_id}, "the list")
     some = every(Sandbox.list(query=SandboxQuery(metadata={"ümlaut/key": "a b+c", "of": mine})))

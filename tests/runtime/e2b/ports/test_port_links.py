@@ -1,0 +1,88 @@
+"""How many connections to ports there may be, and what is left of one that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.errors import PortClosed
+from holdfast.runtime.e2b.e2b_errors import SandboxBusy
+from holdfast.runtime.e2b.ports.port_links import MOST_OF_SANDBOX, MOST_SOCKETS_OF_SANDBOX, PortLinks
+
+PATIENCE = 60
+
+
+@pytest.fixture
+def ends() -> Iterator[list[socket.socket]]:
+    found: list[socket.socket] = []
+    yield found
+    for each in found:
+        each.close()
+
+
+@pytest.mark.parametrize(("websocket", "most"), [(False, MOST_OF_SANDBOX), (True, MOST_SOCKETS_OF_SANDBOX)])
+def test_each_sandbox_has_its_share(ends: list[socket.socket], *, websocket: bool, most: int) -> None:
+    def connect() -> socket.socket:
+        near, far = socket.socketpair()
+        ends.append(far)
+        return near
+
+    async def run() -> None:
+        links = PortLinks()
+        opened = [links.opened("a", connect, websocket=websocket) for _ in range(most)]
+        for each in opened:
+            await each.__aenter__()
+        with pytest.raises(SandboxBusy):
+            await links.opened("a", connect, websocket=websocket).__aenter__()
+        async with links.opened("b", connect, websocket=websocket):
+            pass
+        for each in opened:
+            await each.__aexit__(None, None, None)
+        async with links.opened("a", connect, websocket=websocket):
+            pass
+
+    asyncio.run(run())
+    for each in ends:
+        each.settimeout(PATIENCE)
+        assert each.recv(1) == b""  # the other end was closed
+
+
+def test_one_that_fails_counts_no_longer() -> None:
+    def connect() -> socket.socket:
+        raise PortClosed("cannot reach port 1: nothing listens there")
+
+    async def run() -> None:
+        links = PortLinks()
+        for _ in range(MOST_OF_SANDBOX + 1):
+            with pytest.raises(PortClosed):
+                await links.opened("a", connect, websocket=True).__aenter__()
+
+    asyncio.run(run())
+
+
+def test_one_that_is_opened_too_late_is_closed(ends: list[socket.socket]) -> None:
+    """Its caller left while the session was asked."""
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def connect() -> socket.socket:
+        near, far = socket.socketpair()
+        ends.append(far)
+        asked.set()
+        assert goes_on.wait(PATIENCE)
+        return near
+
+    async def run() -> None:
+        opening = asyncio.ensure_future(PortLinks().opened("a", connect, websocket=False).__aenter__())
+        await asyncio.to_thread(asked.wait, PATIENCE)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        goes_on.set()
+        ends[0].setblocking(False)
+        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ends[0], 1), PATIENCE) == b""
+
+    asyncio.run(run())
