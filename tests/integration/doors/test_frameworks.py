@@ -48,19 +48,24 @@ def session(request: pytest.FixtureRequest, shared_hf: Holdfast) -> Iterator[Ses
         snapshot.remove()
 
 
-def passed(which: str, file: str, server: Served, session: Session, place: Path) -> int:
+def through_e2b(server: Served) -> dict[str, str]:
+    """Return an environment in which clients of E2B use a server."""
+    known = {name: text for name, text in os.environ.items() if not name.startswith(("E2B_", "PYTEST_"))}
+    return known | {
+        "E2B_API_URL": server.url,
+        "E2B_SANDBOX_URL": server.url,
+        "E2B_API_KEY": f"e2b_{server.token}",
+    }
+
+
+def passed(which: str, file: str, environment: dict[str, str], place: Path) -> int:
     """Run tests in the environment of a framework; return how many passed, none may have failed."""
     checks = Path(shutil.copytree(CHECKS, place / "checks")) / file  # away from the project's own fixtures
     python = SUITES / which / "bin" / "python"
     assert python.exists(), "the frameworks are not installed: `make test-doors` does it"
     words = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
     words += ["-c", os.devnull, "--rootdir", str(checks.parent), str(checks)]
-    known = {**os.environ, "HOLDFAST_URL": server.url, "HOLDFAST_TOKEN": server.token}
-    known |= {
-        "HOLDFAST_SESSION": session.name,
-        "PYTHONPATH": str(ROOT / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    known = environment | {"PYTHONDONTWRITEBYTECODE": "1"}
     known.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(
         words, env=known, cwd=checks.parent, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -71,16 +76,39 @@ def passed(which: str, file: str, server: Served, session: Session, place: Path)
     return int(count[1])
 
 
+def in_session(server: Served, session: Session) -> dict[str, str]:
+    """Return an environment that names a session, and has our adapters."""
+    here = {"HOLDFAST_URL": server.url, "HOLDFAST_TOKEN": server.token, "HOLDFAST_SESSION": session.name}
+    return {**os.environ, **here, "PYTHONPATH": str(ROOT / "src")}
+
+
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("which", TESTS)
 def test_a_suite_passes_whole(server: Served, session: Session, which: str, tmp_path: Path) -> None:
     file, count = TESTS[which]
-    assert passed(which, file, server, session, tmp_path) == count
+    assert passed(which, file, in_session(server, session), tmp_path) == count
 
 
 @pytest.mark.timeout(SECONDS + 60)
 def test_mini_swe_agent(server: Served, session: Session, tmp_path: Path) -> None:
-    assert passed("mini-swe-agent", "check_mini_swe_agent.py", server, session, tmp_path) == 5
+    known = in_session(server, session)
+    assert passed("mini-swe-agent", "check_mini_swe_agent.py", known, tmp_path) == 5
+
+
+@pytest.mark.timeout(SECONDS + 60)
+def test_openai_agents_through_the_wire_of_e2b(server: Served, shared_hf: Holdfast, tmp_path: Path) -> None:
+    """The tracing of the SDK, and any key of this machine's owner, stay out of it."""
+    before = {each.id for each in shared_hf.sessions()} | {each.id for each in shared_hf.snapshots()}
+    known = through_e2b(server) | {
+        "OPENAI_API_KEY": "none",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "PAGE": str(ROOT / "docs" / "integrations" / "openai-agents.md"),
+    }
+    assert passed("openai-agents", "check_openai_agents.py", known, tmp_path) == 9
+    assert {each.id for each in shared_hf.sessions()} <= before
+    for snapshot in shared_hf.snapshots():
+        if snapshot.id not in before:
+            snapshot.remove()
 
 
 @pytest.mark.timeout(SECONDS + 60)
@@ -97,11 +125,9 @@ def test_smolagents_through_the_wire_of_e2b(server: Served, tmp_path: Path) -> N
     (tests / "utils" / "markers.py").write_text("def require_run_all(test):\n    return test\n")
     python = SUITES / "smolagents" / "bin" / "python"
     words = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_remote_executors.py"]
-    known = {name: text for name, text in os.environ.items() if not name.startswith(("E2B_", "PYTEST_"))}
-    known |= {"E2B_API_URL": server.url, "E2B_SANDBOX_URL": server.url, "E2B_API_KEY": f"e2b_{server.token}"}
     done = subprocess.run(
         [*words, "-k", "E2BExecutorIntegration"],
-        env=known,
+        env=through_e2b(server),
         cwd=folder,
         capture_output=True,
         text=True,
