@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from holdfast.errors import ProtocolError
 from holdfast.runtime.files.session_file import LONGEST_PATH, SessionFile
@@ -26,16 +26,31 @@ class WatchedChange:
     """One change: what happened to `path`, an absolute one; `file` is what is there now, if anything is.
 
     A file that is replaced by another one is modified; a file in the place of a folder is created after the
-    folder was removed. A name that moves is removed and created.
+    folder was removed. A name that moves is removed and created; `moved` says of the first that this is why,
+    if the watch saw it happen. Of what was modified `content` says whether its content may have changed, and
+    `attributes` whether its rights or owner have.
     """
 
     kind: ChangeKind
     path: str
     file: SessionFile | None = None
+    moved: bool = False
+    content: bool = True
+    attributes: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
         return {"kind": self.kind, "path": self.path, "file": self.file and self.file.as_dict()}
+
+
+class TreeChange(NamedTuple):
+    """A change of a name below the root; the fields are those of a WatchedChange."""
+
+    kind: ChangeKind
+    path: str
+    moved: bool = False
+    content: bool = True
+    attributes: bool = False
 
 
 class FileTree:
@@ -48,7 +63,7 @@ class FileTree:
         self._bytes = 0
         self._partial_bytes = 0
 
-    def replace(self, at: str, files: list[SessionFile], *, more: bool) -> Iterator[tuple[ChangeKind, str]]:
+    def replace(self, at: str, files: list[SessionFile], *, more: bool) -> Iterator[TreeChange]:
         """Take in the content of a folder, which may come in several parts; yield what has changed."""
         if at not in self._partial:
             self._partial[at] = {}
@@ -66,15 +81,25 @@ class FileTree:
             yield from self.change(at, name, file)
 
     def change(
-        self, at: str, name: str, file: SessionFile | None, *, written: bool = False
-    ) -> Iterator[tuple[ChangeKind, str]]:
-        """Take in what is at a name now; yield kinds and paths of what has changed."""
+        self,
+        at: str,
+        name: str,
+        file: SessionFile | None,
+        *,
+        written: bool | None = None,
+        moved: bool = False,
+    ) -> Iterator[TreeChange]:
+        """Take in what is at a name now; yield what has changed.
+
+        `written` says whether it was written to; None if the session has not seen that. `moved`: what had the
+        name has another one now.
+        """
         folder = self._folders.get(at)
         if folder is None:
             return  # it was removed meanwhile
         before, path = folder.get(name), f"{at}/{name}" if at else name
         if before is not None and (file is None or (before.kind == "folder") != (file.kind == "folder")):
-            yield from self._remove(at, name)
+            yield from self._remove(at, name, moved=moved)
             before = None
         if file is None:
             return
@@ -84,11 +109,12 @@ class FileTree:
         if file.kind == "folder":
             self._folders.setdefault(path, {})
         if before is None:
-            yield "created", path
+            yield TreeChange("created", path)
         elif written or _differ(before, file):
-            yield "modified", path
+            content = _content_differs(before, file, written)
+            yield TreeChange("modified", path, False, content, _rights(before) != _rights(file))
 
-    def forget_all_but(self, known: FileTree) -> Iterator[tuple[ChangeKind, str]]:
+    def forget_all_but(self, known: FileTree) -> Iterator[TreeChange]:
         """Become another tree, which is newer; yield what has changed."""
         self._partial.clear()
         self._partial_bytes = 0
@@ -104,7 +130,7 @@ class FileTree:
         at, _, name = path.rpartition("/")
         return self._folders.get(at, {}).get(name)
 
-    def _remove(self, at: str, name: str) -> Iterator[tuple[ChangeKind, str]]:
+    def _remove(self, at: str, name: str, *, moved: bool) -> Iterator[TreeChange]:
         path = f"{at}/{name}" if at else name
         inside = self._folders.pop(path, {})
         self._bytes -= _weight(self._folders[at].pop(name))
@@ -119,7 +145,7 @@ class FileTree:
                 if (more := self._folders.pop(deeper, None)) is not None:
                     left.append((deeper, more))
         for each in reversed(found):
-            yield "removed", each
+            yield TreeChange("removed", each, moved and each == path)
 
     def _check(self) -> None:
         if self._bytes + self._partial_bytes > self._most:
@@ -148,7 +174,24 @@ def _weight(file: SessionFile) -> int:
 def _differ(before: SessionFile, after: SessionFile) -> bool:
     """Compare two of one name. The times of a folder say only that something in it has changed."""
     if before.kind == "folder":
-        return (before.mode, before.uid, before.gid) != (after.mode, after.uid, after.gid)
-    return (before.version, before.mode, before.uid, before.gid, before.target) != (
-        (after.version, after.mode, after.uid, after.gid, after.target)
+        return _rights(before) != _rights(after)
+    return (before.version, before.target, _rights(before)) != (after.version, after.target, _rights(after))
+
+
+def _content_differs(before: SessionFile, after: SessionFile, written: bool | None) -> bool:
+    """Return whether the content may differ; a time that was set says nothing where writes would be seen."""
+    if before.kind == "folder":
+        return False
+    same = (before.kind, before.size, before.target, _number(before)) == (
+        (after.kind, after.size, after.target, _number(after))
     )
+    return bool(written) or not same or (written is None and before.mtime_ns != after.mtime_ns)
+
+
+def _rights(file: SessionFile) -> tuple[int, int, int]:
+    return file.mode, file.uid, file.gid
+
+
+def _number(file: SessionFile) -> list[str]:
+    """Return what a version says of the file beside its times: its device and inode."""
+    return file.version.split(":")[:2]

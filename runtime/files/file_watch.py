@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.errors import GuestDisconnected, ProtocolError
-from holdfast.runtime.files.file_tree import MOST_BYTES, ChangeKind, FileTree, WatchedChange, folder_in
+from holdfast.runtime.files.file_tree import MOST_BYTES, FileTree, TreeChange, WatchedChange, folder_in
 from holdfast.runtime.files.session_file import asked, listed_in, place_in
 from holdfast.runtime.guest_rpc import guest_client, wire_fields
 from holdfast.runtime.guest_rpc.patience import Patience
@@ -20,7 +20,6 @@ from holdfast.runtime.guest_rpc.patience import Patience
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from holdfast.runtime.files.session_file import SessionFile
     from holdfast.runtime.guest.wire.protocol import Frame
     from holdfast.runtime.guest_rpc.guest_client import Connection
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
@@ -160,7 +159,7 @@ class FileWatch:
             for told in wire_fields.rows({"changes": wire_fields.json_of(frame)}, "changes"):
                 self._add(self._one(tree, told))
         elif kind == "gone":
-            self._found("removed", self.path, None)
+            self._found(WatchedChange("removed", self.path))
             self.close()
         else:
             raise ProtocolError("cannot understand the session: its report of files has no such part")
@@ -172,27 +171,28 @@ class FileWatch:
         return FileTree(self._most)
 
     @staticmethod
-    def _folder(tree: FileTree, frame: Frame) -> Iterator[tuple[ChangeKind, str]]:
+    def _folder(tree: FileTree, frame: Frame) -> Iterator[TreeChange]:
         told = wire_fields.body(frame)
         files = listed_in(told.get("files"), set())
         return tree.replace(folder_in(told), files, more=wire_fields.flag(told, "more"))
 
     @staticmethod
-    def _one(tree: FileTree, told: Mapping[str, Any]) -> Iterator[tuple[ChangeKind, str]]:
+    def _one(tree: FileTree, told: Mapping[str, Any]) -> Iterator[TreeChange]:
         name, facts = wire_fields.text(told, "name"), told.get("facts")
         (file,) = listed_in([facts], set()) if facts is not None else (None,)
         if file is not None and file.name != name:
             raise ProtocolError("cannot understand the session: a change is of another name")
-        return tree.change(folder_in(told), name, file, written=wire_fields.flag(told, "written"))
+        written, moved = (wire_fields.flag(told, each) for each in ("written", "moved"))
+        return tree.change(folder_in(told), name, file, written=written, moved=moved)
 
-    def _add(self, changes: Iterator[tuple[ChangeKind, str]]) -> None:
-        for kind, path in changes:
+    def _add(self, changes: Iterator[TreeChange]) -> None:
+        for kind, path, *how in changes:
             file = None if kind == "removed" or self._tree is None else self._tree.file(path)
-            self._found(kind, f"{self._root}/{path}", file)
+            self._found(WatchedChange(kind, f"{self._root}/{path}", file, *how))
 
-    def _found(self, kind: ChangeKind, path: str, file: SessionFile | None) -> None:
-        self._changes.append(WatchedChange(kind, path, file))
-        self._waiting += len(path)
+    def _found(self, change: WatchedChange) -> None:
+        self._changes.append(change)
+        self._waiting += len(change.path)
         if self._waiting > self._most:
             raise ProtocolError(
                 "cannot watch files of the session: too many change at once", hint="watch a part of them"

@@ -1,7 +1,8 @@
 """Changes of files as the events of this wire.  Pure.
 
-A file that is made with content is CREATE and WRITE, as the kernel would report it. What moves is removed and
-created: which name became which other one is not known. The files in which uploads arrive are not reported.
+A file that is made with content is CREATE and WRITE, as the kernel would report it. What moves is RENAME for
+its old name, if the watch saw that, and CREATE for the new one. The files in which uploads arrive are not
+reported.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 from holdfast.runtime.e2b.filesystem.entry_info import OwnerNames, clean, entry, shown
 from holdfast.runtime.files.file_tree import WatchedChange
 
-CREATE, WRITE, REMOVE, CHMOD = (f"EVENT_TYPE_{name}" for name in ("CREATE", "WRITE", "REMOVE", "CHMOD"))
+CREATE, WRITE, REMOVE, RENAME, CHMOD = (
+    f"EVENT_TYPE_{name}" for name in ("CREATE", "WRITE", "REMOVE", "RENAME", "CHMOD")
+)
 START: dict[str, Any] = {"start": {}}
 KEEPALIVE: dict[str, Any] = {"keepalive": {}}
 _ARRIVING = re.compile(r"(?:^|/)\.[0-9a-f]{32}\.part$")
@@ -37,12 +40,13 @@ def events(change: WatchedChange, root: str, names: OwnerNames | None = None) ->
 def _kinds(change: WatchedChange) -> list[str]:
     file = change.file
     if change.kind == "removed":
-        return [REMOVE]
+        return [RENAME if change.moved else REMOVE]
     if change.kind == "created":
         filled = file is not None and file.kind == "file" and file.size > 0
         return [CREATE, WRITE] if filled else [CREATE]
-    # Of a folder only its rights and owner count as a change.
-    return [CHMOD if file is not None and file.kind == "folder" else WRITE]
+    # The kernel has one event for rights, owner and times.
+    chmod = change.attributes or not change.content
+    return [WRITE] * change.content + [CHMOD] * chmod
 
 
 def _below(path: str, root: str) -> str:

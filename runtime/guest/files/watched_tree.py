@@ -26,17 +26,21 @@ PER_TURN = 200
 """Names looked at before others get their turn: about a millisecond."""
 _READS = 64
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_WRITTEN, _ANOTHER = 1, 2
+_WRITTEN, _ANOTHER, _MOVED = 1, 2, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is at a name now, None if nothing is; `written`: it was written to since the last look."""
+    """What is at a name now, None if nothing is.
+
+    `written`: it was written to since the last look; `moved`: what had the name has another one now.
+    """
 
     folder: str
     name: str
     facts: dict[str, Any] | None
     written: bool
+    moved: bool = False
 
     @property
     def path(self) -> str:
@@ -133,7 +137,8 @@ class WatchedTree:
                     why = touched[folder, name]
                     if facts is None or facts["kind"] != "folder" or why & _ANOTHER:
                         self._drop(_joined(folder, name))
-                    yield Look(folder, name, facts, bool(why & _WRITTEN))
+                    moved = facts is None and bool(why & _MOVED)
+                    yield Look(folder, name, facts, bool(why & _WRITTEN), moved)
                 yield None
 
     def is_new(self, look: Look) -> bool:
@@ -175,8 +180,12 @@ class WatchedTree:
         elif self._only is None or event.name == self._only:
             came = event.mask & (bits.CREATE | bits.MOVED_TO) and event.mask & bits.ISDIR
             why = (_WRITTEN if event.mask & bits.MODIFY else 0) | (_ANOTHER if came else 0)
+            why |= _MOVED if event.mask & bits.MOVED_FROM else 0
             key = (folder, event.name)
-            self._touched[key] = self._touched.get(key, 0) | why
+            before = self._touched.get(key, 0)
+            if event.mask & bits.DELETE:  # of another file that had the name after one that was moved
+                before &= ~_MOVED
+            self._touched[key] = before | why
 
     def _gone(self, folder: str) -> None:
         """Note that a folder's watch has ended, and that another one may have its name."""

@@ -132,7 +132,8 @@ class Watching:
 
 
 def _told(look: Look) -> dict[str, Any]:
-    return {"at": look.folder, "name": look.name, "facts": look.facts, "written": look.written}
+    told = {"at": look.folder, "name": look.name, "facts": look.facts, "written": look.written}
+    return told | ({"moved": True} if look.moved else {})
 
 
 OPERATIONS: Operations = {"file_watch": watch}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from holdfast.errors import ProtocolError
 from holdfast.runtime.files import file_tree
-from holdfast.runtime.files.file_tree import FileTree, folder_in
+from holdfast.runtime.files.file_tree import FileTree, TreeChange, folder_in
 from holdfast.runtime.files.file_watch import FileWatch
 from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.guest.wire.protocol import Frame
@@ -23,6 +24,10 @@ def of(name: str, kind: str = "file", version: str = "v") -> SessionFile:
     return SessionFile.of(FACTS | {"name": name, "kind": kind, "version": version})
 
 
+def short(changes: Iterable[TreeChange]) -> list[tuple[str, str]]:
+    return [(change.kind, change.path) for change in changes]
+
+
 def test_a_folder_goes_with_all_that_is_in_it_from_the_inside_out() -> None:
     tree = FileTree()
     list(tree.replace("", [of("a", "folder"), of("b")], more=False))
@@ -30,8 +35,8 @@ def test_a_folder_goes_with_all_that_is_in_it_from_the_inside_out() -> None:
     list(tree.replace("a/c", [of("d"), of("e")], more=False))
 
     gone = list(tree.change("", "a", None))
-    assert [kind for kind, _ in gone] == ["removed"] * 4
-    assert [path for _, path in gone][-2:] == ["a/c", "a"]
+    assert [change.kind for change in gone] == ["removed"] * 4
+    assert [change.path for change in gone][-2:] == ["a/c", "a"]
     assert list(tree.change("a/c", "d", of("d"))) == []
     assert list(tree.replace("a", [of("late")], more=False)) == []
 
@@ -41,7 +46,7 @@ def test_a_report_in_parts_counts_when_it_is_whole() -> None:
     list(tree.replace("", [of("a"), of("b"), of("c")], more=False))
 
     assert list(tree.replace("", [of("a")], more=True)) == []
-    assert list(tree.replace("", [of("c", version="w"), of("d")], more=False)) == [
+    assert short(tree.replace("", [of("c", version="w"), of("d")], more=False)) == [
         ("removed", "b"),
         ("modified", "c"),
         ("created", "d"),
@@ -56,7 +61,11 @@ def test_another_report_of_everything_is_compared_with_the_one_before() -> None:
         list(each.replace("f", [of("x", version=names)], more=False))
     list(tree.replace("f", [of("lost")], more=True))
 
-    assert sorted(tree.forget_all_but(again)) == [("created", "c"), ("modified", "f/x"), ("removed", "a")]
+    assert sorted(short(tree.forget_all_but(again))) == [
+        ("created", "c"),
+        ("modified", "f/x"),
+        ("removed", "a"),
+    ]
     assert list(tree.forget_all_but(again)) == []
 
 
@@ -65,7 +74,44 @@ def test_the_times_of_a_folder_are_no_change_and_writing_is_one() -> None:
     list(tree.replace("", [of("f", "folder"), of("a")], more=False))
     assert list(tree.change("", "f", of("f", "folder", "other"))) == []
     assert list(tree.change("", "a", of("a"))) == []
-    assert list(tree.change("", "a", of("a"), written=True)) == [("modified", "a")]
+    assert short(tree.change("", "a", of("a"), written=True)) == [("modified", "a")]
+
+
+def _of_a(**facts: Any) -> SessionFile:
+    return SessionFile.of(FACTS | {"name": "a", "version": "1:2:3"} | facts)
+
+
+@pytest.mark.parametrize(
+    ("after", "written", "content", "attributes"),
+    [
+        (_of_a(version="1:2:4"), True, True, False),
+        (_of_a(version="1:2:4", mode=0o600), False, False, True),
+        (_of_a(version="1:2:4", mode=0o600), True, True, True),
+        (_of_a(version="1:2:4", uid=7), False, False, True),
+        (_of_a(version="1:2:4", mtime_ns=9), False, False, False),  # its time was set
+        (_of_a(version="1:2:4", mtime_ns=9), None, True, False),  # it may have been written to
+        (_of_a(version="1:9:3"), False, True, False),  # another file
+        (_of_a(version="1:2:4", size=9), None, True, False),
+        (_of_a(version="1:2:4", kind="fifo"), False, True, False),
+    ],
+)
+def test_what_of_a_file_has_changed(
+    after: SessionFile, written: bool | None, content: bool, attributes: bool
+) -> None:
+    tree = FileTree()
+    list(tree.replace("", [_of_a()], more=False))
+    (found,) = tree.change("", "a", after, written=written)
+    assert found == TreeChange("modified", "a", False, content, attributes)
+
+
+def test_a_folder_that_moves_is_what_moves_and_not_what_is_in_it() -> None:
+    tree = FileTree()
+    list(tree.replace("", [of("f", "folder")], more=False))
+    list(tree.replace("f", [of("x")], more=False))
+    assert list(tree.change("", "f", None, moved=True)) == [
+        TreeChange("removed", "f/x"),
+        TreeChange("removed", "f", moved=True),
+    ]
 
 
 @pytest.mark.parametrize("at", ["/etc", "..", "a/../b", "a//b", "a/", ".", "a\0b", "x" * 5000, 5, None])

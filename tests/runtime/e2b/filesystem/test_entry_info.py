@@ -10,7 +10,7 @@ import pytest
 from holdfast.runtime.e2b.filesystem.account_names import names_in
 from holdfast.runtime.e2b.filesystem.entry_info import clean, entry, moment, written
 from holdfast.runtime.e2b.filesystem.watch_events import events
-from holdfast.runtime.files.file_tree import ChangeKind, WatchedChange
+from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.files.session_file import Kind, SessionFile
 
 
@@ -101,23 +101,26 @@ def test_names_of_a_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "file", "told"),
+    ("change", "told"),
     [
-        ("created", of(), ["CREATE", "WRITE"]),
-        ("created", of(size=0), ["CREATE"]),
-        ("created", of("folder"), ["CREATE"]),
-        ("modified", of(), ["WRITE"]),
-        ("modified", of("folder"), ["CHMOD"]),
-        ("removed", None, ["REMOVE"]),
+        (WatchedChange("created", "/w/sub/f", of()), ["CREATE", "WRITE"]),
+        (WatchedChange("created", "/w/sub/f", of(size=0)), ["CREATE"]),
+        (WatchedChange("created", "/w/sub/f", of("folder")), ["CREATE"]),
+        (WatchedChange("modified", "/w/sub/f", of()), ["WRITE"]),
+        (WatchedChange("modified", "/w/sub/f", of(), content=False, attributes=True), ["CHMOD"]),
+        (WatchedChange("modified", "/w/sub/f", of(), content=False), ["CHMOD"]),
+        (WatchedChange("modified", "/w/sub/f", of(), attributes=True), ["WRITE", "CHMOD"]),
+        (WatchedChange("removed", "/w/sub/f"), ["REMOVE"]),
+        (WatchedChange("removed", "/w/sub/f", moved=True), ["RENAME"]),
     ],
 )
-def test_changes_as_events(kind: ChangeKind, file: SessionFile | None, told: list[str]) -> None:
-    found = events(WatchedChange(kind, "/w/sub/f", file), "/w")
+def test_changes_as_events(change: WatchedChange, told: list[str]) -> None:
+    found = events(change, "/w")
     assert [(each["name"], each["type"]) for each in found] == [
         ("sub/f", f"EVENT_TYPE_{each}") for each in told
     ]
-    with_entry = events(WatchedChange(kind, "/w/sub/f", file), "/w", Numbers())
-    assert all(("entry" in each) == (file is not None) for each in with_entry)
+    with_entry = events(change, "/w", Numbers())
+    assert all(("entry" in each) == (change.file is not None) for each in with_entry)
 
 
 def test_the_watched_folder_itself_and_the_root() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.files.file_tree import FileTree
+from holdfast.runtime.files.file_tree import FileTree, TreeChange
 from holdfast.runtime.files.session_file import listed_in
 from holdfast.runtime.guest.files import watched_tree
 from holdfast.runtime.guest.files.inotify_queue import WatchLimit
@@ -26,11 +26,15 @@ class Watcher:
         me = UserAccount.of(str(os.getuid()))
         self.watched = WatchedTree(str(root), me, **{"recursive": True, **options})
         self.tree = FileTree()
-        self.changes: list[tuple[str, str]] = []
+        self.changes: list[TreeChange] = []
         self._walk(self.tree, "")
         self.changes.clear()
 
     def catch_up(self) -> list[tuple[str, str]]:
+        """Take in everything that has happened; return kinds and paths."""
+        return [(change.kind, change.path) for change in self.seen()]
+
+    def seen(self) -> list[TreeChange]:
         """Take in everything that has happened; return it."""
         self.changes = []
         while True:
@@ -46,7 +50,9 @@ class Watcher:
             for look in self.watched.looks():
                 if look is not None:
                     (file,) = listed_in([look.facts], set()) if look.facts else (None,)
-                    self.changes += self.tree.change(look.folder, look.name, file, written=look.written)
+                    self.changes += self.tree.change(
+                        look.folder, look.name, file, written=look.written, moved=look.moved
+                    )
                     if self.watched.is_new(look):
                         self._walk(self.tree, look.path)
 
@@ -204,6 +210,33 @@ def _replayed(before: set[str], changes: list[tuple[str, str]]) -> Iterator[str]
         assert (path in now) == (kind != "created"), (kind, path)
         (now.discard if kind == "removed" else now.add)(path)
     yield from now
+
+
+def test_what_moves_is_told_from_what_is_removed(root: Path) -> None:
+    """A name that was used again after its file moved away was removed, if that one was."""
+    (root / "kept").touch()
+    watcher = Watcher(root)
+    (root / "kept").rename(root / "other")
+    assert watcher.seen() == [TreeChange("removed", "kept", moved=True), TreeChange("created", "other")]
+    (root / "other").rename(root.parent / "outside")
+    assert watcher.seen() == [TreeChange("removed", "other", moved=True)]
+    (root / "again").touch()
+    watcher.seen()
+    (root / "again").rename(root / "third")
+    (root / "again").touch()
+    (root / "again").unlink()
+    assert TreeChange("removed", "again") in watcher.seen()
+
+
+def test_rights_are_told_from_content(root: Path) -> None:
+    (root / "kept").touch()
+    watcher = Watcher(root)
+    (root / "kept").chmod(0o600)
+    assert watcher.seen() == [TreeChange("modified", "kept", content=False, attributes=True)]
+    os.utime(root / "kept", (5, 5))
+    assert watcher.seen() == [TreeChange("modified", "kept", content=False)]
+    (root / "kept").write_text("other")
+    assert watcher.seen() == [TreeChange("modified", "kept")]
 
 
 @pytest.mark.parametrize("seed", range(60))
