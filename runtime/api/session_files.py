@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -187,9 +187,28 @@ class SessionFiles:
         host_events.note(self._line.context, self._line.known.id, "files", what=what, path=shown, **details)
 
 
-def located(files: SessionFiles, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
+def located(
+    files: SessionFiles, path: str, *, follow: bool = True, attributes: bool = False
+) -> tuple[str, SessionFile]:
     """Return the absolute path of a file, and what is there; with `follow` false, a link itself."""
-    return files._requests().look(path, follow=follow)
+    return files._requests().look(path, follow=follow, attributes=attributes)
+
+
+def with_attributes(files: SessionFiles, path: str) -> list[SessionFile]:
+    """List a folder as `SessionFiles.list` does, with the attributes of the files."""
+    return files._requests().content(path, attributes=True)
+
+
+def write_with_attributes(
+    files: SessionFiles, path: str, parts: Iterable[bytes], attributes: Mapping[str, str]
+) -> None:
+    """Write a file as `SessionFiles.write_parts` does, and give it attributes.
+
+    Raises:
+        SessionFileError: it cannot be written, or its file system keeps none.
+    """
+    size = files._requests().write(path, iter(parts), attributes=attributes)
+    files._note("wrote", path, bytes=size)
 
 
 def accounted_tar(files: SessionFiles, path: str, stream: IO[bytes]) -> Copied:

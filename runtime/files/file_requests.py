@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,19 +29,21 @@ class FileRequests:
         self._client = line.client()
         self._user: dict[str, Any] = {} if user is None else {"user": user}
 
-    def look(self, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
+    def look(self, path: str, *, follow: bool = True, attributes: bool = False) -> tuple[str, SessionFile]:
         """Return the absolute path, and what is there; a link is followed unless `follow` is false."""
-        told = wire_fields.body(self._ask("file_look", asked(path=path), follow=follow))
-        return place_in(told), SessionFile.of(told)
+        wanted = {"follow": follow, "attributes": attributes}
+        told = wire_fields.body(self._ask("file_look", asked(path=path), **wanted))
+        return place_in(told), SessionFile.of(told, attributes=attributes)
 
-    def content(self, path: str) -> list[SessionFile]:
+    def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
         """Return what is in a folder, by name."""
-        return self._persistently(lambda: self._content(path))
+        return self._persistently(lambda: self._content(path, attributes))
 
-    def _content(self, path: str) -> list[SessionFile]:
+    def _content(self, path: str, attributes: bool) -> list[SessionFile]:
         known: set[str] = set()
-        frames = self._client.call("file_list", payload=asked(path=path), **self._user)
-        return [file for frame in frames for file in listed(frame, known)]
+        wanted = {**self._user, "attributes": attributes}
+        frames = self._client.call("file_list", payload=asked(path=path), **wanted)
+        return [file for frame in frames for file in listed(frame, known, attributes=attributes)]
 
     def read(self, path: str, offset: int, length: int, *, follow: bool = True) -> tuple[bytes, int, str]:
         """Return a part of a file, and the file's size and version at that moment."""
@@ -52,7 +54,13 @@ class FileRequests:
         return frame.payload, wire_fields.integer(frame, "size"), wire_fields.text(frame, "version")
 
     def write(
-        self, path: str, parts: Iterator[bytes], *, mode: int | None = None, mtime_ns: int | None = None
+        self,
+        path: str,
+        parts: Iterator[bytes],
+        *,
+        mode: int | None = None,
+        mtime_ns: int | None = None,
+        attributes: Mapping[str, str] | None = None,
     ) -> int:
         """Write a file in parts; it appears, or replaces another, only when it is whole. Return its bytes."""
         id_, offset = secrets.token_hex(16), 0
@@ -63,7 +71,8 @@ class FileRequests:
                     piece = part[start : start + PART]
                     self._ask("file_write", piece, id=id_, offset=offset)
                     offset += len(piece)
-            self._ask("file_finish", id=id_, size=offset, mode=mode, mtime_ns=mtime_ns)
+            kept = dict(attributes or {})
+            self._ask("file_finish", id=id_, size=offset, mode=mode, mtime_ns=mtime_ns, attributes=kept)
         except BaseException:
             with suppress(HoldfastError):
                 self._ask("file_abandon", id=id_)

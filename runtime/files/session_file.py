@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from holdfast.errors import ProtocolError
+from holdfast.runtime.guest.files import file_attributes
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 
@@ -25,7 +26,8 @@ class SessionFile:
 
     Names that are no UTF-8 have lone surrogates (os.fsdecode). `size` is in bytes, `mode` has the twelve bits
     of chmod(2), `mtime_ns` nanoseconds since 1970. `version` differs when the content may have changed;
-    `target` is where a link leads.
+    `target` is where a link leads. `attributes` are its extended attributes below "user.", by their names
+    without that, where they were asked for.
     """
 
     name: str
@@ -37,10 +39,11 @@ class SessionFile:
     gid: int
     version: str
     target: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any]) -> SessionFile:
-        """Read it from an answer.
+    def of(cls, raw: Mapping[str, Any], *, attributes: bool = False) -> SessionFile:
+        """Read it from an answer, with its attributes if they were asked for.
 
         Raises:
             ProtocolError: it is not valid.
@@ -56,6 +59,7 @@ class SessionFile:
             gid=wire_fields.integer(raw, "gid"),
             version=wire_fields.text(raw, "version")[:200],
             target=_bytes_in(wire_fields.text(raw, "target"), LONGEST_PATH) if kind == "link" else None,
+            attributes=_attributes(raw) if attributes else {},
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -72,20 +76,20 @@ class SessionFile:
         }
 
 
-def listed(frame: Frame, known: set[str]) -> list[SessionFile]:
+def listed(frame: Frame, known: set[str], *, attributes: bool = False) -> list[SessionFile]:
     """Return the files in one frame of a list; their names are added to those that are known.
 
     Raises:
         ProtocolError: one of them is not valid, or appears twice, or has a name that no file can have.
     """
-    return listed_in(wire_fields.json_of(frame), known)
+    return listed_in(wire_fields.json_of(frame), known, attributes=attributes)
 
 
-def listed_in(found: object, known: set[str]) -> list[SessionFile]:
+def listed_in(found: object, known: set[str], *, attributes: bool = False) -> list[SessionFile]:
     """Return the files in a list; raises as `listed` does."""
     if not isinstance(found, list):
         raise ProtocolError("cannot understand the session: a list of files is not valid")
-    files = [SessionFile.of(wire_fields.table(each, "a file")) for each in found]
+    files = [SessionFile.of(wire_fields.table(each, "a file"), attributes=attributes) for each in found]
     for file in files:
         if not file.name or file.name in (".", "..") or "/" in file.name or file.name in known:
             raise ProtocolError("cannot understand the session: a folder has names that no folder has")
@@ -108,6 +112,14 @@ def place_in(told: Mapping[str, Any]) -> str:
 def asked(**paths: str) -> bytes:
     """Return paths as the payload of a request."""
     return json.dumps(paths).encode()
+
+
+def _attributes(raw: Mapping[str, Any]) -> dict[str, str]:
+    found = wire_fields.table(raw.get("attributes", {}), "the attributes of a file")
+    texts = [*found, *found.values()]
+    if not all(isinstance(each, str) for each in texts) or sum(map(len, texts)) > file_attributes.LONGEST:
+        raise ProtocolError("cannot understand the session: the attributes of a file are not valid")
+    return dict(found)
 
 
 def _moment(raw: Mapping[str, Any]) -> int:

@@ -24,7 +24,7 @@ class FileWire:
     """Requests about files of one sandbox, with its token."""
 
     def __init__(self, server: Served, sandbox: str) -> None:
-        self.sandbox = sandbox
+        self.server, self.sandbox = server, sandbox
         self.tokens = SandboxTokens(server.token)
         headers = {
             "e2b-sandbox-id": sandbox,

@@ -105,7 +105,8 @@ def test_uploads_that_are_refused_change_nothing(wire: FileWire, shared: Session
         "no gzip": (wire.put("/tmp/kept", b"x" * 100, {"content-encoding": "gzip"}), 400),
         "half": (wire.put("/tmp/kept", gzip.compress(big)[:-9], {"content-encoding": "gzip"}), 400),
         "br": (wire.put("/tmp/kept", b"x", {"content-encoding": "br"}), 415),
-        "metadata": (wire.put("/tmp/kept", b"x", {"x-metadata-a": "b"}), 501),
+        "empty metadata": (wire.put("/tmp/kept", b"x", {"x-metadata-a": ""}), 400),
+        "metadata": (wire.put("/tmp/kept", b"x", {"x-metadata-a": "b" * 5000}), 400),
         "folder": (wire.put("/tmp", b"x"), 400),
         "denied": (wire.put("/root/new", big, username="nobody"), 403),
         "stranger": (wire.put("/tmp/kept", b"x", username="stranger"), 400),
@@ -238,6 +239,55 @@ def test_each_copy_of_a_sandbox_has_tokens_of_its_own(
             each.remove()
 
 
+def test_metadata_stays_with_a_file(wire: FileWire, shared: Session, shared_hf: Holdfast) -> None:
+    """Where E2B keeps it, so that programs of the sandbox read and change it; in copies as well."""
+    said = {"x-metadata-Author": "Ada", "x-metadata-of": "a b=c"}
+    (told,) = wire.put("/tmp/with", b"x", said).json()
+    assert told["metadata"] == {"author": "Ada", "of": "a b=c"}
+    read = "import os; print(os.getxattr('/tmp/with', 'user.e2b.author'))"
+    assert shared.programs.run(["python3", "-c", read]).stdout == b"b'Ada'\n"
+    change = (
+        "import os; os.setxattr('/tmp/with', 'user.e2b.by', b'hand'); os.setxattr('/tmp/with', 'user.x', b'')"
+    )
+    assert shared.programs.run(["python3", "-c", change]).ok
+    expected = {"author": "Ada", "of": "a b=c", "by": "hand"}
+    assert wire.ask("Stat", path="/tmp/with")["entry"]["metadata"] == expected
+    assert wire.ask("Move", source="/tmp/with", destination="/tmp/meta/f")["entry"]["metadata"] == expected
+    assert [each["metadata"] for each in wire.ask("ListDir", path="/tmp/meta")["entries"]] == [expected]
+    taken = shared.snapshot()
+    copy = taken.restore("with-metadata")
+    try:
+        below = FileWire(wire.server, copy.id)
+        assert below.ask("Stat", path="/tmp/meta/f")["entry"]["metadata"] == expected
+        below.close()
+    finally:
+        copy.remove()
+        taken.remove()
+    wire.put("/tmp/meta/f", b"y")  # another file
+    assert "metadata" not in wire.ask("Stat", path="/tmp/meta/f")["entry"]
+    shared.files.remove("/tmp/meta", recursive=True)
+
+
+def test_a_session_keeps_any_attributes_and_few_are_told(wire: FileWire, shared: Session) -> None:
+    hostile = r"""
+import os
+open("/tmp/many", "w").close()
+os.setxattr("/tmp/many", "user.e2b.0", b"x" * 3000)
+for name in ("user.e2b.\xff", "user.e2b.a b", "user.e2b.bytes"):
+    os.setxattr("/tmp/many", name, b"\xff")
+for number in range(5):
+    try:
+        os.setxattr("/tmp/many", f"user.e2b.large{number}", b"y" * 900)
+    except OSError:
+        pass
+"""
+    assert shared.programs.run(["python3", "-c", hostile]).ok
+    found = wire.ask("Stat", path="/tmp/many")["entry"]["metadata"]
+    assert found["0"] == "x" * 3000
+    assert sum(map(len, (*found, *found.values()))) <= 4096
+    shared.files.remove("/tmp/many")
+
+
 def test_a_watch_tells_what_happens_and_continues_over_a_capture(wire: FileWire, shared: Session) -> None:
     shared.files.make_folder("/tmp/seen/sub", parents=True)
     with wire.watching(path="/tmp/seen", recursive=True, includeEntry=True) as messages:
@@ -259,6 +309,15 @@ def test_a_watch_tells_what_happens_and_continues_over_a_capture(wire: FileWire,
         changed = next(told)
         assert (changed["type"], changed["entry"]["permissions"]) == ("EVENT_TYPE_CHMOD", "drwx------")
         assert next(messages) == (False, {"keepalive": {}})
+        shared.files.write("/tmp/seen/b", b"")
+        assert next(told)["type"] == "EVENT_TYPE_CREATE"
+        shared.programs.run(["chmod", "600", "/tmp/seen/b"])
+        assert next(told)["type"] == "EVENT_TYPE_CHMOD"
+        shared.files.move("/tmp/seen/b", "/tmp/seen/c")
+        assert [(each["name"], each["type"]) for each in (next(told), next(told))] == [
+            ("b", "EVENT_TYPE_RENAME"),
+            ("c", "EVENT_TYPE_CREATE"),
+        ]
         shared.files.remove("/tmp/seen", recursive=True)
         rest = list(messages)
         assert rest[-1] == (True, {})

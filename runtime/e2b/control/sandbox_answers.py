@@ -13,7 +13,7 @@ from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.store.rows import SessionRow
 
-ENVD_VERSION = "0.5.7"
+ENVD_VERSION = "0.6.4"
 """What of the processes and files of this wire sandboxes have, as E2B counts its versions."""
 CLIENT = "holdfast"
 PLAIN_TEMPLATES = ("base", "code-interpreter-v1", "code-interpreter")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Header, Query
@@ -14,9 +15,11 @@ from starlette.responses import Response, StreamingResponse
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.e2b.e2b_errors import NotOffered
 from holdfast.runtime.e2b.filesystem import download_bodies
+from holdfast.runtime.e2b.filesystem.entry_info import attributes_of
 from holdfast.runtime.e2b.filesystem.multipart_files import boundary_of
 from holdfast.runtime.e2b.filesystem.upload_bodies import content_of, store_files
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.guest.files import file_attributes
 from holdfast.runtime.serve.body_pipe import BodyPipe
 from holdfast.runtime.serve.models.file_models import FilePath
 from holdfast.runtime.serve.routes import file_routes
@@ -59,11 +62,10 @@ async def download(
 @router.post("")
 async def upload(
     who: From, path: Annotated[FilePath | None, Query()] = None, username: Username = None
-) -> list[dict[str, str]]:
+) -> list[dict[str, Any]]:
     """Write the files of the body; each appears, or replaces another, when it is whole."""
     headers = who.request.headers
-    if any(name.startswith(MARK) for name in headers):
-        raise NotOffered("cannot keep metadata with a file: sessions have none", hint="write without it")
+    metadata = metadata_in(headers)
     kind, coding = headers.get("content-type", ""), headers.get("content-encoding", "identity").lower()
     if coding not in ("identity", "gzip"):
         raise HTTPException(415, f"cannot unpack {coding[:40]!r}: a body is packed with gzip, or not")
@@ -74,12 +76,32 @@ async def upload(
         raise InvalidArgument("cannot write: the request names no path")
     with BodyPipe(who.request.stream()) as body:
         content = content_of(body, packed=coding == "gzip")
-        store = partial(store_files, path=path, content=content, boundary=boundary)
+        store = partial(store_files, path=path, content=content, boundary=boundary, metadata=metadata)
         return await body.feed_while(
             who.all.waiting.run(
                 lambda: store(file_routes.files(who.session(who.sandbox), who.user_named(username)))
             )
         )
+
+
+def metadata_in(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata of a request.  Pure.
+
+    Raises:
+        InvalidArgument: there is too much, or something that no file can keep.
+    """
+    found = {name.removeprefix(MARK): text for name, text in headers.items() if name.startswith(MARK)}
+    if file_attributes.checked(attributes_of(found)) is None or "" in found:
+        raise InvalidArgument(
+            f"cannot keep the metadata: a file has {file_attributes.MOST} keys, values of printable ASCII,"
+            f" and {file_attributes.LONGEST} bytes of both",
+            hint="keep more in a file of its own",
+        )
+    if "" in found.values():  # the engine's layers cannot say it
+        raise InvalidArgument(
+            "cannot keep metadata with an empty value: a capture would lose it", hint="leave out the key"
+        )
+    return found
 
 
 @router.post("/compose")

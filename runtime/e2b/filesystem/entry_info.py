@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import stat
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from holdfast.runtime.files.session_file import Kind, SessionFile
 
 FILE, FOLDER, LINK = "FILE_TYPE_FILE", "FILE_TYPE_DIRECTORY", "FILE_TYPE_SYMLINK"
+METADATA = "e2b."
 _FORMATS: dict[Kind, int] = {
     "file": stat.S_IFREG,
     "folder": stat.S_IFDIR,
@@ -51,6 +53,8 @@ def entry(path: str, found: SessionFile, names: OwnerNames, leads_to: Kind | Non
         "group": names.group(found.gid),
         "modifiedTime": moment(found.mtime_ns),
     }
+    if metadata := _metadata(found):
+        told["metadata"] = metadata
     if found.kind == "link":
         above = posixpath.dirname(path)
         told["symlinkTarget"] = shown(clean(posixpath.join(above, found.target or "")))
@@ -58,9 +62,20 @@ def entry(path: str, found: SessionFile, names: OwnerNames, leads_to: Kind | Non
     return told
 
 
-def written(path: str) -> dict[str, str]:
-    """Return the description of a file that was uploaded."""
-    return {"path": shown(path), "name": shown(posixpath.basename(path)), "type": "file"}
+def written(path: str, metadata: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the description of a file that was uploaded, with its metadata."""
+    told: dict[str, Any] = {"path": shown(path), "name": shown(posixpath.basename(path)), "type": "file"}
+    return told | ({"metadata": dict(metadata)} if metadata else {})
+
+
+def attributes_of(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata as attributes of a file: E2B's name, `user.e2b.KEY`, without the first part."""
+    return {METADATA + key: value for key, value in metadata.items()}
+
+
+def _metadata(found: SessionFile) -> dict[str, str]:
+    kept = found.attributes.items()
+    return {key.removeprefix(METADATA): value for key, value in kept if key.startswith(METADATA)}
 
 
 def clean(path: str) -> str:

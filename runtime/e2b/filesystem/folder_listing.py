@@ -6,7 +6,7 @@ import posixpath
 from typing import Any
 
 from holdfast.errors import InvalidArgument, SessionFileError, SessionFileNotFound
-from holdfast.runtime.api.session_files import SessionFiles, located
+from holdfast.runtime.api.session_files import SessionFiles, located, with_attributes
 from holdfast.runtime.e2b.filesystem.account_names import AccountNames
 from holdfast.runtime.e2b.filesystem.entry_info import clean, entry, shown
 from holdfast.runtime.files.session_file import Kind, SessionFile
@@ -39,7 +39,7 @@ class FolderListing:
         if found.kind != "folder":
             raise InvalidArgument(f"cannot list {shown(path)}: it is a {found.kind}, not a directory")
         # A stack of what is left to do, since folders may be nested deeper than Python can recurse.
-        left = [(each, clean(place), 1) for each in reversed(self._files.list(place))]
+        left = [(each, clean(place), 1) for each in reversed(with_attributes(self._files, place))]
         while left:
             file, above, level = left.pop()
             here = f"{above.rstrip('/')}/{file.name}"
@@ -57,7 +57,7 @@ class FolderListing:
 
     def _inside(self, folder: str) -> list[SessionFile]:
         try:
-            return self._files.list(folder)
+            return with_attributes(self._files, folder)
         except SessionFileNotFound:  # it was removed meanwhile
             return []
 
@@ -75,7 +75,7 @@ def described(files: SessionFiles, path: str) -> dict[str, Any]:
     Raises:
         SessionFileError: there is nothing, or it may not be looked at.
     """
-    place, found = located(files, path or ".", follow=False)
+    place, found = located(files, path or ".", follow=False, attributes=True)
     kind = led_to(files, place) if found.kind == "link" else None
     return entry(clean(place), found, AccountNames(files), kind)
 

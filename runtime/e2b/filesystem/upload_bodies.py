@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
 
 from holdfast.errors import InvalidArgument, SessionFileError
-from holdfast.runtime.api.session_files import SessionFiles, located
-from holdfast.runtime.e2b.filesystem.entry_info import clean, shown, written
+from holdfast.runtime.api.session_files import SessionFiles, located, write_with_attributes
+from holdfast.runtime.e2b.filesystem.entry_info import attributes_of, clean, shown, written
 from holdfast.runtime.e2b.filesystem.folder_listing import is_folder, make_above
 from holdfast.runtime.e2b.filesystem.multipart_files import UploadedFile, files_in
 from holdfast.runtime.serve.body_pipe import BodyPipe
@@ -38,12 +38,16 @@ def _unpacked(packed: IO[bytes]) -> Iterator[bytes]:
 
 
 def store_files(
-    files: SessionFiles, path: str | None, content: Iterator[bytes], boundary: bytes | None
-) -> list[dict[str, str]]:
+    files: SessionFiles,
+    path: str | None,
+    content: Iterator[bytes],
+    boundary: bytes | None,
+    metadata: Mapping[str, str],
+) -> list[dict[str, Any]]:
     """Write what was sent, and return a description of each file.
 
     Without a boundary the content is one file. With one it has files, each with its path as its name, or one
-    file for the path of the request.
+    file for the path of the request. Each gets the metadata.
 
     Raises:
         InvalidArgument: a file has no path, or there is none.
@@ -53,13 +57,15 @@ def store_files(
         sent: Iterator[UploadedFile] = iter([UploadedFile("", content)])
     else:
         sent = files_in(content, boundary)
-    stored = [_store(files, path, each, number) for number, each in enumerate(sent)]
+    stored = [_store(files, path, each, number, metadata) for number, each in enumerate(sent)]
     if not stored:
         raise InvalidArgument("cannot write: the body has no field `file`")
     return stored
 
 
-def _store(files: SessionFiles, path: str | None, sent: UploadedFile, number: int) -> dict[str, str]:
+def _store(
+    files: SessionFiles, path: str | None, sent: UploadedFile, number: int, metadata: Mapping[str, str]
+) -> dict[str, Any]:
     if path is not None and number:
         raise InvalidArgument(f"cannot write several files to {shown(path)}", hint="send them without `path`")
     to = sent.filename if path is None else path
@@ -67,12 +73,21 @@ def _store(files: SessionFiles, path: str | None, sent: UploadedFile, number: in
         raise InvalidArgument("cannot write a file without a path, or with one of more than 4096 characters")
     make_above(files, to)
     try:
-        files.write_parts(to, gathered(sent.content))
+        if metadata:
+            write_with_attributes(files, to, gathered(sent.content), attributes_of(metadata))
+        else:
+            files.write_parts(to, gathered(sent.content))
     except SessionFileError:
         if is_folder(files, to):
             raise InvalidArgument(f"cannot write {shown(to)}: a directory is there") from None
         raise
-    return written(clean(located(files, to)[0]))
+    place, found = located(files, to, attributes=bool(metadata))
+    if not attributes_of(metadata).items() <= found.attributes.items():
+        raise InvalidArgument(
+            f"cannot keep metadata with {shown(to)}: the sandbox is of an older version, which keeps none",
+            hint="the file was written",
+        )
+    return written(clean(place), metadata)
 
 
 def gathered(content: Iterator[bytes]) -> Iterator[bytes]:

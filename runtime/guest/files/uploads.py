@@ -13,6 +13,7 @@ from collections import OrderedDict
 from contextlib import suppress
 
 from holdfast.base.value_classes import dataclass
+from holdfast.runtime.guest.files import file_attributes
 from holdfast.runtime.guest.files.as_user import as_user
 from holdfast.runtime.guest.files.file_calls import FileCalls
 from holdfast.runtime.guest.identity.account import UserAccount
@@ -81,7 +82,14 @@ class Uploads:
         finally:
             os.close(descriptor)
 
-    def finish(self, id_: str, size: int, mode: int | None, mtime_ns: int | None) -> None:
+    def finish(
+        self,
+        id_: str,
+        size: int,
+        mode: int | None,
+        mtime_ns: int | None,
+        attributes: dict[str, str] | None = None,
+    ) -> None:
         """Put it in its place, all at once.
 
         Args:
@@ -89,6 +97,7 @@ class Uploads:
             size: its bytes; fewer or more are refused.
             mode: its permissions; those of the file it replaces, else 0644, if None.
             mtime_ns: its time, in nanoseconds since 1970; now if None.
+            attributes: its extended attributes.
 
         Raises:
             LookupError: no such file is on its way.
@@ -105,6 +114,8 @@ class Uploads:
                 if os.fstat(descriptor).st_size != size:
                     raise NotWritable("parts of it are missing")
                 os.fchmod(descriptor, (NEW_MODE if replaced is None else replaced) if mode is None else mode)
+                if attributes:
+                    file_attributes.write(descriptor, attributes)
                 if mtime_ns is not None:
                     os.utime(descriptor, ns=(mtime_ns, mtime_ns))
             finally:

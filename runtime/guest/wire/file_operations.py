@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from holdfast.runtime.guest.files import file_facts, removal
+from holdfast.runtime.guest.files import file_attributes, file_facts, removal
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -31,7 +31,15 @@ async def look(guest: Guest, call: ClientCall) -> None:
     place = NamedPath(guest, call)
     with place.rights("look at"):
         found = file_facts.facts(place.path, follow=place.follow)
+        if _with_attributes(call):
+            found["attributes"] = file_attributes.read(
+                os.path.realpath(place.path) if place.follow else place.path
+            )
     await call.finish("facts", json_bytes({**found, "path": place.path}))
+
+
+def _with_attributes(call: ClientCall) -> bool:
+    return call.frame.head.get("attributes") is True
 
 
 async def list_(guest: Guest, call: ClientCall) -> None:
@@ -44,7 +52,8 @@ async def list_(guest: Guest, call: ClientCall) -> None:
     found: list[dict[str, Any]] = []
     for start in range(0, len(names), PER_TURN):
         with place.rights("list"):
-            found += _facts_of(place.path, names[start : start + PER_TURN])
+            some = names[start : start + PER_TURN]
+            found += _facts_of(place.path, some, attributes=_with_attributes(call))
         await asyncio.sleep(0)
         if len(found) >= PER_FRAME:
             await call.send("facts", json_bytes(found))
@@ -52,12 +61,16 @@ async def list_(guest: Guest, call: ClientCall) -> None:
     await call.finish("facts", json_bytes(found))
 
 
-def _facts_of(folder: str, names: list[str]) -> Iterator[dict[str, Any]]:
+def _facts_of(folder: str, names: list[str], *, attributes: bool) -> Iterator[dict[str, Any]]:
     for name in names:
+        path = f"{folder.rstrip('/')}/{name}"
         try:
-            yield file_facts.facts(f"{folder.rstrip('/')}/{name}", follow=False)
+            found = file_facts.facts(path, follow=False)
         except FileNotFoundError:
             continue
+        if attributes and (kept := file_attributes.read(path)):
+            found["attributes"] = kept
+        yield found
 
 
 async def read(guest: Guest, call: ClientCall) -> None:
@@ -99,8 +112,13 @@ async def finish(guest: Guest, call: ClientCall) -> None:
     given = call.frame.head
     mode = None if given.get("mode") is None else call.integer("mode", low=0, high=0o777)
     when = None if given.get("mtime_ns") is None else call.integer("mtime_ns", low=-(2**62), high=2**62)
+    attributes = file_attributes.checked(given.get("attributes") or {})
+    if attributes is None:
+        raise RequestRefused(
+            "invalid", f"cannot do {call.frame.op}: its attributes are not valid, or too long"
+        )
     with refusing("write it"):
-        guest.uploads.finish(call.id(), call.integer("size", low=0), mode, when)
+        guest.uploads.finish(call.id(), call.integer("size", low=0), mode, when, attributes)
     await call.finish("ok")
 
 

@@ -31,7 +31,7 @@ class Hostile(FileRequests):
         self.version = 0
         self.changes = False
 
-    def content(self, path: str) -> list[SessionFile]:
+    def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
         return listed(Frame({}, json.dumps([FACTS | one for one in self.folders[path]]).encode()), set())
 
     def read(self, path: str, offset: int, length: int, *, follow: bool = True) -> tuple[bytes, int, str]:
@@ -147,7 +147,7 @@ def test_a_folder_that_is_a_file_by_now_is_no_way_out(tmp_path: Path) -> None:
 
 def test_folders_without_end_are_refused(tmp_path: Path) -> None:
     class Endless(Hostile):
-        def content(self, path: str) -> list[SessionFile]:
+        def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
             return [SessionFile("d", "folder", 0, 0o755, 0, 0, 0, "v")]
 
     with pytest.raises(InvalidArgument, match=f"more than {DEEPEST} deep"):

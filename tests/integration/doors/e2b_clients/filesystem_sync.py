@@ -163,14 +163,28 @@ def watched(files: Any) -> None:
     check(sorted(found, key=str) == sorted(_made("sub/f") + _made("g"), key=str), "all levels")
     files.write("/tmp/watched/g", "z")
     check([each.type for each in _until(flat, "g", 1)] == [FilesystemEventType.WRITE], "written")
-    files.remove("/tmp/watched/g")
-    check([each.type for each in _until(flat, "g", 1)] == [FilesystemEventType.REMOVE], "removed")
+    files.rename("/tmp/watched/g", "/tmp/watched/h")
+    moved = [("g", FilesystemEventType.RENAME), *_made("h")]
+    check([(each.name, each.type) for each in _until(flat, "h", 2)] == moved, "renamed")
+    files.remove("/tmp/watched/h")
+    check([each.type for each in _until(flat, "h", 1)] == [FilesystemEventType.REMOVE], "removed")
     check(flat.get_new_events() == [], "nothing new")
     flat.stop()
     refused(flat.get_new_events, SandboxException)
     deep.stop()
     refused(lambda: files.watch_dir("/tmp/no"), FileNotFoundException)
     refused(lambda: files.watch_dir("/tmp/bytes"), InvalidArgumentException)
+
+
+def with_metadata(files: Any) -> None:
+    """What older clients do not know."""
+    told = files.write("/tmp/with", "x", metadata={"Author": "Ada"})
+    check(told.metadata == {"author": "Ada"}, "metadata that was written")
+    check(files.get_info("/tmp/with").metadata == {"author": "Ada"}, "metadata of a file")
+    watch = files.watch_dir("/tmp", include_entry=True)
+    files.write("/tmp/seen", "x")
+    check(_until(watch, "seen", 2)[-1].entry.path == "/tmp/seen", "an event with what is there")
+    watch.stop()
 
 
 def _made(name: str) -> list[tuple[str, Any]]:
@@ -236,6 +250,8 @@ def main() -> None:
         changed(sandbox.files)
         as_another_user(sandbox)
         watched(sandbox.files)
+        if VERSION >= (2, 63):
+            with_metadata(sandbox.files)
         signed(sandbox)
     finally:
         sandbox.kill()

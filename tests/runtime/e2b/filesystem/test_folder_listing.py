@@ -28,7 +28,7 @@ class Folders:
         self.looks = 0
         self.made: list[str] = []
 
-    def list(self, path: str = ".") -> list[SessionFile]:
+    def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
         if path not in self.folders:
             raise SessionFileNotFound(f"cannot list {path}: it is gone")
         names = self.folders[path].split()
@@ -44,7 +44,7 @@ class Folders:
     def _requests(self) -> Folders:
         return self
 
-    def look(self, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
+    def look(self, path: str, *, follow: bool = True, attributes: bool = False) -> tuple[str, SessionFile]:
         self.looks += 1
         if path in self.folders:
             return path, of(path.rpartition("/")[2], "folder")
@@ -109,10 +109,10 @@ def test_their_paths_have_only_so_many_bytes(monkeypatch: pytest.MonkeyPatch) ->
 class _Endless(Folders):
     """Each folder has a folder in it: no file system has that, but a hostile session may say so."""
 
-    def list(self, path: str = ".") -> list[SessionFile]:
+    def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
         return [of("d", "folder")]
 
-    def look(self, path: str, *, follow: bool = True) -> tuple[str, SessionFile]:
+    def look(self, path: str, *, follow: bool = True, attributes: bool = False) -> tuple[str, SessionFile]:
         return path, of("d", "folder")
 
 
@@ -123,10 +123,10 @@ def test_folders_may_be_nested_deeper_than_calls() -> None:
 
 def test_what_may_not_be_read_is_not_left_out_silently() -> None:
     class Denied(Folders):
-        def list(self, path: str = ".") -> list[SessionFile]:
+        def content(self, path: str, *, attributes: bool = False) -> list[SessionFile]:
             if path.endswith("b"):
                 raise SessionFileDenied("cannot list /a/b: permission denied")
-            return super().list(path)
+            return super().content(path)
 
     with pytest.raises(SessionFileDenied):
         listed(Denied(a="b/ c"), "/a", 2)
