@@ -43,7 +43,9 @@ class ControlCaller(ApiCaller):
     @property
     def domain(self) -> str:
         """The domain in addresses of a sandbox's ports; browsers resolve names below localhost."""
-        host, colon, port = self.connection.headers.get("host", "localhost").rpartition(":")
+        # Clients that know a domain alone call its API by this name.
+        named = self.connection.headers.get("host", "localhost").removeprefix("api.")
+        host, colon, port = named.rpartition(":")
         if not port.isdecimal():
             host, colon, port = f"{host}{colon}{port}", "", ""
         return f"localhost{colon}{port}" if host in ("127.0.0.1", "[::1]") else f"{host}{colon}{port}"

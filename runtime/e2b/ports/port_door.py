@@ -56,8 +56,8 @@ class PortDoor:
         name = port_names.named(headers)
         if name is None:
             await self._other(scope, receive, send)
-        elif name.own and name.domain is not None:
-            await self._other(_said(scope, name), receive, send)
+        elif name.own and name.domain is not None and self._admission.is_here(name.domain):
+            await self._other(_said(scope, name.domain, name), receive, send)
         elif (refusal := self._elsewhere(scope, name) or await self._refusal(scope, name, headers)) is None:
             scope[PORT] = name
             await self._traffic(scope, receive, send)
@@ -149,11 +149,14 @@ async def answer(scope: Scope, send: Send, name: PortName, status: int, why: str
     await door_guard.answer(scope, send, status, told, [(b"retry-after", b"1")] if status == 503 else [])
 
 
-def _said(scope: Scope, name: PortName) -> Scope:
-    """Return a scope whose headers say what its name does."""
-    said = ((port_names.SANDBOX_ID, name.sandbox), (port_names.SANDBOX_PORT, str(name.port)))
-    others = [each for each in scope["headers"] if each[0] not in dict(said)]
-    return {**scope, "headers": [*others, *((key, text.encode()) for key, text in said)]}
+def _said(scope: Scope, domain: bytes, name: PortName) -> Scope:
+    """Return a scope whose headers say what the name of a port of this server's does."""
+    said = {
+        b"host": domain,
+        port_names.SANDBOX_ID: name.sandbox.encode(),
+        port_names.SANDBOX_PORT: str(name.port).encode(),
+    }
+    return {**scope, "headers": [*(each for each in scope["headers"] if each[0] not in said), *said.items()]}
 
 
 def _host(scope: Scope, name: PortName, facts: SandboxFacts | None) -> bytes:
