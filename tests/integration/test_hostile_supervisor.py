@@ -39,7 +39,7 @@ from holdfast.runtime.capture import capture_retry, preflight
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.guest import layout, wire
 from holdfast.runtime.guest.wire.protocol import Frame, FrameReader, encode
-from holdfast.runtime.guest_rpc import call_deadline, guest_client, program_calls, reconnect
+from holdfast.runtime.guest_rpc import call_deadline, guest_client, port_calls, program_calls, reconnect
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.history.drift import observe_session
@@ -290,6 +290,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "file_remove": lambda one: one.files.remove("x"),
     "program_start": lambda one: one.programs.start(["x"]),
     "program_list": lambda one: one.programs.list(),
+    "port_connect": lambda one: port_calls.port_socket(one._line, 80).close(),
     "program_follow": lambda one: one.programs.get("x").wait(timeout=PATIENCE),
     "program_write": lambda one: program_calls.write(one._line, "x", [b"data"], close=True),
     "program_signal": lambda one: one.programs.get("x").signal(),
