@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import Cli
 from tests.integration.doors.conftest import SUITES
+from tests.integration.doors.tls_front import DOMAIN, tls_front
 from tests.integration.served import Served, serving
 
 from holdfast.base.home import Home
@@ -24,7 +25,6 @@ from holdfast.runtime.api.controller import Holdfast
 SCRIPTS = Path(__file__).parent / "e2b_clients"
 LEAST = {
     "basics.mjs": {"newest": 24},
-    # Earlier versions send code to other addresses than that of the server.
     "code_async.py": {"newest": 54},
     "code_sync.py": {"newest": 54},
     "control_async.py": {"oldest": 21, "pinned": 21, "newest": 23},
@@ -37,6 +37,8 @@ LEAST = {
 """Checks of each script by the version of its client: one that checks less must not pass."""
 ENDS = {"oldest": (0,), "pinned": (0,), "newest": (0, -signal.SIGABRT)}
 """The newest client's own HTTP library aborts now and then, after the script's last line, as Python ends."""
+BY_DOMAIN = [(f"code_{kind}.py", which) for kind in ("sync", "async") for which in ("oldest", "pinned")]
+"""Earlier versions take no address for code: they know a domain alone."""
 RUNS = [(script, which) for script, versions in LEAST.items() for which in versions]
 SECONDS = 240
 
@@ -61,14 +63,36 @@ def test_clients_do_what_they_promise(server: Served, script: str, which: str, t
         # Modules are looked for beside the script.
         (tmp_path / "node_modules").symlink_to(SUITES / "node_modules")
         place, runs = Path(shutil.copy(place, tmp_path)), SUITES / "bin" / "node"
-    assert runs.exists(), "the clients are not installed: `make test-doors` does it"
+    addresses = {"E2B_API_URL": server.url, "E2B_SANDBOX_URL": server.url}
+    assert run(runs, place, server, addresses, which) >= LEAST[script][which]
+
+
+@pytest.fixture(scope="module")
+def named(shared_hf: Holdfast, make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Served]:
+    names = ("--host-name", DOMAIN, "--host-name", f"api.{DOMAIN}")
+    with serving(make_cli(shared_home), shared_home, *names) as found:
+        yield found
+
+
+@pytest.mark.timeout(SECONDS + 60)
+@pytest.mark.parametrize(("script", "which"), BY_DOMAIN)
+def test_clients_that_know_a_domain(named: Served, script: str, which: str, tmp_path: Path) -> None:
+    """They use names below it, and TLS, which something before the server ends."""
+    with tls_front(named.port, tmp_path) as addresses:
+        runs = SUITES / f"e2b-{which}" / "bin" / "python"
+        least = LEAST[script].get(which, LEAST[script]["newest"])
+        assert run(runs, SCRIPTS / script, named, addresses, which) >= least
+
+
+def run(program: Path, script: Path, server: Served, addresses: dict[str, str], which: str) -> int:
+    """Run a script with the client of a version; return how many checks it has made."""
+    assert program.exists(), "the clients are not installed: `make test-doors` does it"
     key = f"e2b_{server.token}"  # some clients accept no other form
     environment = {name: text for name, text in os.environ.items() if not name.startswith("E2B_")}
-    environment |= {"E2B_API_URL": server.url, "E2B_SANDBOX_URL": server.url, "E2B_API_KEY": key}
     done = subprocess.run(
-        [str(runs), str(place)],
-        cwd=tmp_path,
-        env=environment,
+        [str(program), str(script)],
+        cwd=script.parent,
+        env=environment | addresses | {"E2B_API_KEY": key, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -77,4 +101,4 @@ def test_clients_do_what_they_promise(server: Served, script: str, which: str, t
     assert done.returncode in ENDS[which], (done.returncode, done.stdout[-2000:], done.stderr[-4000:])
     count = re.fullmatch(r"ok: (\d+)", done.stdout.splitlines()[-1])
     assert count, done.stdout[-2000:]
-    assert int(count[1]) >= LEAST[script][which]
+    return int(count[1])

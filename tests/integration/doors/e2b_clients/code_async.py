@@ -5,13 +5,11 @@ import base64
 import sys
 import time
 from collections.abc import Awaitable
-from importlib.metadata import version
 from typing import Any
 
 from e2b import NotFoundException, SandboxException, TimeoutException
 from e2b_code_interpreter import AsyncSandbox
 
-VERSION = tuple(int(part) for part in version("e2b-code-interpreter").split(".")[:2])
 checks = 0
 
 
@@ -131,14 +129,12 @@ async def endings(sandbox: Any) -> None:
 
 async def main() -> None:
     """Check all of it in one sandbox."""
-    # 2.8 and before do not use E2B_SANDBOX_URL for code, but a host name under `domain`, by TLS.
-    if VERSION > (2, 8):
-        sandbox = await AsyncSandbox.create(timeout=300, envs={"WIDE": "a"})
-        try:
-            for each in (results, output, contexts, environment, languages, endings):
-                await each(sandbox)
-        finally:
-            await sandbox.kill()
+    sandbox = await AsyncSandbox.create(timeout=300, envs={"WIDE": "a"})
+    try:
+        for each in (results, output, contexts, environment, languages, endings):
+            await each(sandbox)
+    finally:
+        await sandbox.kill()
     sys.stdout.write(f"ok: {checks}\n")
 
 

@@ -4,13 +4,11 @@ import base64
 import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 from e2b import NotFoundException, SandboxException, TimeoutException
 from e2b_code_interpreter import Sandbox
 
-VERSION = tuple(int(part) for part in version("e2b-code-interpreter").split(".")[:2])
 checks = 0
 
 
@@ -130,14 +128,12 @@ def endings(sandbox: Any) -> None:
 
 def main() -> None:
     """Check all of it in one sandbox."""
-    # 2.8 and before do not use E2B_SANDBOX_URL for code, but a host name under `domain`, by TLS.
-    if VERSION > (2, 8):
-        sandbox = Sandbox.create(timeout=300, envs={"WIDE": "a"})
-        try:
-            for each in (results, output, contexts, environment, languages, endings):
-                each(sandbox)
-        finally:
-            sandbox.kill()
+    sandbox = Sandbox.create(timeout=300, envs={"WIDE": "a"})
+    try:
+        for each in (results, output, contexts, environment, languages, endings):
+            each(sandbox)
+    finally:
+        sandbox.kill()
     sys.stdout.write(f"ok: {checks}\n")
 
 
