@@ -16,11 +16,11 @@ from swerex.runtime.remote import RemoteRuntime
 SECONDS = 30.0
 
 
-class _Action(BashAction):  # type: ignore[misc]
+class _Action(BashAction):
     timeout: float | None = SECONDS
 
 
-class _Command(Command):  # type: ignore[misc]
+class _Command(Command):
     timeout: float | None = SECONDS
 
 
