@@ -15,6 +15,8 @@ from holdfast.snapshots.layer import image as layer_image
 
 __all__ = ["image"]  # a fixture
 
+pytestmark = pytest.mark.timeout(600)  # the portable guest may have to be built first
+
 ODD = """
 FROM {base}
 ENV GREETING=hello LD_LIBRARY_PATH=/usr/lib:/lib PYTHONHOME=/nowhere PYTHONPATH=/nowhere BASH_ENV=/nothing
