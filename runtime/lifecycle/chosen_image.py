@@ -6,6 +6,7 @@ chose others. The command of an image is never run.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
 
 MOST_FOLDERS = 100
+SILENT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,13 @@ def _folder(config: Mapping[str, Any]) -> str | None:
 def _fetched(context: Context, name: str) -> dict[str, Any]:
     """Fetch an image that the engine lacks, from the registry that its name says."""
     repository, tag = _parts(name)
-    context.progress(f"the engine has no image {name}; asking its registry")
+    asking = f"the engine has no image {name}; waiting for its registry"
+    slow = threading.Timer(SILENT_SECONDS, context.progress, (asking,))
     last = ""
+    slow.start()
     try:
         for event in context.engine.images.pull(repository, tag):
+            slow.cancel()
             if "error" in event:
                 raise _missing(name, str(event["error"]))
             status = plain(str(event.get("status")), 100)
@@ -90,6 +95,8 @@ def _fetched(context: Context, name: str) -> dict[str, Any]:
                 context.progress(f"{name}: {status}")
     except EngineError as error:
         raise _missing(name, str(error)) from error
+    finally:
+        slow.cancel()
     found = context.engine.images.inspect(name)
     if found is None:
         raise _missing(name, "its registry gave none")

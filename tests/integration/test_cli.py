@@ -281,7 +281,7 @@ def test_bad_input_is_one_line_and_changes_nothing(
         ("new", "--name", "a b"),
         ("new", "--memory", "much"),
         ("new", "--mount", "/nonexistent/here:/data"),
-        ("new", "--image", "no/such:image"),
+        ("new", "--image", "127.0.0.1:1/no/such:image"),
         ("new", "--network", "host"),
         ("new", "--user", "root; reboot"),
         ("snapshot", "nope"),
