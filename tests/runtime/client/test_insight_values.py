@@ -78,7 +78,7 @@ REACH = Reach(
     ("192.0.2.53",),
     (Refusal("192.0.2.1", "tcp", 80, 3, 100.0, 200.0), Refusal("192.0.2.2", "icmp", 0, 1, 100.0, 100.0)),
     refused_more=True,
-    domains=("pypi.org",),
+    domains=("packages.example",),
     secrets=(("TOKEN", ("api.test", "b.test")),),
 )
 CHECK = Survivability(
