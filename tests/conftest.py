@@ -2,7 +2,7 @@
 
 `make test &`, nohup and services ignore signals. pytest-timeout ends a test by an exception, once: a loop may
 swallow it, and what is put away afterwards may hang as well. The watchdog then ends the whole process, with
-the stack of each thread, and pytest-xdist goes on in another one, where that test is not tried again.
+the stack of each thread. pytest-xdist starts another process, which does not try that test again.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_the_kernel_of_the_image(hf: Holdfast, image: Callable[..., str]) -> Non
     session = hf.new("jupyter", image=name)
     assert session.exec("test ! -e /opt/holdfast/lib/of-the-image").ok
     copies = works(session, "/usr/bin/python")
-    for copy in copies:  # each was told that it is a copy
+    for copy in copies:  # each draws random numbers of its own
         copy.cell("import random")
     assert len({copy.cell("random.random()").text for copy in copies}) == len(copies)
 

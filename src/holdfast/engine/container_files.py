@@ -90,7 +90,7 @@ class ContainerFiles:
             self._api.put_archive(container_id, folder, packed.getvalue())
 
     def entry(self, container_id: str, path: str) -> TarInfo | None:
-        """Return what a file or folder of a container is, running or not; None if there is none."""
+        """Return the tar entry of a path in a container, running or not; None if nothing has that path."""
         import tarfile
 
         import docker.errors
