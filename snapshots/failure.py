@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 Reason = Literal["failed", "timeout", "hang", "exception", "asked"]
 """It ended with an error; took too long; waited for input that never comes, or made no progress; raised an
@@ -60,12 +60,13 @@ class _FailurePart(BaseModel):
 class Debugger(_FailurePart):
     """The place where a user who thaws the snapshot finds a debugger, or the stopped program.
 
-    `task` is the id of the task whose terminal it has; None means the terminal of the main shell. `command`,
+    `job` is the id of the job whose terminal it has; None means the terminal of the main shell. `command`,
     if given, is run in a shell of the session to reach it (`holdfast-debug 3`). `program` is its name.
     """
 
     program: Line = ""
-    task: OptionalLine = None
+    job: OptionalLine = Field(default=None, validation_alias=AliasChoices("job", "task"))
+    """Earlier versions wrote it as `task`."""
     command: OptionalLine = None
 
 

@@ -88,8 +88,8 @@ def test_the_public_names_are_pinned() -> None:
         "State",
         "Survivability",
         "SyntaxCheck",
-        "Task",
-        "TaskInfo",
+        "Job",
+        "JobInfo",
         "TerminalLink",
         "Thawed",
         "Verification",
@@ -109,7 +109,7 @@ def test_types_in_signatures_of_handles_are_public() -> None:
         holdfast.Session,
         holdfast.SessionTerminal,
         holdfast.Snapshot,
-        holdfast.Task,
+        holdfast.Job,
     )
     internal = {"Holdfast.engine", "Holdfast.store", "Session.row", "Snapshot.row"}
     aliases = {"Keep", "KeepAs", "Name", "SnapshotKind", "Progress", "Self"}

@@ -17,11 +17,11 @@ from holdfast.kernels.guest.questions import Questions
 from holdfast.kernels.guest.variables import PATIENCE, VariableReader
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
+from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest.tasks.reaper import Reaper
 
 GRACE = 5.0
 """Seconds an interrupted cell has to end before its timeout is reported anyway."""

@@ -20,7 +20,7 @@ from typing import Any, cast
 from holdfast.kernels.guest.kernel_channel import KernelChannel, Monitor, new_socket
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
-from holdfast.runtime.guest.tasks.reaper import Reaper
+from holdfast.runtime.guest.jobs.reaper import Reaper
 
 READY_PATIENCE = 60.0
 _ASK_AGAIN = 0.25

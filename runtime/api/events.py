@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 NOTABLE = (
     "process_exited",
     "oom",
-    "task_started",
-    "task_ended",
+    "job_started",
+    "job_ended",
     "kernel_died",
     "shell_ended",
     "shell_opened",

@@ -60,7 +60,7 @@ def run(
 def _skipped(one: Recorded) -> str:
     if one.cut:
         return "it was recorded truncated"
-    if one.kind != "task" and one.place not in ("", layout.MAIN):
+    if one.kind != "job" and one.place not in ("", layout.MAIN):
         return f"there is no {'kernel' if one.kind == 'cell' else 'shell'} {plain(one.place, 60)}"
     return ""
 
@@ -68,7 +68,7 @@ def _skipped(one: Recorded) -> str:
 def _one(session: Session, one: Recorded, limit: float) -> Again:
     if why := _skipped(one):
         return Again(one, left_out=why)
-    if one.kind == "task":
+    if one.kind == "job":
         session.detach(one.text, name=one.place or None)
         return Again(one, one.result)
     if one.kind == "cell":

@@ -154,8 +154,8 @@ class Session:
     answer = late("_shell", lambda: _shell().answer)
     interrupt = late("_shell", lambda: _shell().interrupt)
     detach = late("_shell", lambda: _shell().detach)
-    tasks = late("_insight", lambda: _insight().tasks)
-    task = late("_insight", lambda: _insight().task)
+    jobs = late("_insight", lambda: _insight().jobs)
+    job = late("_insight", lambda: _insight().job)
     cell = late("kernel", lambda: _kernel().cell)
 
     pulse = late("_insight", lambda: _insight().pulse)

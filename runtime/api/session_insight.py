@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.runtime.api import events
-from holdfast.runtime.api import task as tasks
+from holdfast.runtime.api import job as jobs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
-    from holdfast.runtime.api.task import Task
-    from holdfast.runtime.api.task_info import TaskInfo
+    from holdfast.runtime.api.job import Job
+    from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.guest_rpc.event import Event
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
@@ -27,13 +27,13 @@ class SessionInsight:
     def __init__(self, line: SessionChannel) -> None:
         self._line = line
 
-    def tasks(self) -> list[TaskInfo]:
+    def jobs(self) -> list[JobInfo]:
         """Return the commands started by `detach`, oldest first; of those that ended, the last 200."""
-        return tasks.listed(self._line)
+        return jobs.listed(self._line)
 
-    def task(self, ref: str) -> Task:
-        """Return the task with that id or name, or with these first digits of its id."""
-        return tasks.Task(self._line, tasks.listed(self._line, ref)[0].id)
+    def job(self, ref: str) -> Job:
+        """Return the job with that id or name, or with these first digits of its id."""
+        return jobs.Job(self._line, jobs.listed(self._line, ref)[0].id)
 
     def events(
         self,

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holdfast.runtime.api.task import Task
+    from holdfast.runtime.api.job import Job
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
@@ -193,7 +193,7 @@ class SessionShell:
         cols: int | None = None,
         apart: bool = False,
         lease_wait: float | None = None,
-    ) -> Task:
+    ) -> Job:
         """Start a command outside the shell, on a terminal of its own, where it continues by itself.
 
         It starts in the shell's directory with the shell's exported variables.
@@ -209,14 +209,14 @@ class SessionShell:
             apart: start it even while a person holds the shell, as programs are.
             lease_wait: seconds to wait while a person holds the shell.
         """
-        from holdfast.runtime.api import task
+        from holdfast.runtime.api import job
 
         if self._line.captures():
             from holdfast.runtime.capture import autosnapshot
 
             autosnapshot.before(self._line, command)
         how = {"user": user, "rows": rows, "cols": cols, "apart": apart}
-        return task.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait, how=how)
+        return job.start(self._line, command, name=name, env=env, cwd=cwd, lease_wait=lease_wait, how=how)
 
     def send(self, text: str | bytes, *, shell: str = defaults.MAIN) -> None:
         """Type text into the terminal, as it is.

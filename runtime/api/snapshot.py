@@ -233,7 +233,7 @@ class Snapshot:
         """Run a command n times from here, each in a copy of its own, and report how the outcomes are
         distributed.
 
-        It runs in the shell as it was captured, in its directory; if a command runs there, as a task beside
+        It runs in the shell as it was captured, in its directory; if a command runs there, as a job beside
         it.
 
         Args:

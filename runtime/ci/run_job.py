@@ -22,8 +22,8 @@ from holdfast.runtime.ci import (
     failure_record,
     job_environment,
 )
+from holdfast.runtime.ci.ci_job import CIJob, JobOutcome
 from holdfast.runtime.ci.delivery import Deliveries, command
-from holdfast.runtime.ci.job import Job, JobOutcome
 from holdfast.runtime.ci.job_captures import JobCaptures
 from holdfast.runtime.ci.job_summary import KeptCapture
 from holdfast.runtime.ci.redaction import Redaction
@@ -61,7 +61,7 @@ class JobRun:
     def __init__(
         self,
         context: Context,
-        job: Job,
+        job: CIJob,
         *,
         show: Callable[[bytes], None],
         note: Callable[[str], None],

@@ -23,7 +23,7 @@ from holdfast.runtime.cli.transfer_verbs import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.runtime.ci.job import Job, JobOutcome
+    from holdfast.runtime.ci.ci_job import CIJob, JobOutcome
 
 app = typer.Typer(name="ci", help="Run CI jobs.", no_args_is_help=True, rich_markup_mode=None)
 Texts = list[str] | None
@@ -120,8 +120,8 @@ def run(
     from holdfast.runtime.ci import failure_record as record
     from holdfast.runtime.ci import job_environment
     from holdfast.runtime.ci.capture_job import CaptureLimits
+    from holdfast.runtime.ci.ci_job import CIJob
     from holdfast.runtime.ci.delivery import DeliveryTarget
-    from holdfast.runtime.ci.job import Job
     from holdfast.runtime.ci.watchdog import TimeLimits
     from holdfast.runtime.scrubbing import rules_file
     from holdfast.runtime.store import policy
@@ -156,7 +156,7 @@ def run(
     if export is not None:
         how["shared"] = shared
     text = command_text(command, separated=bool(context.meta.get("separated")))
-    job = Job(
+    job = CIJob(
         command=text,
         options={name: value for name, value in options.items() if value is not None},
         variables=job_environment.with_plugin(job_environment.chosen(env or [], os.environ), text),
@@ -182,7 +182,7 @@ def run(
     raise typer.Exit(outcome.exit_code)
 
 
-def _run(job: Job, summary: Path | None, *, as_json: bool) -> JobOutcome:
+def _run(job: CIJob, summary: Path | None, *, as_json: bool) -> JobOutcome:
     from holdfast.runtime.ci.run_job import JobRun
 
     with (

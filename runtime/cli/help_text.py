@@ -51,8 +51,8 @@ Run:
   wait            Wait for a running command to end.
   send            Type text and keys into the terminal.
   screen          Show what the terminal shows now.
-  tasks           List commands started by `exec --detach`.
-  task            Show the state of one of them.
+  jobs            List commands started by `exec --detach`.
+  job             Show the state of one of them.
   output          Print what one of them wrote.
   kill            Send one of them a signal.
 

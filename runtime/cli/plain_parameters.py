@@ -56,7 +56,7 @@ OPTIONS = {
         "-e": ("enter", FLAG),
         "--wait": ("through", FLAG),
         "--patience": ("patience", NUMBER),
-        "--task": ("task", TEXT),
+        "--job": ("job", TEXT),
         "--shell": ("shell", TEXT),
         "--raw": ("raw", FLAG),
         "--json": ("json", FLAG),

@@ -31,7 +31,7 @@ def _listener(number: int, listener: Listener) -> str:
     if process is not None:
         parts.append(f"{short(process.command, COMMAND)} (pid {process.pid}, {process.user})")
         parts.append(f"started {seconds(process.age)} ago")
-        if process.origin is not None and process.origin.kind in ("command", "cell", "task"):
+        if process.origin is not None and process.origin.kind in ("command", "cell", "job"):
             parts.append(
                 f"by {process.origin.kind} {short(process.origin.command or process.origin.id, ORIGIN)}"
             )

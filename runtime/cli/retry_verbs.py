@@ -153,7 +153,7 @@ def _retried(snapshot: Snapshot, series: Series, *, as_json: bool) -> Spread:
         nonlocal done
         done += 1
         if not as_json:
-            apart = " (as a task: the shell is busy)" if run.apart else ""
+            apart = " (as a job: the shell is busy)" if run.apart else ""
             printing.note(f"{done}/{series.n}: run {run.number} {run.status}{apart}")
 
     if is_over_a_url():  # which reports only when all is done

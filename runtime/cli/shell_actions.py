@@ -41,16 +41,16 @@ def execute(
         return _checked(found, text, shell, as_json=wants_json(json))
     if detach:
         if key is not None:
-            raise InvalidArgument("cannot use a key with --detach", hint="give the task a --name instead")
+            raise InvalidArgument("cannot use a key with --detach", hint="give the job a --name instead")
         if shell != MAIN:
-            raise InvalidArgument("cannot use --shell with --detach", hint="a task has a terminal of its own")
+            raise InvalidArgument("cannot use --shell with --detach", hint="a job has a terminal of its own")
         return _detached(found, text, name, how.get("lease_wait"), as_json=wants_json(json))
     how |= {"key": key, "shell": shell}
     return shell_outcome.run(found, text, how, as_json=wants_json(json), raw=raw)
 
 
 def _detached(found: Session, text: str, name: str | None, lease_wait: float | None, *, as_json: bool) -> int:
-    """Start a task and print its id."""
+    """Start a job and print its id."""
     made = found.detach(text, name=name, lease_wait=lease_wait)
     if as_json:
         printing.emit({**made.info().as_dict(), "session": found.name})
@@ -79,7 +79,7 @@ def wait(
     raw: bool = False,
     json: bool = False,
 ) -> int:
-    """Follow a command or a task."""
+    """Follow a command or a job."""
     found = controller().session(session)
     name = command or found.shell(shell).command_id
     if name is None:
@@ -89,11 +89,11 @@ def wait(
         try:
             result = found.join(name, **how, on_bytes=show, shell=shell)
         except (CommandNotFound, ShellNotFound):
-            # Tasks are listed only now, because most calls are for commands, whose ids no task has.
-            known = [] if command is None else found.tasks()
+            # Jobs are listed only now, because most calls are for commands, whose ids no job has.
+            known = [] if command is None else found.jobs()
             if not any(each.name == command or each.id.startswith(name) for each in known):
                 raise
-            result = found.task(name).wait(**how, on_bytes=show)
+            result = found.job(name).wait(**how, on_bytes=show)
     return shell_outcome.report(found, result, shell, as_json=wants_json(json))
 
 
@@ -110,7 +110,7 @@ def send(
     enter: bool = False,
     through: bool = False,
     patience: float | None = None,
-    task: str | None = None,
+    job: str | None = None,
     shell: str = MAIN,
     raw: bool = False,
     json: bool = False,
@@ -126,7 +126,7 @@ def send(
         raise InvalidArgument("cannot send: there is nothing to send", hint="give a text, --key or --enter")
     found = controller().session(session)
     as_json = wants_json(json)
-    wanted = found.task(task) if task else None
+    wanted = found.job(job) if job else None
     if wanted is not None:
         wanted.send(data)
     elif not through:

@@ -39,7 +39,7 @@ def exec_(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Run it apart from the shell and print its id.")
     ] = False,
-    name: Annotated[str | None, typer.Option(help="With --detach: a name for the task.")] = None,
+    name: Annotated[str | None, typer.Option(help="With --detach: a name for the job.")] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Only check the syntax: exit code 0, or 2 if bash cannot parse it."),
@@ -66,7 +66,7 @@ def wait(
     command: Annotated[
         str | None,
         typer.Argument(
-            metavar="ID", help="Id of a command, or id or name of a task (default: the running command)."
+            metavar="ID", help="Id of a command, or id or name of a job (default: the running command)."
         ),
     ] = None,
     patience: Annotated[
@@ -101,8 +101,8 @@ def send(
         float | None,
         typer.Option("--patience", metavar="S", help="With --wait: stop waiting after this many seconds."),
     ] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="TASK", help="Type into this task's terminal.")
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="JOB", help="Type into this job's terminal.")
     ] = None,
     shell: Shell = MAIN,
     raw: Raw = False,
@@ -110,7 +110,7 @@ def send(
 ) -> None:
     """Type text and keys into the session's terminal."""
     how: dict[str, Any] = {"key": key, "enter": enter, "through": through, "patience": patience}
-    how |= {"task": task, "shell": shell, "raw": raw, "json": json}
+    how |= {"job": job, "shell": shell, "raw": raw, "json": json}
     raise typer.Exit(shell_actions.send(session, text, **how))
 
 

@@ -109,10 +109,10 @@ def as_dict(done: Thawed) -> dict[str, Any]:
 def how(done: Thawed) -> list[str]:
     """Return the commands to continue with."""
     name, debugger = done.session.name, done.debugger
-    if debugger is not None and debugger.task:
-        task = debugger.task
-        found = [command("output", name, "-f", task), command("send", name, "--task", task, "-e", "TEXT")]
-        return [each for each in found if each] if not task.startswith("-") else []
+    if debugger is not None and debugger.job:
+        job = debugger.job
+        found = [command("output", name, "-f", job), command("send", name, "--job", job, "-e", "TEXT")]
+        return [each for each in found if each] if not job.startswith("-") else []
     text = debugger.command if debugger is not None else None
     # After a blank it is not taken for an option.
     first = command("exec", name, text if not text.startswith("-") else f" {text}") if text else ""
@@ -144,7 +144,7 @@ def _came_back(done: Thawed) -> list[str]:
 
 def _attach(done: Thawed) -> None:
     debugger, session = done.debugger, done.session
-    if debugger is not None and debugger.task:
+    if debugger is not None and debugger.job:
         for line in how(done):
             printing.note(line)
         printing.say(session.name)

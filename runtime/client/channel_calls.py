@@ -141,7 +141,7 @@ class ChannelCall(ABC, Generic[Result]):
 
 
 class CommandCall(ChannelCall[ExecResult]):
-    """A command or task, started or followed."""
+    """A command or job, started or followed."""
 
     on_output: Callable[[str], object] | None = None
     on_bytes: Callable[[bytes], object] | None = None

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from holdfast.errors import ProtocolError
-from holdfast.runtime.api.task_info import TaskInfo
+from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.file_tree import ChangeKind, WatchedChange
 from holdfast.runtime.files.session_file import SessionFile
@@ -153,10 +153,10 @@ def program_result(raw: Table, streams: Mapping[str, bytes], dropped: int) -> Pr
     )
 
 
-def task_info(raw: Any) -> TaskInfo:
+def job_info(raw: Any) -> JobInfo:
     """Return a command that runs outside the shell."""
     told = table(raw)
-    return TaskInfo.of({**told, "started_at": moment(told.get("started_at")).timestamp()})
+    return JobInfo.of({**told, "started_at": moment(told.get("started_at")).timestamp()})
 
 
 def screen(raw: Any) -> Screen:

@@ -112,7 +112,7 @@ def ladder(raw: Any) -> Ladder:
 
 
 def recorded(raw: Any) -> Recorded:
-    """Return a command, cell or task that was run before a snapshot."""
+    """Return a command, cell or job that was run before a snapshot."""
     return read(Recorded, raw)
 
 

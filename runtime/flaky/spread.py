@@ -20,7 +20,7 @@ class Run:
 
     `code` is the exit code or the signal's number; `detail` what it waits for, or what happened to its
     session. `output` has its lines (the last MiB), `digest` stands for them without what differs between any
-    two runs. `apart`: it ran as a task, because the shell was busy. `kept` is the name it was kept under.
+    two runs. `apart`: it ran as a job, because the shell was busy. `kept` is the name it was kept under.
     """
 
     number: int

@@ -22,6 +22,8 @@ from holdfast.runtime.guest.identity.engine_files import EngineFiles
 from holdfast.runtime.guest.identity.hooks import Hooks
 from holdfast.runtime.guest.identity.identity import Identity
 from holdfast.runtime.guest.identity.identity_files import Awakening, publish
+from holdfast.runtime.guest.jobs.jobs import Jobs
+from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
 from holdfast.runtime.guest.programs.programs import Programs
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd
@@ -37,8 +39,6 @@ from holdfast.runtime.guest.shells import size_notice
 from holdfast.runtime.guest.shells.open_shells import OpenShells
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_access import Desk
-from holdfast.runtime.guest.tasks.reaper import Reaper
-from holdfast.runtime.guest.tasks.tasks import Tasks
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import VERSION
 
@@ -70,7 +70,7 @@ class Guest:
             self.opened.keyboards,
         )
         self.opened.add(MAIN)
-        self.tasks = Tasks(layout, account, reaper, self.lineage, self.notice)
+        self.jobs = Jobs(layout, account, reaper, self.lineage, self.notice)
         self.programs = Programs(layout, reaper, self.lineage, self.notice)
         self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
         self.engine_files = EngineFiles()
@@ -162,8 +162,8 @@ class Guest:
         self._write_down(kind, **fields)
 
     def stop(self) -> None:
-        """End shells, tasks, programs and kernels, for good."""
-        self.tasks.stop()
+        """End shells, jobs, programs and kernels, for good."""
+        self.jobs.stop()
         self.programs.stop()
         for shell in self.shells.values():
             shell.stop()

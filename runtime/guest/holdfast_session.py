@@ -153,7 +153,7 @@ def capture(
         label: a name for the snapshot; must be free on the host.
         reason: why, for people.
         failure: the failure that prompted the capture, if any: `reason` (failed, timeout, hang, exception,
-                    asked), `where`, `message`, `command`, `tail`, `debugger` (`program`, `task`, `command`).
+                    asked), `where`, `message`, `command`, `tail`, `debugger` (`program`, `job`, `command`).
         timeout: seconds to wait for the host, which serves requests in order; None: no limit.
 
     Raises:

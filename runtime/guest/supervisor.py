@@ -24,13 +24,14 @@ from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hooks import words
 from holdfast.runtime.guest.identity.identity import Identity, read_object
 from holdfast.runtime.guest.identity.identity_files import Awakening
+from holdfast.runtime.guest.jobs.reaper import Reaper, become_subreaper
 from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, SYSTEM_HOOKS, WORKSPACE, Layout
 from holdfast.runtime.guest.records.boundedlog import log_to
-from holdfast.runtime.guest.tasks.reaper import Reaper, become_subreaper
 from holdfast.runtime.guest.wire import (
     capture_operations,
     drift_operations,
     file_operations,
+    job_operations,
     journal_operations,
     kernel_operations,
     people_operations,
@@ -39,7 +40,6 @@ from holdfast.runtime.guest.wire import (
     pulse_operations,
     shell_operations,
     shell_set_operations,
-    task_operations,
     watch_operations,
 )
 from holdfast.runtime.guest.wire.call import ClientCall
@@ -108,7 +108,7 @@ async def _supervise(layout: Layout) -> None:
         "prepare": prepare,
         **shell_operations.OPERATIONS,
         **shell_set_operations.OPERATIONS,
-        **task_operations.OPERATIONS,
+        **job_operations.OPERATIONS,
         **program_operations.OPERATIONS,
         **port_operations.OPERATIONS,
         **people_operations.OPERATIONS,

@@ -21,6 +21,7 @@ from holdfast.errors import (
     GuestError,
     HoldfastError,
     InvalidArgument,
+    JobNotFound,
     KernelDied,
     KernelNotFound,
     OutcomeUnknown,
@@ -32,7 +33,6 @@ from holdfast.errors import (
     SessionFileError,
     SessionFileNotFound,
     ShellNotFound,
-    TaskNotFound,
 )
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest.wire import protocol
@@ -51,7 +51,7 @@ ANSWER_SECONDS = 30.0
 # Seconds to wait for the rest of a frame. Frames are sent at once, and a capture hangs up.
 FRAME_SECONDS = 30.0
 # Limits of a reply that ends: a supervisor keeps 64 MiB of journal, and as much of what a
-# task wrote; frames add to it. Seconds are the time waited for it.
+# job wrote; frames add to it. Seconds are the time waited for it.
 MAX_ANSWER_FRAMES = 200_000
 MAX_ANSWER_BYTES = 80 << 20
 WHOLE_SECONDS = 120.0
@@ -80,12 +80,12 @@ ERRORS: dict[str, type[HoldfastError]] = {
     "unknown_program": ProgramNotFound,
     "unknown_shell": ShellNotFound,
     "unknown_spec": KernelNotFound,
-    "unknown_task": TaskNotFound,
+    "unknown_job": JobNotFound,
 }
 
 
 HINTS = {
-    "unknown_task": "`holdfast tasks S` lists those that are known",
+    "unknown_job": "`holdfast jobs S` lists those that are known",
     "in_use": "`--force` closes it nevertheless",
     "unknown_shell": "`holdfast shells S` lists them, `shells S open NAME` opens one",
     "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",

@@ -49,8 +49,8 @@ def asked(prompt: str, *, password: bool, kernel: str) -> State:
     )
 
 
-def advice(name: str, found: State, task: str = "", shell: str = MAIN) -> str:
-    """Return the command with which a person answers what runs in one of the session's shells, or a task."""
+def advice(name: str, found: State, job: str = "", shell: str = MAIN) -> str:
+    """Return the command with which a person answers what runs in one of the session's shells, or a job."""
     match found.detail:
         case "key":
             how = "with `--key` for a key that is not a letter"
@@ -60,7 +60,7 @@ def advice(name: str, found: State, task: str = "", shell: str = MAIN) -> str:
             how = "it is not shown"
         case _:
             how = "`-e` adds Enter"
-    where = ["--task", task] if task else ["--shell", shell] if shell != MAIN else []
+    where = ["--job", job] if job else ["--shell", shell] if shell != MAIN else []
     send = command("send", name, *where, "-e", "TEXT")
     return f"answer with `{send}` ({how}), or press C-c"
 

@@ -77,12 +77,12 @@ def _process_exited(of: Fields) -> str:
     return f"{of('command')} (pid {of('pid')}{of.ports()}) {of.end()}; {whence}"
 
 
-def _task_started(of: Fields) -> str:
-    return f"task {_task(of)} started: {of('command')}"
+def _job_started(of: Fields) -> str:
+    return f"job {_job(of)} started: {of('command')}"
 
 
-def _task_ended(of: Fields) -> str:
-    return f"task {_task(of)} {of.end()}: {of('command')}"
+def _job_ended(of: Fields) -> str:
+    return f"job {_job(of)} {of.end()}: {of('command')}"
 
 
 def _kernel_died(of: Fields) -> str:
@@ -165,8 +165,8 @@ def _shell_ended(of: Fields) -> str:
 SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "process_exited": _process_exited,
     "oom": lambda of: f"processes killed for lack of memory: {of('kills')}",
-    "task_started": _task_started,
-    "task_ended": _task_ended,
+    "job_started": _job_started,
+    "job_ended": _job_ended,
     "kernel_died": _kernel_died,
     "shell_ended": _shell_ended,
     "shell_opened": lambda of: f"opened shell {of('shell')}",
@@ -209,7 +209,7 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
 }
 
 
-def _task(of: Fields) -> str:
+def _job(of: Fields) -> str:
     return of("name", "") or of("id")
 
 

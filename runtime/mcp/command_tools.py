@@ -8,7 +8,7 @@ from typing import Any
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from holdfast.errors import TaskNotFound
+from holdfast.errors import JobNotFound
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.mcp import cell_results, outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession
@@ -85,7 +85,7 @@ class CommandTools(AgentTools):
         seconds: float = 50,
         session: str = "",
     ) -> Any:
-        """Follow a command, task or cell."""
+        """Follow a command, job or cell."""
         limit = patience(seconds)
 
         def work(found: AgentSession, last: LastLine) -> Any:
@@ -93,12 +93,12 @@ class CommandTools(AgentTools):
             if cell is not None:
                 return followed(found, cell, limit)
             try:
-                task = found.session.task(id)
-            except TaskNotFound:
+                job = found.session.job(id)
+            except JobNotFound:
                 start = found.offsets.get(id)
                 result = found.session.join(id, start=start, patience=limit, on_bytes=last.feed)
             else:
-                result = task.wait(patience=limit, on_bytes=last.feed)
+                result = job.wait(patience=limit, on_bytes=last.feed)
             return _told(found, result, limit)
 
         return await self.call(context, session, work)
@@ -125,10 +125,10 @@ class CommandTools(AgentTools):
 
 
 def _start(found: AgentSession, command: str) -> str:
-    task = found.session.detach(command)
-    info = task.info()
+    job = found.session.detach(command)
+    info = job.info()
     started = f"started in the background as process {info.pid}"
-    return said(found, "", started, f"id {task.id}", "wait(id=…) follows it")
+    return said(found, "", started, f"id {job.id}", "wait(id=…) follows it")
 
 
 def _told(found: AgentSession, result: ExecResult, waited: float) -> str:
@@ -145,8 +145,8 @@ def _typed(found: AgentSession, typed: str, text: str, id_: str, seconds: float,
         asking.run(lambda: found.session.kernel.answer(waiting, text))
         return followed(found, asking, seconds)
     if id_ and id_ != found.session.shell().command_id:
-        found.session.task(id_).send(typed)
-        return _told(found, found.session.task(id_).wait(patience=SHORT_LOOK, on_bytes=last.feed), SHORT_LOOK)
+        found.session.job(id_).send(typed)
+        return _told(found, found.session.job(id_).wait(patience=SHORT_LOOK, on_bytes=last.feed), SHORT_LOOK)
     return _told(found, found.session.answer(typed, patience=seconds, on_bytes=last.feed), seconds)
 
 
@@ -161,9 +161,9 @@ def _pressed(found: AgentSession, key: str, id_: str, seconds: float, last: Last
     if id_ and cell is None and id_ != found.session.shell().command_id:
         if not interrupts:
             raise ToolError("cannot press that key in a background command: type text, or C-c ends it")
-        task = found.session.task(id_)
-        task.signal("INT")
-        return _told(found, task.wait(patience=seconds, on_bytes=last.feed), seconds)
+        job = found.session.job(id_)
+        job.signal("INT")
+        return _told(found, job.wait(patience=seconds, on_bytes=last.feed), seconds)
     if interrupts:
         result = found.session.interrupt(patience=seconds)
         return "[nothing was running; C-c was pressed]" if result is None else _told(found, result, seconds)
@@ -182,10 +182,10 @@ def _pressed(found: AgentSession, key: str, id_: str, seconds: float, last: Last
 
 
 def _output(found: AgentSession, id_: str) -> ExecResult:
-    """Return all kept output of a command or task, as it is now."""
+    """Return all kept output of a command or job, as it is now."""
     try:
-        task = found.session.task(id_)
-    except TaskNotFound:
+        job = found.session.job(id_)
+    except JobNotFound:
         runs = found.session.shell().command_id == id_
         return found.session.join(id_, patience=SHORT_LOOK if runs else None)
-    return task.wait(patience=SHORT_LOOK if task.info().running else None)
+    return job.wait(patience=SHORT_LOOK if job.info().running else None)

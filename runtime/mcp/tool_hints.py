@@ -8,13 +8,13 @@ from holdfast.base.text import plain
 from holdfast.errors import (
     CommandNotFound,
     HoldfastError,
+    JobNotFound,
     KernelDied,
     SessionBusy,
     SessionDead,
     SessionExists,
     SessionNotFound,
     SnapshotNotFound,
-    TaskNotFound,
 )
 
 _HINTS: Mapping[type[HoldfastError], str] = {
@@ -23,7 +23,7 @@ _HINTS: Mapping[type[HoldfastError], str] = {
     SessionExists: "choose another name",
     SessionDead: "`go_back` returns to a snapshot, if there is one; `sessions` starts another",
     SnapshotNotFound: "`status` lists the last snapshots",
-    TaskNotFound: "`status` shows what runs",
+    JobNotFound: "`status` shows what runs",
     CommandNotFound: "`status` shows what runs",
     KernelDied: "a new one has started; its variables are gone",
 }

@@ -19,7 +19,7 @@ Labels = Annotated[tuple[Label, ...], listed(1000)]
 
 
 class Origin(GuestValue):
-    """The origin of a process: a command, cell or task by id, or else a shell, a kernel, the supervisor."""
+    """The origin of a process: a command, cell or job by id, or else a shell, a kernel, the supervisor."""
 
     kind: Sign = ""
     id: Label = ""

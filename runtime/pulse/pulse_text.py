@@ -133,10 +133,10 @@ def processes(pulse: Pulse, most: int) -> Iterator[str]:
 
 
 def process_line(process: Process, depth: int = 0, *, by: bool = True) -> str:
-    """Return the line of a process, with the command, cell or task that started it."""
+    """Return the line of a process, with the command, cell or job that started it."""
     state = STATES.get(process.state, process.state[:1].upper())
     origin, begun = process.origin, ""
-    if by and origin is not None and origin.kind in ("command", "cell", "task"):
+    if by and origin is not None and origin.kind in ("command", "cell", "job"):
         begun = f"  < {origin.kind} {short(origin.command or origin.id, ORIGIN)}"
     used = f"{process.cpu_percent:>5.1f} {size(process.resident):>7} {seconds(process.age):>7}"
     what = f"{'  ' * depth}{short(process.command, COMMAND)}{begun}"

@@ -280,7 +280,7 @@ class Capturing:
             "where": item.nodeid[:_LONGEST],
             "message": f"{path}:{line}: {said}"[:_LONGEST],
             "tail": tail[-_TAIL:],
-            "debugger": {"program": program, "task": os.environ.get("HOLDFAST_TASK")},
+            "debugger": {"program": program, "job": os.environ.get("HOLDFAST_JOB")},
         }
 
     # In a copy.

@@ -12,7 +12,7 @@ _REASONS = {
     400: "An argument is not valid.",
     401: "The token is missing or wrong.",
     403: "The session's user may not do that with the file, or pages of that origin may not use this.",
-    404: "There is no such session, snapshot, shell, command, task, program or file.",
+    404: "There is no such session, snapshot, shell, command, job, program or file.",
     405: "The path does not have this method.",
     408: "The rest of the body does not arrive.",
     409: "The session or snapshot is in a state in which that is not possible.",

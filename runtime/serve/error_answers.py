@@ -30,7 +30,7 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.SnapshotNotFound, 404),
     (errors.ShellNotFound, 404),
     (errors.KernelNotFound, 404),
-    (errors.TaskNotFound, 404),
+    (errors.JobNotFound, 404),
     (errors.CommandNotFound, 404),
     (errors.ProgramNotFound, 404),
     (errors.SessionFileNotFound, 404),

@@ -27,6 +27,7 @@ from holdfast.runtime.serve.routes import (
     command_routes,
     file_routes,
     insight_routes,
+    job_routes,
     kernel_routes,
     program_routes,
     recording_routes,
@@ -34,7 +35,6 @@ from holdfast.runtime.serve.routes import (
     server_routes,
     session_routes,
     snapshot_routes,
-    task_routes,
 )
 from holdfast.runtime.serve.surroundings import Surrounded
 
@@ -77,7 +77,7 @@ def inner(callers: Callers) -> FastAPI:
         command_routes,
         kernel_routes,
         program_routes,
-        task_routes,
+        job_routes,
         insight_routes,
         recording_routes,
         file_routes,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ImageError,
         Interrupted,
         InvalidArgument,
+        JobNotFound,
         KernelDied,
         KernelNotFound,
         LiveUnsupported,
@@ -73,18 +74,17 @@ if TYPE_CHECKING:
         SnapshotNewer,
         SnapshotNotFound,
         StoreError,
-        TaskNotFound,
     )
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.job import Job
+    from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.api.snapshot import Snapshot
-    from holdfast.runtime.api.task import Task
-    from holdfast.runtime.api.task_info import TaskInfo
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.api.thawing import Thawed
     from holdfast.runtime.attachment.terminal_link import TerminalLink
@@ -167,6 +167,9 @@ __all__ = [
     "ImageError",
     "Interrupted",
     "InvalidArgument",
+    "Job",
+    "JobInfo",
+    "JobNotFound",
     "KernelDied",
     "KernelInfo",
     "KernelNotFound",
@@ -246,9 +249,6 @@ __all__ = [
     "StoreError",
     "Survivability",
     "SyntaxCheck",
-    "Task",
-    "TaskInfo",
-    "TaskNotFound",
     "TerminalLink",
     "Thawed",
     "Verification",
@@ -319,8 +319,8 @@ _LATE = {
     "State": "runtime.guest.pulse.state",
     "Survivability": "snapshots.survivability",
     "SyntaxCheck": "runtime.guest_rpc.shell_report",
-    "Task": "runtime.api.task",
-    "TaskInfo": "runtime.api.task_info",
+    "Job": "runtime.api.job",
+    "JobInfo": "runtime.api.job_info",
     "TerminalLink": "runtime.attachment.terminal_link",
     "Thawed": "runtime.api.thawing",
     "Verification": "runtime.verification.verification_result",

@@ -31,7 +31,7 @@ HoldfastError
     KernelDied         the kernel's process ended while a cell ran
     ShellNotFound      also a LookupError, like the next four: the session has no shell of that name
     KernelNotFound     it has no kernel of that name
-    TaskNotFound       it has no task of that name or id, or no longer
+    JobNotFound       it has no job of that name or id, or no longer
     CommandNotFound    it has no command of that id, or no longer
     ProgramNotFound    it has no program of that id, or no longer
     PortClosed         also a ConnectionRefusedError: nothing in the session listens on that port
@@ -263,10 +263,10 @@ class KernelNotFound(GuestError, LookupError):
     code = "kernel_not_found"
 
 
-class TaskNotFound(GuestError, LookupError):
-    """The session has no task of that name or id, or no longer."""
+class JobNotFound(GuestError, LookupError):
+    """The session has no job of that name or id, or no longer."""
 
-    code = "task_not_found"
+    code = "job_not_found"
 
 
 class CommandNotFound(GuestError, LookupError):

@@ -76,16 +76,16 @@ def test_commands_that_thaw_suggests_are_quoted(text: str) -> None:
     assert words_of(first) == [b"holdfast", b"exec", b"th", kept.encode()]
     assert last == "holdfast attach th"
 
-    kept = Debugger(task=text).task or ""
-    shown, sent = suggested(Debugger(task=text))
+    kept = Debugger(job=text).job or ""
+    shown, sent = suggested(Debugger(job=text))
     assert words_of(shown) == [b"holdfast", b"output", b"th", b"-f", kept.encode()]
-    assert words_of(sent) == [b"holdfast", b"send", b"th", b"--task", kept.encode(), b"-e", b"TEXT"]
+    assert words_of(sent) == [b"holdfast", b"send", b"th", b"--job", kept.encode(), b"-e", b"TEXT"]
 
 
 def test_words_in_commands_that_thaw_suggests_are_not_options() -> None:
     """Neither for `exec`, which has --raw, nor for `output`."""
     assert suggested(Debugger(command="--raw x"))[0] == "holdfast exec th ' --raw x'"
-    assert suggested(Debugger(task="--raw")) == []
+    assert suggested(Debugger(job="--raw")) == []
     assert suggested(None) == ["holdfast attach th"]
     assert suggested(Debugger(command="holdfast-debug 3"))[0] == "holdfast exec th 'holdfast-debug 3'"
 
@@ -97,9 +97,9 @@ def test_a_command_that_cannot_be_shown_whole_is_not_suggested() -> None:
 
 
 def test_siblings_are_quoted() -> None:
-    """How to answer a task, another way to restore, how a captured test is thawed."""
+    """How to answer a job, another way to restore, how a captured test is thawed."""
     asks = State("waiting", "line", since=time.time())
-    assert "--task 'x; touch CANARY' -e TEXT" in advice("name", asks, "x; touch CANARY")
+    assert "--job 'x; touch CANARY' -e TEXT" in advice("name", asks, "x; touch CANARY")
     assert "`holdfast send name -e TEXT`" in advice("name", asks)
 
     names: tuple[Name, ...] = ("live", "commands", "files")

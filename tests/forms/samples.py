@@ -59,7 +59,7 @@ FAILURE = Failure(
     message="AssertionError",
     tail="1 failed\n",
     pulse="bash 7",
-    debugger=Debugger(program="pdb", task="t1", command="holdfast-debug 3"),
+    debugger=Debugger(program="pdb", job="t1", command="holdfast-debug 3"),
     job="job 7",
     revision="0123abc",
 )

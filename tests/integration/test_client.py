@@ -183,7 +183,7 @@ def test_files(session: RemoteSession, shared: Session) -> None:
         session.files.read("/tmp/client")
 
 
-def test_shells_terminals_and_tasks(session: RemoteSession, shared: Session) -> None:
+def test_shells_terminals_and_jobs(session: RemoteSession, shared: Session) -> None:
     opened = session.shells.open("beside", rows=30, cols=90)
     assert (opened.rows, opened.cols, opened.pid) == (30, 90, shared.shell("beside").pid)
     assert polling.until(lambda: session.shell("beside") == shared.shell("beside"), 10)
@@ -197,15 +197,15 @@ def test_shells_terminals_and_tasks(session: RemoteSession, shared: Session) -> 
     terminal.give_back()
     session.shells.close("beside")
     assert [each.name for each in session.shells.list()] == ["main"]
-    task = session.detach("echo begun; read line; echo got $line; exit 5", name="job")
-    assert task.wait().waiting
-    task.resize(33, 77)
-    assert (task.info().rows, task.info().cols) == (33, 77)
-    task.send("it\n")
-    ended = task.wait()
+    job = session.detach("echo begun; read line; echo got $line; exit 5", name="job")
+    assert job.wait().waiting
+    job.resize(33, 77)
+    assert (job.info().rows, job.info().cols) == (33, 77)
+    job.send("it\n")
+    ended = job.wait()
     assert (ended.exit_code, ended.text.splitlines()[-1]) == (5, "got it")
-    assert session.task(task.id).info().exit_code == 5
-    assert [each.id for each in session.tasks()][-1] == task.id
+    assert session.job(job.id).info().exit_code == 5
+    assert [each.id for each in session.jobs()][-1] == job.id
 
 
 def test_a_life_of_a_session(remote: RemoteHoldfast) -> None:
@@ -370,9 +370,9 @@ def test_the_command_line_over_a_url(over: Over, shared: Session, shared_hf: Hol
     assert "echo" in over("screen", "shared")
     over("send", "shared", "echo sent", "--enter")
     assert polling.until(lambda: "\nsent" in over("screen", "shared"), 20)
-    task = over("exec", "--detach", "shared", "echo begun; exit 4").strip()
-    over("wait", "shared", task, code=4)
-    assert task in over("tasks", "shared")
+    job = over("exec", "--detach", "shared", "echo begun; exit 4").strip()
+    over("wait", "shared", job, code=4)
+    assert job in over("jobs", "shared")
     over("rm", "made", "again", "twin-1", "twin-2")
     for snapshot in shared_hf.snapshots():
         over("rmi", snapshot.id)

@@ -157,9 +157,9 @@ def test_a_caller_that_leaves_ends_all_runs(
 
 
 def test_smaller_things(session: RemoteSession) -> None:
-    task = session.detach("printf 'a\\nb\\n'")
-    assert task.wait(raw=True).output == b"a\r\nb\r\n"
-    assert task.wait().output == b"a\nb\n"
+    job = session.detach("printf 'a\\nb\\n'")
+    assert job.wait(raw=True).output == b"a\r\nb\r\n"
+    assert job.wait().output == b"a\nb\n"
     assert session.cell("prepared + 1", before="prepared = 41").text == "42"
     running = session.cell("import time; time.sleep(600)", patience=0.1)
     session.kernel.interrupt(cell_id="0" * 12)  # another one

@@ -65,8 +65,8 @@ def test_the_pulse(session: RemoteSession, shared: Session) -> None:
 
 
 def test_ports(session: RemoteSession, shared: Session) -> None:
-    task = shared.detach("python3 -u -m http.server 8123")
-    task.wait(patience=0.1)
+    job = shared.detach("python3 -u -m http.server 8123")
+    job.wait(patience=0.1)
     reached = shared.run(
         ["sh", "-c", "for i in $(seq 200); do curl -s localhost:8123 && break; sleep 0.05; done"]
     )
@@ -77,8 +77,8 @@ def test_ports(session: RemoteSession, shared: Session) -> None:
     assert there.listeners[0].process
     assert "http.server" in there.listeners[0].process.command
     assert session.port(8124).listeners == ()
-    task.signal("KILL")
-    task.wait()
+    job.signal("KILL")
+    job.wait()
 
 
 def test_the_journal(session: RemoteSession, shared: Session, remote: RemoteHoldfast) -> None:

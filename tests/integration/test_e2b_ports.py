@@ -39,7 +39,7 @@ def begin(session: Session) -> None:
     session.detach(f"python3 /tmp/port_server.py {FIRST}", name="ports")
     probe = f"for p in {{{FIRST}..{FIRST + FLOOD}}}; do (exec 3<>/dev/tcp/127.0.0.1/$p) || exit 1; done"
     listening = polling.until(lambda: session.programs.run(["bash", "-c", probe]).ok, PATIENCE, 0.1)
-    assert listening, session.task("ports").output()
+    assert listening, session.job("ports").output()
 
 
 class Ports:

@@ -89,12 +89,12 @@ def test_a_command_that_has_not_begun_does_not(shared: Session) -> None:
     assert shared.join(busy.command_id).exit_code == 130
 
 
-def test_tasks_programs_and_answers(shared: Session) -> None:
+def test_jobs_programs_and_answers(shared: Session) -> None:
     """They all take it."""
-    task = shared.detach("sleep 600")
+    job = shared.detach("sleep 600")
     program = shared.programs.start(["sleep", "600"])
     with _ended_when(lambda: True) as patience:
-        assert task.wait(patience=patience).running
+        assert job.wait(patience=patience).running
     with _ended_when(lambda: True) as patience:
         assert program.wait(patience=patience, timeout=300).exit_code is None
     patience = Patience()
@@ -106,7 +106,7 @@ def test_tasks_programs_and_answers(shared: Session) -> None:
     with _ended_when(lambda: shared.shell().observed is not None) as patience:
         assert shared.answer("yes\n", patience=patience).running
     shared.interrupt()
-    task.signal("KILL")
+    job.signal("KILL")
     program.signal("KILL")
     assert program.wait().signal == 9
 

@@ -11,12 +11,12 @@ from holdfast import (
     CommandNotFound,
     Holdfast,
     InvalidArgument,
+    JobNotFound,
     KernelNotFound,
     Session,
     SessionBusy,
     SessionNotFound,
     ShellNotFound,
-    TaskNotFound,
 )
 
 # Results.
@@ -67,10 +67,10 @@ def test_output_comes_as_text(shared: Session) -> None:
     texts: list[str] = []
     pieces: list[bytes] = []
     shared.exec(r"printf 'a\303'; sleep 0.1; printf '\251\n'", on_output=texts.append, on_bytes=pieces.append)
-    task = shared.detach(r"printf 'a\303'; sleep 0.1; printf '\251'")
+    job = shared.detach(r"printf 'a\303'; sleep 0.1; printf '\251'")
     shown: list[str] = []
-    task.wait(on_output=shown.append)
-    task.follow(shown.append)
+    job.wait(on_output=shown.append)
+    job.follow(shown.append)
 
     assert "".join(texts) == "aé\n"
     assert b"".join(pieces) == "aé\n".encode()
@@ -189,7 +189,7 @@ def test_missing_things_are_lookup_errors(shared: Session) -> None:
     calls: dict[type[Exception], Any] = {
         ShellNotFound: [lambda: shared.exec("true", shell="two"), lambda: shared.shell("two")],
         KernelNotFound: [lambda: shared.cell("1", kernel="two")],
-        TaskNotFound: [lambda: shared.task("two")],
+        JobNotFound: [lambda: shared.job("two")],
         CommandNotFound: [lambda: shared.join("two")],
     }
     for kind, wrong in calls.items():
@@ -210,13 +210,13 @@ def test_lines_that_a_terminal_would_truncate_are_refused(shared: Session) -> No
     assert shared.exec("stat -c %s /srv/typed; rm /srv/typed", busy_wait=60).text == "1048576\n"
 
 
-def test_a_waiting_task_is_named(shared: Session) -> None:
+def test_a_waiting_job_is_named(shared: Session) -> None:
     """By the name of its program."""
     asked = shared.detach("python3 -c 'input(\"who? \")'").wait()
 
     assert asked.waiting is not None
     assert asked.waiting.command == 'python3 -c input("who? ")'
-    shared.task(asked.command_id).signal("KILL")
+    shared.job(asked.command_id).signal("KILL")
 
 
 # The end of a session.

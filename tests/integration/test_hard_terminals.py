@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, LiveUnsupported, Session
-from holdfast.runtime.api.task import Task
+from holdfast.runtime.api.job import Job
 from holdfast.snapshots import service
 
 # /srv/front says whether it has its terminal by both names and controls it; /srv/pane runs inside tmux.
@@ -123,30 +123,30 @@ print(os.getpid(), outside.fileno(), file.fileno())
 """
 
 
-def _await(task: Task, *ends: bytes) -> None:
+def _await(job: Job, *ends: bytes) -> None:
     """Wait without looking at what it is blocked on: that is closed for a program that has changed
     its user.
     """
     deadline = time.monotonic() + 60
-    while not task.output().rstrip().endswith(ends):
-        assert time.monotonic() < deadline, task.output()
+    while not job.output().rstrip().endswith(ends):
+        assert time.monotonic() < deadline, job.output()
         time.sleep(0.02)
 
 
-def _answered(session: Session, task: str, text: str) -> str:
-    found = session.task(task)
+def _answered(session: Session, job: str, text: str) -> str:
+    found = session.job(job)
     found.send(text)
     done = found.wait(wait=True, patience=60)
     assert done.exit_code == 0, (session.name, done)
     return done.text
 
 
-def _last_line(session: Session, task: str) -> str:
+def _last_line(session: Session, job: str) -> str:
     """Return the last line of a program that has ended."""
-    done = session.task(task).wait(wait=True, patience=120)
+    done = session.job(job).wait(wait=True, patience=120)
     if done.exit_code is None:
         there = session.exec("ps -eo pid,ppid,pgid,tpgid,stat,tty,wchan:24,args", timeout=60).text
-        pytest.fail(f"in {session.name} {task} goes on, {done.text!r}:\n{there}")
+        pytest.fail(f"in {session.name} {job} goes on, {done.text!r}:\n{there}")
     return done.text.splitlines()[-1]
 
 
@@ -154,11 +154,11 @@ def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None
     """Programs that ask by /dev/tty or have changed their user are answered; terminals and jobs are kept."""
     parent = hf.new("prompts")
     assert parent.exec(SETUP, timeout=60).ok
-    tasks = {}
+    jobs = {}
     for name, (command, _, _) in PROMPTS.items():
-        task = parent.detach(command, name=name)
-        _await(task, b":", b"\x1b[K")
-        tasks[name] = task.id
+        job = parent.detach(command, name=name)
+        _await(job, b":", b"\x1b[K")
+        jobs[name] = job.id
     shell = parent.detach("su bob", name="shell")
     _await(shell, b"$")
     loop = parent.detach("trap 'echo interrupted' INT; echo up; while :; do sleep 0.1; done", name="loop")
@@ -167,10 +167,10 @@ def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None
     copy = parent.snapshot().restore("copy").snapshot().restore("copy-of-copy")
     for session in (copy, parent):
         for name, (_, answer, said) in PROMPTS.items():
-            assert said in _answered(session, tasks[name], answer)
+            assert said in _answered(session, jobs[name], answer)
         assert "at /dev/pts True" in _answered(session, shell.id, "/srv/front; exit\n")
-        session.task(loop.id).signal("INT")
-        _await(session.task(loop.id), b"interrupted")
+        session.job(loop.id).signal("INT")
+        _await(session.job(loop.id), b"interrupted")
         inside = session.exec("tmux send-keys C-c; tmux wait-for done; cat /tmp/pane", timeout=60)
         assert inside.text.splitlines()[-1] == "at /dev/pts True"
         asked = session.exec("fg %1", timeout=60)
@@ -181,21 +181,21 @@ def test_prompts_and_terminals_in_copies_and_in_the_parent(hf: Holdfast) -> None
 def test_pending_terminal_data_stays_in_order(hf: Holdfast) -> None:
     """Unread output, more than CRIU keeps; input that no program asked for yet, echoed once."""
     parent = hf.new("queues")
-    tasks = {}
+    jobs = {}
     for name, code in (("full", FULL), ("beyond", BEYOND), ("ahead", AHEAD)):
-        task = parent.detach(f"cat > /srv/{name}.py <<'END'\n{code}\nEND\npython3 /srv/{name}.py")
-        _await(task, b"up")
-        tasks[name] = task.id
+        job = parent.detach(f"cat > /srv/{name}.py <<'END'\n{code}\nEND\npython3 /srv/{name}.py")
+        _await(job, b"up")
+        jobs[name] = job.id
     there = int(parent.exec("cat /srv/there").text)
     assert there > CRIU_KEEPS
     copy = parent.snapshot().restore("copy")
     for session in (copy, parent):
         assert session.exec("touch /srv/go").ok
-        assert _last_line(session, tasks["beyond"]) == f"True {there}"
-        assert _last_line(session, tasks["full"]) == "all 100000"
+        assert _last_line(session, jobs["beyond"]) == f"True {there}"
+        assert _last_line(session, jobs["full"]) == "all 100000"
         lines = r"[b'one\\n', b'two\\n', b'thee\\n']"
         shown = f'b"one\\r\\ntwo\\r\\nthr\\x08 \\x08ee\\r\\n{lines}\\r\\n"'
-        assert _last_line(session, tasks["ahead"]) == shown
+        assert _last_line(session, jobs["ahead"]) == shown
 
 
 def test_obstacles_can_be_left_out(hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

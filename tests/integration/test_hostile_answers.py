@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.api import task_info
+from holdfast.runtime.api import job_info
 from holdfast.runtime.api.pulse_calls import lineage
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.attachment import screen_state
@@ -96,7 +96,7 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
             client.request("lease", shell="main", action="show"),
             lambda one: shell_report.lease(one.head),
         ),
-        "task_list": (client.request("task_list"), lambda one: task_info.TaskList.of(one.head)),
+        "job_list": (client.request("job_list"), lambda one: job_info.JobList.of(one.head)),
         "events": (journal[-1], lambda one: event.parse(wire_fields.body(one))),
         "journal": (journal[-1], lambda one: entry.parse_line(one.payload)),
         "journal, for drift": (
@@ -128,7 +128,7 @@ def test_answers_are_understood_or_refused_in_one_line(shared: Session, tmp_path
     """Other types, numbers beyond all bounds, nesting, missing fields, half characters: no error but ours."""
     shared.exec("sleep 1000 & cd /srv")
     shared.cell("x = [1]")
-    shared.detach("sleep 1000", name="task")
+    shared.detach("sleep 1000", name="job")
     wrong: dict[str, str] = {}
     count = 0
     for name, (frame, read) in readers(shared).items():

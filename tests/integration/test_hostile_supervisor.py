@@ -30,9 +30,9 @@ from holdfast.base import run_dir
 from holdfast.errors import GuestDisconnected, HoldfastError
 from holdfast.runtime.api import capture_requests, pulse_calls
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.job import Job
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_kernel import SessionKernel
-from holdfast.runtime.api.task import Task
 from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.attachment.attach import Attachment
 from holdfast.runtime.capture import capture_retry, preflight
@@ -244,13 +244,13 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "send": lambda one: one.send("x"),
     "signal": lambda one: one.interrupt(patience=PATIENCE),
     "check_syntax": lambda one: one.check_syntax("true"),
-    "task_start": lambda one: one.detach("true"),
-    "task_list": lambda one: one.tasks(),
-    "task_wait": lambda one: Task(one._line, ID).wait(patience=PATIENCE),
-    "task_read": lambda one: Task(one._line, ID).output(),
-    "task_send": lambda one: Task(one._line, ID).send("x"),
-    "task_resize": lambda one: Task(one._line, ID).resize(50, 132),
-    "task_signal": lambda one: Task(one._line, ID).signal(),
+    "job_start": lambda one: one.detach("true"),
+    "job_list": lambda one: one.jobs(),
+    "job_wait": lambda one: Job(one._line, ID).wait(patience=PATIENCE),
+    "job_read": lambda one: Job(one._line, ID).output(),
+    "job_send": lambda one: Job(one._line, ID).send("x"),
+    "job_resize": lambda one: Job(one._line, ID).resize(50, 132),
+    "job_signal": lambda one: Job(one._line, ID).signal(),
     "attach": _attach,
     "lease": lambda one: one.terminal.lease(),
     "shell_open": lambda one: one.shells.open("other"),
@@ -483,7 +483,7 @@ def test_names_in_the_shared_folder_do_not_mislead(hf: Holdfast, impatient: None
         session.snapshot,
         lambda: session.snapshot(kind="filesystem"),
         lambda: session.journal(),
-        session.tasks,
+        session.jobs,
         hf.sessions,
         lambda: after_capture.look(hf.context, session.row, cut=True),
     )

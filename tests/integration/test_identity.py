@@ -87,7 +87,7 @@ def told(session: Session, command: str) -> str:
 
 
 def test_every_copy_knows_its_identity(family: Family) -> None:
-    """Host name, address, container, files, environment of shells, tasks and kernels are the copy's own."""
+    """Host name, address, container, files, environment of shells, jobs and kernels are the copy's own."""
     seen = set()
     for number, session in enumerate(family.every):
         generation = min(number, 1)
@@ -108,8 +108,8 @@ def test_every_copy_knows_its_identity(family: Family) -> None:
         mine = [session.id, session.name, str(generation), session.name]
         assert told(session, shown).split() == mine
         assert told(session, f"bash -c '{shown}'").split() == mine
-        task = session.detach(shown)
-        assert task.wait().text.split() == mine
+        job = session.detach(shown)
+        assert job.wait().text.split() == mine
         assert (
             session.cell("print(os.environ['HOLDFAST_NAME'], hs.identity()['name'])").stdout.split()
             == [session.name] * 2

@@ -57,11 +57,11 @@ def test_two_at_the_same_time_and_their_copies(asking: Session, shared_hf: Holdf
     with asking.serve_captures(reference=lambda taken: f"reg/{taken.id}", on_captured=told.append) as serving:
         with pytest.raises(SessionBusy), asking.serve_captures():
             pass
-        tasks = [asking.detach(f"python3 /srv/program.py {name}") for name in ("one", "two")]
-        for task in tasks:
-            assert task.wait().exit_code == 0
+        jobs = [asking.detach(f"python3 /srv/program.py {name}") for name in ("one", "two")]
+        for job in jobs:
+            assert job.wait().exit_code == 0
     assert (serving.error, told) == (None, serving.served)
-    texts = {name: task.wait().text for name, task in zip(("one", "two"), tasks, strict=True)}
+    texts = {name: job.wait().text for name, job in zip(("one", "two"), jobs, strict=True)}
     assert len({served.snapshot.id for served in told if served.snapshot}) == 2
     for served in told:
         taken, name = served.snapshot, str(served.asked.reason)
@@ -74,8 +74,8 @@ def test_two_at_the_same_time_and_their_copies(asking: Session, shared_hf: Holdf
     first = told[0].snapshot
     assert first is not None
     copy = first.restore("copy")
-    for name, task in zip(("one", "two"), tasks, strict=True):
-        said = last(copy.task(task.id).wait().text, name)
+    for name, job in zip(("one", "two"), jobs, strict=True):
+        said = last(copy.job(job.id).wait().text, name)
         own = name == told[0].asked.reason
         secret = last(texts[name], name)[-1]
         if not own and said[0] == "CaptureUnavailable":

@@ -58,7 +58,7 @@ def test_a_frequent_verb_loads_little(shared_cli: Any, words: tuple[str, ...], m
 
 
 def test_a_command_is_awaited_lightly(shared: Any, shared_cli: Any) -> None:
-    """Tasks are asked for only if it is none."""
+    """Jobs are asked for only if it is none."""
     ran = shared.exec("echo awaited")
     words = ("wait", "shared", ran.command_id)
     done = subprocess.run(
@@ -68,8 +68,8 @@ def test_a_command_is_awaited_lightly(shared: Any, shared_cli: Any) -> None:
 
     assert (code, done.stdout) == ("0", "awaited\n")
     assert HEAVY & set(names) == set()
-    shared.detach("echo of a task", name="named")
-    assert "of a task" in shared_cli("wait", "shared", "named").out
+    shared.detach("echo of a job", name="named")
+    assert "of a job" in shared_cli("wait", "shared", "named").out
     assert shared_cli("wait", "shared", "nothing").code == 1
 
 

@@ -116,13 +116,13 @@ def until(true: Callable[[], object]) -> None:
 
 
 def test_exec_and_output_harm_no_terminal(person: Person, hostile: Session) -> None:
-    """Of a command that runs now, and of a task that ran before."""
+    """Of a command that runs now, and of a job that ran before."""
     pane = person.run("exec", "shared", "cat /tmp/attack; printf '\\033[?1049l\\nthe\\033[1m end\\033[0m\\n'")
     assert "the end" in person.seen()
     assert person.unharmed(pane)
 
-    task = hostile.detach("cat /tmp/attack", name="attack")
-    task.wait()
+    job = hostile.detach("cat /tmp/attack", name="attack")
+    job.wait()
     assert person.unharmed(person.run("output", "shared", "attack"))
     assert person.unharmed(person.run("wait", "shared", "attack"))
 

@@ -162,9 +162,9 @@ def test_the_database_answers_there(job: Job) -> None:
     )
     asked = job.machine.cli("exec", "thawed", "--", "true")
     assert asked.returncode != 0
-    task = job.machine.cli("exec", "--detach", "thawed", "--", "python", "-c", outside)
-    assert task.returncode == 0, task.stderr
-    waited = job.machine.cli("wait", "thawed", task.stdout.split()[-1])
+    begun = job.machine.cli("exec", "--detach", "thawed", "--", "python", "-c", outside)
+    assert begun.returncode == 0, begun.stderr
+    waited = job.machine.cli("wait", "thawed", begun.stdout.split()[-1])
     assert "seen: [[0]]" in waited.stdout, waited
     assert job.machine.cli("rm", "thawed").returncode == 0
 

@@ -81,7 +81,7 @@ def test_one_that_asks_and_one_that_hangs_are_outcomes(shared_hf: Holdfast, mome
 
 
 def test_other_commands_run_beside_the_captured_one(shared_hf: Holdfast, shared: Session) -> None:
-    """As a task in the shell's directory, with its exports; for a session, a snapshot is taken first."""
+    """As a job in the shell's directory, with its exports; for a session, a snapshot is taken first."""
     shared.exec("cd /srv; export AT=debugger")
     asked = shared.exec("read -p '(pdb) ' answer")
     assert asked.waiting

@@ -212,7 +212,7 @@ def test_a_cell_that_lasts_is_left_and_joined(server: Served) -> None:
     assert (told[-1]["event"], told[-1]["status"], told[-1]["result"]) == ("result", "ok", "3")
 
 
-def test_programs_and_tasks(server: Served) -> None:
+def test_programs_and_jobs(server: Served) -> None:
     body = {"argv": ["sh", "-c", "cat; echo err >&2; exit 4"], "input": "through\n"}
     ran = server.post("/v1/sessions/shared/run", body)
     assert (ran["exit_code"], ran["stdout"], ran["stderr"]) == (4, "through\n", "err\n")
@@ -228,17 +228,17 @@ def test_programs_and_tasks(server: Served) -> None:
     assert told[-1]["exit_code"] == 0
     whole = server.get(f"{path}/output")
     assert (whole["stdout"], whole["stdout_base64"]) == ("�one\ntwo\n", "/29uZQp0d28K")
-    command = "echo in a task; sleep 600"
-    task_body: dict[str, Any] = {"command": command, "name": "nap", "rows": 30, "cols": 90}
-    task = server.post("/v1/sessions/shared/tasks", task_body, 201)
-    server.post("/v1/sessions/shared/tasks/nap/size", {"rows": 50, "cols": 132}, 204)
-    resized = server.get("/v1/sessions/shared/tasks/nap")
-    assert (task["rows"], task["cols"], resized["rows"], resized["cols"]) == (30, 90, 50, 132)
-    left = server.get(f"/v1/sessions/shared/tasks/{task['id']}/output", patience=0.5)
+    command = "echo in a job; sleep 600"
+    job_body: dict[str, Any] = {"command": command, "name": "nap", "rows": 30, "cols": 90}
+    job = server.post("/v1/sessions/shared/jobs", job_body, 201)
+    server.post("/v1/sessions/shared/jobs/nap/size", {"rows": 50, "cols": 132}, 204)
+    resized = server.get("/v1/sessions/shared/jobs/nap")
+    assert (job["rows"], job["cols"], resized["rows"], resized["cols"]) == (30, 90, 50, 132)
+    left = server.get(f"/v1/sessions/shared/jobs/{job['id']}/output", patience=0.5)
     assert left["running"]
-    assert left["output"] == "in a task\n"
-    server.post("/v1/sessions/shared/tasks/nap/signal", {"signal": "KILL"}, 204)
-    assert server.get(f"/v1/sessions/shared/tasks/{task['id']}/output")["exit_code"] == 137
+    assert left["output"] == "in a job\n"
+    server.post("/v1/sessions/shared/jobs/nap/signal", {"signal": "KILL"}, 204)
+    assert server.get(f"/v1/sessions/shared/jobs/{job['id']}/output")["exit_code"] == 137
 
 
 def test_shells_and_terminals(server: Served) -> None:
@@ -266,10 +266,10 @@ def test_what_goes_on_is_shown(server: Served, shared: Session) -> None:
     program.signal("KILL")
     since = server.get("/v1/sessions/shared/journal")[-1]["seq"]
     with server.events("GET", "/v1/sessions/shared/events", params={"after": since}) as events:
-        task = shared.detach("exit 3")
+        job = shared.detach("exit 3")
         begun, ended = next(events), next(events)
-    assert (begun["event"], begun["id"]) == ("task_started", task.id)
-    assert (ended["event"], ended["exit_code"]) == ("task_ended", 3)
+    assert (begun["event"], begun["id"]) == ("job_started", job.id)
+    assert (ended["event"], ended["exit_code"]) == ("job_ended", 3)
     with server.events("GET", "/v1/sessions/shared/files/watch", params={"path": "/tmp"}) as events:
         assert next(events) == {"event": "watching", "path": "/tmp"}
         shared.files.write("/tmp/watched", b"x")

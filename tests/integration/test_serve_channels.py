@@ -161,12 +161,12 @@ def test_a_person_holds_the_terminal_and_an_agent_watches(server: Served, shared
 
 
 def test_events_and_changes_of_files_come_as_they_happen(client: Client, shared: Session) -> None:
-    client.open(1, "events", args={"after": shared.journal()[-1].seq, "kind": ["task_started"]})
+    client.open(1, "events", args={"after": shared.journal()[-1].seq, "kind": ["job_started"]})
     client.open(2, "watch", args={"path": "/srv"})
     client.until(2, lambda came: bool(came))
     shared.files.write("/srv/new", b"x")
     shared.detach("true", name="seen")
-    client.until(1, lambda came: any(each.get("event") == "task_started" for each in came))
+    client.until(1, lambda came: any(each.get("event") == "job_started" for each in came))
     client.until(2, lambda came: any(each.get("path") == "/srv/new" for each in came))
     client.send(close=1)
     client.send(close=2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.kernels.guest.process import KernelProcess
 from holdfast.runtime.guest.identity.account import UserAccount
-from holdfast.runtime.guest.tasks.reaper import Reaper
+from holdfast.runtime.guest.jobs.reaper import Reaper
 
 
 def test_the_remains_of_an_ended_kernel_do_not_affect_the_next(tmp_path: Path) -> None:

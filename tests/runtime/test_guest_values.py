@@ -11,8 +11,8 @@ import pytest
 from tests.runtime.test_pulse import ORIGIN, RAW
 
 from holdfast.errors import ProtocolError
+from holdfast.runtime.api.job_info import JobList
 from holdfast.runtime.api.pulse_calls import Sizes
-from holdfast.runtime.api.task_info import TaskList
 from holdfast.runtime.attachment.screen_state import ScreenReport
 from holdfast.runtime.capture.supervisor_counters import Records, SupervisorCounters
 from holdfast.runtime.guest.wire.protocol import Frame
@@ -85,7 +85,7 @@ KERNEL = {
     "execution_count": 2,
     "epoch": 1,
 }
-TASK = {
+JOB = {
     "id": "t1",
     "name": "server",
     "command": "x",
@@ -135,7 +135,7 @@ SAMPLES: dict[type[GuestValue], Any] = {
     Answer: PULSE,
     holdings._HoldingsReport: HELD,
     Probe: PROBED,
-    TaskList: {"tasks": [TASK]},
+    JobList: {"jobs": [JOB]},
     Shells: {"shells": [SHELL]},
     Kernels: {"kernels": [KERNEL]},
     SyntaxCheck: {"message": "unexpected `)'", "line": 2, "incomplete": False},
@@ -291,9 +291,9 @@ def test_a_wrong_field_that_is_read_by_itself_is_refused_by_its_name(read: Any, 
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_task_for_programs_is_what_the_session_says() -> None:
+def test_a_job_for_programs_is_what_the_session_says() -> None:
     """The same fields; its state whole, its beginning as a date."""
-    whole = {**TASK, "observed": {**STATE, "exit_code": None, "signal": None}}
-    told = TaskList.of({"tasks": [whole]}).tasks[0].as_dict()
+    whole = {**JOB, "observed": {**STATE, "exit_code": None, "signal": None}}
+    told = JobList.of({"jobs": [whole]}).jobs[0].as_dict()
     assert told == {**whole, "started_at": "1970-01-01T00:00:01+00:00"}
     assert list(told)[:6] == ["id", "name", "command", "cwd", "actor", "pid"]

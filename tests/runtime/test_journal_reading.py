@@ -313,7 +313,7 @@ def test_the_newest_entries_are_the_end_of_all(
 def test_an_entry_reads_like_its_event() -> None:
     """One sentence per kind; only a kind that has none is named before its fields."""
     for kind, details, text in (
-        ("task_ended", {"id": "t", "command": "make", "exit_code": 2}, "task t ended with 2: make"),
+        ("job_ended", {"id": "t", "command": "make", "exit_code": 2}, "job t ended with 2: make"),
         ("command_ended", {"exit_code": 1, "duration": 0.5}, "exit 1 after 0.5 s"),
         ("lease", {"shell": "main", "action": "taken"}, "lease of shell main: taken by nobody"),
         ("changed", {"cwd": ["/", "/srv"]}, "changed cwd"),

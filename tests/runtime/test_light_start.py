@@ -153,7 +153,7 @@ WORDS = (
         "--key",
         "--wait",
     ),
-    *("--shell", "two", "--shell=two", "--name", "--check", "--json=yes", "--help", "--raw", "--task", "1_0"),
+    *("--shell", "two", "--shell=two", "--name", "--check", "--json=yes", "--help", "--raw", "--job", "1_0"),
 )
 
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from holdfast.base.delegation import delegate
 from holdfast.errors import SessionNotFound
-from holdfast.runtime.api.task_info import TaskInfo
+from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.aio import async_task
+from holdfast.runtime.client.aio import async_job
 from holdfast.runtime.client.aio.async_files import AsyncFiles
 from holdfast.runtime.client.aio.async_insight import AsyncInsight
+from holdfast.runtime.client.aio.async_job import AsyncJob
 from holdfast.runtime.client.aio.async_kernel import AsyncKernel, AsyncKernels
 from holdfast.runtime.client.aio.async_network import AsyncNetwork
 from holdfast.runtime.client.aio.async_programs import AsyncPrograms
 from holdfast.runtime.client.aio.async_shell import AsyncShell
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
-from holdfast.runtime.client.aio.async_task import AsyncTask
 from holdfast.runtime.client.aio.async_terminal import AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import EventsCall
@@ -152,7 +152,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         """End the session and remove it; its snapshots stay."""
         await self._tell("DELETE")
 
-    # Shells, kernels, programs, tasks.
+    # Shells, kernels, programs, jobs.
 
     @property
     def terminal(self) -> AsyncTerminal:
@@ -191,9 +191,9 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         rows: int | None = None,
         cols: int | None = None,
         apart: bool = False,
-    ) -> AsyncTask:
+    ) -> AsyncJob:
         """Start a command outside the shell, on a terminal of its own, where it continues by itself."""
-        return await async_task.started(
+        return await async_job.started(
             self._transport,
             self.id,
             command,
@@ -207,14 +207,14 @@ class AsyncSession(AsyncNetwork, AsyncShell):
             apart=apart,
         )
 
-    async def tasks(self) -> list[TaskInfo]:
-        """Return all tasks that the session knows, oldest first."""
-        return await async_task.listed(self._transport, self.id)
+    async def jobs(self) -> list[JobInfo]:
+        """Return all jobs that the session knows, oldest first."""
+        return await async_job.listed(self._transport, self.id)
 
-    async def task(self, ref: str) -> AsyncTask:
-        """Return the task of that id or name."""
-        told = await self._tell("GET", "tasks", ref)
-        return AsyncTask(self._transport, self.id, client_values.task_info(told).id)
+    async def job(self, ref: str) -> AsyncJob:
+        """Return the job of that id or name."""
+        told = await self._tell("GET", "jobs", ref)
+        return AsyncJob(self._transport, self.id, client_values.job_info(told).id)
 
     # What happens.
 

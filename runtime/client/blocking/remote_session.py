@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from holdfast.base.delegation import delegate
 from holdfast.errors import SessionNotFound
-from holdfast.runtime.api.task_info import TaskInfo
+from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.blocking import remote_task
+from holdfast.runtime.client.blocking import remote_job
 from holdfast.runtime.client.blocking.remote_files import RemoteFiles
 from holdfast.runtime.client.blocking.remote_insight import RemoteInsight
+from holdfast.runtime.client.blocking.remote_job import RemoteJob
 from holdfast.runtime.client.blocking.remote_kernel import RemoteKernel, RemoteKernels
 from holdfast.runtime.client.blocking.remote_network import RemoteNetwork
 from holdfast.runtime.client.blocking.remote_programs import RemotePrograms
 from holdfast.runtime.client.blocking.remote_shell import RemoteShell
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
-from holdfast.runtime.client.blocking.remote_task import RemoteTask
 from holdfast.runtime.client.blocking.remote_terminal import RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import EventsCall
@@ -153,7 +153,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         """End the session and remove it; its snapshots stay."""
         self._tell("DELETE")
 
-    # Shells, kernels, programs, tasks.
+    # Shells, kernels, programs, jobs.
 
     @property
     def terminal(self) -> RemoteTerminal:
@@ -192,9 +192,9 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         rows: int | None = None,
         cols: int | None = None,
         apart: bool = False,
-    ) -> RemoteTask:
+    ) -> RemoteJob:
         """Start a command outside the shell, on a terminal of its own, where it continues by itself."""
-        return remote_task.started(
+        return remote_job.started(
             self._transport,
             self.id,
             command,
@@ -208,14 +208,14 @@ class RemoteSession(RemoteNetwork, RemoteShell):
             apart=apart,
         )
 
-    def tasks(self) -> list[TaskInfo]:
-        """Return all tasks that the session knows, oldest first."""
-        return remote_task.listed(self._transport, self.id)
+    def jobs(self) -> list[JobInfo]:
+        """Return all jobs that the session knows, oldest first."""
+        return remote_job.listed(self._transport, self.id)
 
-    def task(self, ref: str) -> RemoteTask:
-        """Return the task of that id or name."""
-        told = self._tell("GET", "tasks", ref)
-        return RemoteTask(self._transport, self.id, client_values.task_info(told).id)
+    def job(self, ref: str) -> RemoteJob:
+        """Return the job of that id or name."""
+        told = self._tell("GET", "jobs", ref)
+        return RemoteJob(self._transport, self.id, client_values.job_info(told).id)
 
     # What happens.
 

@@ -1,4 +1,4 @@
-"""The processes of a sandbox: programs on pipes and tasks on terminals, under their pids and tags."""
+"""The processes of a sandbox: programs on pipes and jobs on terminals, under their pids and tags."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.errors import GuestDisconnected, InvalidArgument, ProgramNotFound
+from holdfast.runtime.api.job import Job
+from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.api.running_program import RunningProgram
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.api.task import Task
-from holdfast.runtime.api.task_info import TaskInfo
 from holdfast.runtime.e2b.e2b_errors import InputNotTaken
 from holdfast.runtime.e2b.process import process_messages
 from holdfast.runtime.e2b.process.process_bodies import ProcessChoice, PtyArea, StartBody
@@ -114,11 +114,11 @@ class PipedProcess(SandboxProcess):
 
 
 class PtyProcess(SandboxProcess):
-    """A task on a terminal of its own."""
+    """A job on a terminal of its own."""
 
-    def __init__(self, task: Task, info: TaskInfo) -> None:
+    def __init__(self, job: Job, info: JobInfo) -> None:
         super().__init__(info.pid, info.name, info.running)
-        self._task, self._info = task, info
+        self._job, self._info = job, info
 
     def described(self) -> dict[str, Any]:
         """Return what a list says of it."""
@@ -127,7 +127,7 @@ class PtyProcess(SandboxProcess):
 
     def follow(self, patience: Patience, on_data: OnData) -> EndOfProcess | None:
         """Pass on all it writes, from its beginning, and return its end; None if the patience is over."""
-        result = self._task.wait(
+        result = self._job.wait(
             wait=True, raw=True, patience=patience, on_bytes=lambda data: on_data("pty", data)
         )
         if result.running:
@@ -136,7 +136,7 @@ class PtyProcess(SandboxProcess):
 
     def signal(self, name: str) -> None:
         """Send a signal to it and to all in its terminal."""
-        self._task.signal(name)
+        self._job.signal(name)
 
     def write(self, kind: str, data: bytes, patience: Patience) -> None:
         """Type into its terminal."""
@@ -147,7 +147,7 @@ class PtyProcess(SandboxProcess):
         if not data or patience.over:
             return
         try:
-            self._task.send(data, patience=patience)
+            self._job.send(data, patience=patience)
         except GuestDisconnected as error:
             raise InputNotTaken(
                 f"cannot tell whether all was typed into process {self.pid}: it does not read, or the "
@@ -163,7 +163,7 @@ class PtyProcess(SandboxProcess):
 
     def resize(self, size: PtyArea) -> None:
         """Change the size of its terminal."""
-        self._task.resize(size.rows, size.cols)
+        self._job.resize(size.rows, size.cols)
 
 
 def start(found: Session, asked: StartBody, env: dict[str, str], user: str | None) -> SandboxProcess:
@@ -174,7 +174,7 @@ def start(found: Session, asked: StartBody, env: dict[str, str], user: str | Non
         program = found.programs.start(words, input=asked.stdin, env=env, cwd=cwd, user=user, name=asked.tag)
         return PipedProcess(program, program.info())
     size = asked.pty.size
-    task = found.detach(
+    job = found.detach(
         process_messages.command_of(words),
         name=asked.tag,
         env=env,
@@ -184,13 +184,13 @@ def start(found: Session, asked: StartBody, env: dict[str, str], user: str | Non
         cols=None if size is None else size.cols,
         apart=True,
     )
-    return PtyProcess(task, task.info())
+    return PtyProcess(job, job.info())
 
 
 def all_of(found: Session) -> list[SandboxProcess]:
     """Return all that the sandbox knows, running and ended; of each kind the oldest first."""
-    tasks = [PtyProcess(found.task(each.id), each) for each in found.tasks()]
-    return [*tasks, *(PipedProcess(found.programs.get(each.id), each) for each in found.programs.list())]
+    jobs = [PtyProcess(found.job(each.id), each) for each in found.jobs()]
+    return [*jobs, *(PipedProcess(found.programs.get(each.id), each) for each in found.programs.list())]
 
 
 def known(found: Session, choice: ProcessChoice) -> SandboxProcess:

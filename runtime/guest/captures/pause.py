@@ -71,7 +71,7 @@ class Pause:
                 shell.recording.flush()
             for keyboard in guest.keyboards.values():
                 keyboard.flush()
-            guest.tasks.drain()
+            guest.jobs.drain()
             guest.engine_files.look()
             guest.lineage.look()
             guest.watch.hold()
@@ -101,7 +101,7 @@ class Pause:
         """Stop the terminals' output, or let it continue."""
         for shell in self._guest.shells.values():
             shell.hold(hold=hold)
-        self._guest.tasks.hold(hold=hold)
+        self._guest.jobs.hold(hold=hold)
 
     def _begin(self, token: str) -> None:
         logger.info("paused for a capture")

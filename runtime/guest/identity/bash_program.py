@@ -16,7 +16,7 @@ _TERMINAL = "x/xterm-256color"
 
 
 def bash() -> str:
-    """Return the path of the bash that shells, tasks and checks run."""
+    """Return the path of the bash that shells, jobs and checks run."""
     return OWN if os.access(OWN, os.X_OK) else USUAL
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount, working_directory
-from holdfast.runtime.guest.tasks.reaper import Reaper
+from holdfast.runtime.guest.jobs.reaper import Reaper
 
 KEPT_OUTPUT = 2000
 READ_SIZE = 64 << 10

@@ -23,8 +23,8 @@ from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hook_process import HookProcess
 from holdfast.runtime.guest.identity.identity import Identity
 from holdfast.runtime.guest.identity.identity_files import Awakening
+from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import HOME_HOOKS, Layout
-from holdfast.runtime.guest.tasks.reaper import Reaper
 
 EACH = 5.0
 """Seconds a program may take."""

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.runtime.guest.files import removal
+from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import Layout
 from holdfast.runtime.guest.programs.program import Program, ProgramOrder
 from holdfast.runtime.guest.pulse.deaths import Notice
 from holdfast.runtime.guest.pulse.origins import Origins, processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
-from holdfast.runtime.guest.tasks.reaper import Reaper
 
 MAX_RUNNING = 64
 KEPT = 100
@@ -81,7 +81,7 @@ class Programs:
     def _began(self, program: Program) -> None:
         order, text = program.order, short(" ".join(program.order.argv))
         self._programs[order.id] = program
-        self._origins.own(program.pid, Origin("task", order.id, text, order.actor))
+        self._origins.own(program.pid, Origin("job", order.id, text, order.actor))
         self._notice("run_started", id=order.id, argv=text, cwd=order.cwd, actor=order.actor, pid=program.pid)
 
     def signal(self, program: Program, number: int) -> None:

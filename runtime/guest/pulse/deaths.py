@@ -3,7 +3,7 @@
 Pure: tables of processes, wait statuses and the counts of the kernel's OOM killer come in; decisions come
 out. It opens nothing and watches nothing, `watch.py` does.
 
-Worth reporting is the end of a process that was left running: one that outlived the command, cell or task it
+Worth reporting is the end of a process that was left running: one that outlived the command, cell or job it
 came from, and that is at the top of what is left (a server, not each of its workers; `make`, not each of its
 compilers), or that listens on a port.
 """
@@ -22,7 +22,7 @@ from holdfast.runtime.guest.pulse.process_lineage import Origin, ScannedProcess
 MAX_WATCHED = 256
 OOM_MEMORY = 5.0
 """Seconds for which a counted OOM kill explains the end of a process by SIGKILL."""
-_LEAVING = ("command", "cell", "task")
+_LEAVING = ("command", "cell", "job")
 
 
 class Notice(Protocol):

@@ -70,7 +70,7 @@ class Origins:
         return self._lineage.find(pid)
 
     def running(self, origin: Origin) -> bool:
-        """Check whether the command, cell or task is still running."""
+        """Check whether the command, cell or job is still running."""
         return self._lineage.running(origin)
 
     def active(self, seconds: float) -> list[Origin]:
@@ -78,7 +78,7 @@ class Origins:
         return self._lineage.active(_boot_time() - seconds)
 
     def own(self, pid: int, origin: Origin) -> None:
-        """Declare a process that the supervisor started: a shell, a kernel, a task."""
+        """Declare a process that the supervisor started: a shell, a kernel, a job."""
         self._lineage.own(pid, origin)
         if origin.kind in ("shell", "kernel"):
             self._quiet.add(pid)

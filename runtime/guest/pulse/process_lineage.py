@@ -1,4 +1,4 @@
-"""The command, cell or task that each process of the session comes from.
+"""The command, cell or job that each process of the session comes from.
 
 Pure: a table of processes and the times at which commands ran come in, origins come out. It owns the rules
 and the memory of what was determined at first sight; it reads no file and no clock.
@@ -21,7 +21,7 @@ KEPT_WINDOWS = 128
 """Commands of one owner that a process seen late may still belong to; scans for processes come far sooner."""
 SHORT = 120
 
-MARKERS = {"HOLDFAST_TASK": "task", "HOLDFAST_KERNEL": "kernel", "HOLDFAST_SHELL": "shell"}
+MARKERS = {"HOLDFAST_JOB": "job", "HOLDFAST_KERNEL": "kernel", "HOLDFAST_SHELL": "shell"}
 """Variables set in the environment of what the supervisor starts; the first that a process has counts."""
 
 
@@ -38,7 +38,7 @@ class ScannedProcess:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a process: a command, cell or task, or else a shell, a kernel or the supervisor."""
+    """The origin of a process: a command, cell or job, or else a shell, a kernel or the supervisor."""
 
     kind: str
     id: str = ""
@@ -94,7 +94,7 @@ class ProcessLineage:
         self._sessions: dict[int, Origin] = {}
 
     def own(self, pid: int, origin: Origin) -> None:
-        """Declare a process that the supervisor starts: a shell, a kernel, a task, itself."""
+        """Declare a process that the supervisor starts: a shell, a kernel, a job, itself."""
         self._owners[pid] = origin
         if pid in self._starts:
             self._origins[pid, self._starts[pid]] = origin
@@ -120,8 +120,8 @@ class ProcessLineage:
                 return
 
     def running(self, origin: Origin) -> bool:
-        """Check whether a command, cell or task is still running."""
-        if origin.kind == "task":
+        """Check whether a command, cell or job is still running."""
+        if origin.kind == "job":
             return origin in self._owners.values()
         return any(
             window.end is None and window.origin.id == origin.id

@@ -28,7 +28,7 @@ SETTLED = 0.05
 THRIFT = 20
 """Multiple of a sample's own duration to wait before the next."""
 SHELL = "bash"
-"""Name of a leader that still has its original arguments, which say nothing: a shell's, or a task's."""
+"""Name of a leader that still has its original arguments, which say nothing: a shell's, or a job's."""
 STARTED = tuple(f"{path} {option} " for path in (USUAL, OWN) for option in ("--rcfile", "-c"))
 UNTAKEN = 0.25
 """Seconds after which typed input counts as not what the program waits for: half a line, say."""
@@ -235,7 +235,7 @@ class Sampler:
         if pid is None:
             return ""
         found = access.command(pid)
-        # It may have become another program, by exec: bash does so with the last one of a task.
+        # It may have become another program, by exec: bash does so with the last one of a job.
         ours = pid == self._subject.leader and (not found or found.startswith(STARTED))
         return SHELL if ours else found
 

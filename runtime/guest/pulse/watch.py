@@ -11,12 +11,12 @@ import asyncio
 import os
 from collections.abc import Callable
 
+from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.pulse import access, exits
 from holdfast.runtime.guest.pulse.deaths import MemoryKills, ProcessEnd, Roster, is_left
 from holdfast.runtime.guest.pulse.listening import Listening
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import SHORT, ScannedProcess
-from holdfast.runtime.guest.tasks.reaper import Reaper
 
 _ASK_AGAIN = 0.01
 _ASKS = 6

@@ -27,9 +27,9 @@ class News:
         if is_news(kind, fields):
             self._items.append((seq, {"seq": seq, "at": at, "kind": kind, **fields}))
 
-    def heard(self, actor: str, task: str) -> None:
-        """Note that this actor knows how a task ended, having waited for it."""
-        self._heard.append((actor, task))
+    def heard(self, actor: str, job: str) -> None:
+        """Note that this actor knows how a job ended, having waited for it."""
+        self._heard.append((actor, job))
 
     def since(self, actor: str) -> list[dict[str, Any]]:
         """Return the latest news this actor has not got yet, oldest first."""
@@ -56,4 +56,4 @@ def is_news(kind: str, fields: Mapping[str, Any]) -> bool:
             return fields.get("exit_code") != 0
         case "kernel_died":
             return fields.get("cause") != "restarted"
-    return kind in ("task_ended", "oom")
+    return kind in ("job_ended", "oom")

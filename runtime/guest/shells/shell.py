@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
+from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -31,7 +32,6 @@ from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellAction, Sh
 from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
-from holdfast.runtime.guest.tasks.reaper import Reaper
 
 OUTPUT_CAPACITY = 256 << 20
 CLOSE_SECONDS = 2.0

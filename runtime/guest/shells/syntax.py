@@ -20,8 +20,8 @@ from typing import Any
 from holdfast.base.value_classes import dataclass, replace
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom
 from holdfast.runtime.guest.identity.bash_program import bash
+from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.shells.shell_state import ShellState
-from holdfast.runtime.guest.tasks.reaper import Reaper
 
 SECONDS = 10.0
 """Time limit for reading a text that a caller asks about: 8 MiB take a tenth of it."""

@@ -132,7 +132,7 @@ def _order(guest: Guest, call: ClientCall) -> ProgramOrder:
         name=name,
         argv=asked["argv"],
         cwd=os.path.join(kept.cwd(), asked["cwd"]) if asked["cwd"] else kept.cwd(),  # noqa: PTH118
-        env={**with_identity(env, os.environ), **asked["env"], "HOLDFAST_TASK": call.id()},
+        env={**with_identity(env, os.environ), **asked["env"], "HOLDFAST_JOB": call.id()},
         account=account,
         actor=str(call.actor()),
         takes_input=call.frame.head.get("input") is True,

@@ -1,6 +1,6 @@
 """The authors of changes, as far as the journal reveals them.  Pure.
 
-A file is attributed to every command, cell or task that ran when it changed, else to the people who were
+A file is attributed to every command, cell or job that ran when it changed, else to the people who were
 there.
 """
 
@@ -18,8 +18,8 @@ SLACK = 0.02
 """Seconds: the kernel stamps files with the time of its last tick, up to 10 ms earlier, never later."""
 MOST = 4
 """If more than this many ran at once, the author is unknown."""
-_STARTS = {"command_started": "command", "cell_started": "cell", "task_started": "task", "attached": "person"}
-_ENDS = {"command_ended": "command", "cell_ended": "cell", "task_ended": "task", "detached": "person"}
+_STARTS = {"command_started": "command", "cell_started": "cell", "job_started": "job", "attached": "person"}
+_ENDS = {"command_ended": "command", "cell_ended": "cell", "job_ended": "job", "detached": "person"}
 
 Entry = Mapping[str, Any]
 
@@ -55,7 +55,7 @@ class Authors:
         return tuple(sorted(one.seq for one in chosen)) if len(chosen) <= MOST else ()
 
     def of(self, id_: str) -> tuple[int, ...]:
-        """Return the command, cell or task of that id."""
+        """Return the command, cell or job of that id."""
         return tuple(one.seq for one in self.by_seq.values() if id_ and one.id == id_)
 
 

@@ -51,7 +51,7 @@ class HeldProcess(GuestValue):
     ports: Annotated[tuple[Count, ...], listed(MAX_ITEMS)] = ()
     role: Text = ""
     origin: Named = ""
-    """The id of the command, cell or task it comes from, if known."""
+    """The id of the command, cell or job it comes from, if known."""
 
 
 class HeldShell(GuestValue):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 EARLIER = 500
 """Entries before the point that are searched for what was still running then."""
 KINDS = (
-    *("command_started", "command_ended", "cell_started", "cell_ended", "task_started", "task_ended"),
+    *("command_started", "command_ended", "cell_started", "cell_ended", "job_started", "job_ended"),
     *("attached", "detached", "changed", "process_exited", "woken", "dropped"),
 )
 

@@ -41,7 +41,7 @@ def rewind(now: Holdings, entries: Sequence[Entry], seq: int, at: float, known: 
             if kind == "changed":
                 _take_back(entry, shells, kernels)
                 _take_back_ports(entry, processes)
-            elif kind in ("process_exited", "task_ended"):
+            elif kind in ("process_exited", "job_ended"):
                 gone = _exited(entry)
                 if gone and not _began_after(gone, seq, lived, known):
                     processes[gone.pid] = gone

@@ -16,9 +16,9 @@ from holdfast.runtime.store.timelines import Branch, line_of
 if TYPE_CHECKING:
     from holdfast.runtime.store.journal_entries import EntryRow
 
-KINDS = {"command_started": "command", "cell_started": "code", "task_started": "command", "input": "text"}
+KINDS = {"command_started": "command", "cell_started": "code", "job_started": "command", "input": "text"}
 """Journal entries of things that were run, and the field with their text."""
-_WORDS = {"command_started": "command", "cell_started": "cell", "task_started": "task", "input": "input"}
+_WORDS = {"command_started": "command", "cell_started": "cell", "job_started": "job", "input": "input"}
 SAMPLES = 3
 LONGEST = 60
 
@@ -29,26 +29,26 @@ class Ran:
 
     commands: int = 0
     cells: int = 0
-    tasks: int = 0
+    jobs: int = 0
     inputs: int = 0
     samples: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.commands or self.cells or self.tasks or self.inputs)
+        return bool(self.commands or self.cells or self.jobs or self.inputs)
 
     @property
     def text(self) -> str:
         """The summary as one line; empty if nothing was run."""
-        counts = zip((self.commands, self.cells, self.tasks, self.inputs), _WORDS.values(), strict=True)
+        counts = zip((self.commands, self.cells, self.jobs, self.inputs), _WORDS.values(), strict=True)
         counted = ", ".join(
             f"{number} {word}{'s' if number > 1 else ''}" for number, word in counts if number
         )
-        more = "; …" if self.samples and self.commands + self.cells + self.tasks > len(self.samples) else ""
+        more = "; …" if self.samples and self.commands + self.cells + self.jobs > len(self.samples) else ""
         return f"{counted}: {'; '.join(self.samples)}{more}" if self.samples else counted
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary for programs."""
-        counts = {"commands": self.commands, "cells": self.cells, "tasks": self.tasks, "inputs": self.inputs}
+        counts = {"commands": self.commands, "cells": self.cells, "jobs": self.jobs, "inputs": self.inputs}
         return {**counts, "samples": list(self.samples)}
 
 
@@ -91,7 +91,7 @@ def summed(entries: Sequence[EntryRow]) -> Ran:
     return Ran(
         count["command_started"],
         count["cell_started"],
-        count["task_started"],
+        count["job_started"],
         count["input"],
         tuple(islice(shown, SAMPLES)),
     )

@@ -1,6 +1,6 @@
 """The history of a session since its processes began, from its journal: for restores of files only.
 
-Commands, cells and tasks in order, with their results, and with the input that the terminal showed; hidden
+Commands, cells and jobs in order, with their results, and with the input that the terminal showed; hidden
 input is left out. `commands.json` in a snapshot's folder has the same for machines without the journal: it is
 written when the snapshot is exported, and read as untrusted input.
 """
@@ -28,16 +28,16 @@ TEXT = 64 << 10
 TYPED = 20
 """The most pieces of input kept for one command."""
 MAX_FILE = 4 << 20
-_TEXTS = {"command_started": "command", "cell_started": "code", "task_started": "command"}
-_KINDS = {"command_started": "command", "cell_started": "cell", "task_started": "task"}
-_ENDS = {"command_ended", "cell_ended", "task_ended"}
+_TEXTS = {"command_started": "command", "cell_started": "code", "job_started": "command"}
+_KINDS = {"command_started": "command", "cell_started": "cell", "job_started": "job"}
+_ENDS = {"command_ended", "cell_ended", "job_ended"}
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A `command` of a shell, a `cell` of a kernel, or a `task`.
+    """A `command` of a shell, a `cell` of a kernel, or a `job`.
 
-    `place` is the shell, the kernel, or the task's name; `at` is in Unix seconds. `result` is the exit code
+    `place` is the shell, the kernel, or the job's name; `at` is in Unix seconds. `result` is the exit code
     or the cell's status, None if it had not ended. `typed` is its input at the terminal, with None for each
     piece that was hidden. `cut`: the text is truncated.
     """

@@ -36,8 +36,8 @@ def _one(number: int, one: Recorded) -> str:
         lines += [f"#    a cell of kernel {plain(one.place)}:", *_commented(text)]
     elif one.cut:
         lines += ["#    truncated:", *_commented(text)]
-    elif one.kind == "task":
-        lines += [f"#    apart from the shell, as task {plain(one.place)}:", *_commented(text)]
+    elif one.kind == "job":
+        lines += [f"#    apart from the shell, as job {plain(one.place)}:", *_commented(text)]
     elif one.place not in ("", "main"):
         lines += [f"#    in shell {plain(one.place)}:", *_commented(text)]
     else:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import OperationKeys
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
-ACTIVITY = ("command_started", "cell_started", "task_started", "input")
+ACTIVITY = ("command_started", "cell_started", "job_started", "input")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pydantic import Field
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.serve.calls.served_call import ServedCall
 from holdfast.runtime.serve.calls.served_cells import answer_cell_call, cell_call, join_cell_call
-from holdfast.runtime.serve.calls.served_commands import answer_call, exec_call, join_call, task_call
+from holdfast.runtime.serve.calls.served_commands import answer_call, exec_call, job_call, join_call
 from holdfast.runtime.serve.calls.served_events import events_call, watch_call
 from holdfast.runtime.serve.calls.served_programs import program_call, run_call
 from holdfast.runtime.serve.calls.served_terminals import TerminalCall
@@ -21,11 +21,11 @@ from holdfast.runtime.serve.models.command_models import (
     CellQuery,
     CellRequest,
     ExecRequest,
+    JobQuery,
     JoinQuery,
     Position,
     ProgramQuery,
     RunRequest,
-    TaskQuery,
 )
 from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
 
@@ -56,10 +56,10 @@ class ProgramArgs(ProgramQuery):
     program: Name
 
 
-class TaskArgs(TaskQuery):
-    """A task, and how it is followed."""
+class JobArgs(JobQuery):
+    """A job, and how it is followed."""
 
-    task: Name
+    job: Name
 
 
 class TerminalArgs(RequestBody):
@@ -85,7 +85,7 @@ CALLS: Mapping[str, tuple[type[RequestBody], Make]] = {
     "answer_cell": (AnswerCellArgs, lambda args, _: answer_cell_call(args.cell_id, args)),
     "run": (RunRequest, lambda args, _: run_call(args)),
     "program": (ProgramArgs, lambda args, _: program_call(args.program, args)),
-    "task": (TaskArgs, lambda args, _: task_call(args.task, args)),
+    "job": (JobArgs, lambda args, _: job_call(args.job, args)),
     "events": (EventsQuery, lambda args, _: events_call(args)),
     "watch": (WatchQuery, lambda args, _: watch_call(args)),
     "terminal": (TerminalArgs, lambda args, _: TerminalCall(args.model_dump())),

@@ -1,4 +1,4 @@
-"""Calls of shells and tasks: commands, followed to their end."""
+"""Calls of shells and jobs: commands, followed to their end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.calls.served_call import OVERHEAD, Emit, ServedCall
-from holdfast.runtime.serve.models.command_models import AnswerRequest, ExecRequest, JoinQuery, TaskQuery
+from holdfast.runtime.serve.models.command_models import AnswerRequest, ExecRequest, JobQuery, JoinQuery
 
 
 def exec_call(asked: ExecRequest, key: str | None) -> ServedCall:
@@ -63,11 +63,11 @@ def answer_call(asked: AnswerRequest) -> ServedCall:
     return _reported(run)
 
 
-def task_call(task: str, asked: TaskQuery) -> ServedCall:
-    """Follow a task."""
+def job_call(job: str, asked: JobQuery) -> ServedCall:
+    """Follow a job."""
 
     def run(found: Session, patience: Patience, events: _CommandEvents) -> ExecResult:
-        return found.task(task).wait(
+        return found.job(job).wait(
             start=asked.start,
             wait=asked.wait,
             raw=asked.raw,

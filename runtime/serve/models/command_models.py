@@ -1,4 +1,4 @@
-"""Commands, cells, programs and tasks: what is asked, and how it ended."""
+"""Commands, cells, programs and jobs: what is asked, and how it ended."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class FollowQuery(RequestBody):
     wait: bool = False
 
 
-class TaskQuery(FollowQuery):
-    """How a task is followed; `raw` leaves the ends of lines as its terminal has them."""
+class JobQuery(FollowQuery):
+    """How a job is followed; `raw` leaves the ends of lines as its terminal has them."""
 
     raw: bool = False
 
@@ -125,7 +125,7 @@ class CellAnswerRequest(RequestBody):
     patience: Patient | None = None
 
 
-class TaskRequest(RequestBody):
+class JobRequest(RequestBody):
     """A command that runs outside the shell, on a terminal of its own."""
 
     command: Annotated[str, Field(min_length=1, max_length=8 << 20, pattern=TEXT)]
@@ -273,7 +273,7 @@ class CellAnswer(AnswerBody):
     lost: int
 
 
-class TaskAnswer(AnswerBody):
+class JobAnswer(AnswerBody):
     """A command outside the shell; its output is kept from `start_offset` to `end_offset`."""
 
     id: str

@@ -229,7 +229,7 @@ class LadderAnswer(AnswerBody):
 
 
 class RecordedAnswer(AnswerBody):
-    """A command, cell or task that was run; `typed` is its input, with null for what was hidden."""
+    """A command, cell or job that was run; `typed` is its input, with null for what was hidden."""
 
     kind: str
     text: str

@@ -51,7 +51,7 @@ def _room(made: list[list[Program]], program: Program, most: int) -> list[Progra
     for batch in made:
         first = batch[0]
         # Only one of them can have the main shell, or the kernel.
-        taken = program.where != "task" and any(other.where == program.where for other in batch)
+        taken = program.where != "job" and any(other.where == program.where for other in batch)
         if not first.alone and first.stack == program.stack and len(batch) < most and not taken:
             return batch
     return None

@@ -37,7 +37,7 @@ class Driver:
     """Communication with programs in a session and in its copies."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, str] = {}
+        self._jobs: dict[str, str] = {}
 
     def start(self, session: Session, program: Program) -> None:
         """Start a program and wait until it is in the middle of its work.
@@ -61,14 +61,14 @@ class Driver:
             if not asked.waiting:
                 raise NotStarted(f"it did not stay: {ending(asked.text)}")
         else:
-            self._tasks[program.name] = session.detach(framed).id
+            self._jobs[program.name] = session.detach(framed).id
         self._await(session, program)
 
     def _await(self, session: Session, program: Program) -> None:
         deadline = time.monotonic() + STARTING
-        task = self._tasks.get(program.name)
+        job = self._jobs.get(program.name)
         while not _run(session, program, program.ready, STARTING).ok:
-            if task and not session.task(task).info().running:
+            if job and not session.job(job).info().running:
                 raise NotStarted(f"it ended: {self._said(session, program)}")
             if time.monotonic() > deadline:
                 raise NotStarted(f"it is not ready after {STARTING:.0f} s: {self._said(session, program)}")
@@ -96,21 +96,21 @@ class Driver:
         return found
 
     def _type(self, session: Session, program: Program, text: str) -> None:
-        task = self._tasks.get(program.name)
-        if task is None:
+        job = self._jobs.get(program.name)
+        if job is None:
             session.send(text)
         else:
-            session.task(task).send(text)
+            session.job(job).send(text)
 
     def _offset(self, session: Session, program: Program) -> int:
-        task = self._tasks.get(program.name)
-        return session.task(task).info().end_offset if task else session.shell().offset
+        job = self._jobs.get(program.name)
+        return session.job(job).info().end_offset if job else session.shell().offset
 
     def _shown(self, session: Session, program: Program, since: int) -> str:
-        task = self._tasks.get(program.name)
-        if task is None:
+        job = self._jobs.get(program.name)
+        if job is None:
             return session.terminal.screen().text
-        written = session.task(task).output(since).decode("utf-8", "replace")
+        written = session.job(job).output(since).decode("utf-8", "replace")
         return colored(written, keep=False)
 
     def _shows(self, session: Session, program: Program, pattern: str, since: int) -> Verdict:
@@ -126,8 +126,8 @@ class Driver:
 
     def _said(self, session: Session, program: Program) -> str:
         """Return the program's output, if it ended or got stuck."""
-        task = self._tasks.get(program.name)
-        return ending(self._shown(session, program, 0)) if task else "it said nothing"
+        job = self._jobs.get(program.name)
+        return ending(self._shown(session, program, 0)) if job else "it said nothing"
 
 
 def _late(done: ExecResult) -> Verdict | None:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Where = Literal["task", "shell", "foreground", "cell"]
+Where = Literal["job", "shell", "foreground", "cell"]
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{1,40}")
 MEMORY = 4 << 30
 
@@ -49,7 +49,7 @@ Step = Run | Cell | Type | Shows
 class Program:
     """One program.
 
-    `start` is given to a task of its own, to the main shell (and must return), to the main shell in the
+    `start` is given to a job of its own, to the main shell (and must return), to the main shell in the
     foreground (and waits there), or to the kernel, as `where` says. All commands begin in a folder of its
     own, with `lib.sh` read. `ready` is a command that succeeds as soon as it is in the middle of its work.
 
@@ -68,7 +68,7 @@ class Program:
     start: str
     ready: str
     check: tuple[Step, ...]
-    where: Where = "task"
+    where: Where = "job"
     prepare: str = ""
     stack: str = ""
     alone: bool = False

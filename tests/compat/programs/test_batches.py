@@ -11,7 +11,7 @@ Make = Callable[..., Program]
 
 @pytest.fixture
 def make() -> Make:
-    def program(name: str, stack: str = "", where: Where = "task", alone: bool = False) -> Program:
+    def program(name: str, stack: str = "", where: Where = "job", alone: bool = False) -> Program:
         return Program(name, "f", "d", "s", "r", (Run("ok"),), where=where, stack=stack, alone=alone)
 
     return program

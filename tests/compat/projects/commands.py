@@ -75,7 +75,7 @@ def renewed() -> str:
 
 
 def run(project: Project) -> str:
-    """Run it; its output goes through a pipe to a file, and to the terminal of the task."""
+    """Run it; its output goes through a pipe to a file, and to the terminal of the job."""
     return f"cd {RUN}; (\n{project.run}\n) </dev/null 2>&1 | tee {LOG}; exit ${{PIPESTATUS[0]}}"
 
 

@@ -20,8 +20,8 @@ from holdfast.base.text import plain
 from holdfast.errors import SessionError
 
 if TYPE_CHECKING:
+    from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.session import Session
-    from holdfast.runtime.api.task import Task
 
 # Seconds, on a machine with far too much to do.
 PREPARING, COLLECTING = 1800.0, 300.0
@@ -44,23 +44,23 @@ def prepare(session: Session, project: Project) -> str:
     return plain((said.split() or [""])[-1], 40)
 
 
-def start(session: Session, project: Project) -> Task:
+def start(session: Session, project: Project) -> Job:
     """Start the command in a fresh copy of the project."""
     _checked(session, commands.renewed(), "copy", COLLECTING)
     return session.detach(commands.run(project), cwd=commands.HOME)
 
 
-def finish(session: Session, task: Task, project: Project, where: str) -> Run:
+def finish(session: Session, job: Job, project: Project, where: str) -> Run:
     """Wait until the command ends, and read its results.
 
     Raises:
         HoldfastError: the session cannot be used.
     """
-    ended = task.wait(wait=True, patience=project.patience)
+    ended = job.wait(wait=True, patience=project.patience)
     if ended.running:
-        info = task.info()
+        info = job.info()
         doing = f", {info.observed.phrase(time.time())}" if info.observed else ""
-        failure = f"has not ended after {project.patience:.0f} s{doing}: {_end(task.output(-2000))}"
+        failure = f"has not ended after {project.patience:.0f} s{doing}: {_end(job.output(-2000))}"
         return Run(where, None, seconds=info.duration, failure=plain(failure, 400))
     return Run(
         where,
@@ -69,7 +69,7 @@ def finish(session: Session, task: Task, project: Project, where: str) -> Run:
         commands.read_digests(session.exec(commands.digests(project), timeout=COLLECTING).text)
         if project.files
         else {},
-        task.info().duration,
+        job.info().duration,
     )
 
 

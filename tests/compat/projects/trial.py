@@ -24,9 +24,9 @@ from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.snapshot import Snapshot
-    from holdfast.runtime.api.task import Task
 
 # Plain runs before, and more of them if something differs: nondeterminism may show only then.
 PLAIN, AGAIN = 2, 2
@@ -97,8 +97,8 @@ class Trial:
         for number in range(first, first + count):
             yield self._ended(session, place.start(session, self._project), f"plain run {number + 1}")
 
-    def _ended(self, session: Session, task: Task, where: str) -> Run:
-        found = place.finish(session, task, self._project, where)
+    def _ended(self, session: Session, job: Job, where: str) -> Run:
+        found = place.finish(session, job, self._project, where)
         self._note(
             f"{where}: exit code {found.exit_code}, {len(found.cases)} cases, {len(found.files)} files,"
             f" {found.seconds:.1f} s {found.failure}"
@@ -120,15 +120,15 @@ class Trial:
 
     def _captured(self, session: Session, seconds: float) -> Run:
         """Return a run with snapshots at the drawn times."""
-        task = place.start(session, self._project)
+        job = place.start(session, self._project)
         since = time.monotonic()
         for share in moments.draw(self._seed, self._project.name, self._snapshots):
             time.sleep(max(0.0, since + share * seconds - time.monotonic()))
-            if not task.info().running:
+            if not job.info().running:
                 self._missed += 1
                 continue
             self._capture(session, share, time.monotonic() - since)
-        return self._ended(session, task, "captured run")
+        return self._ended(session, job, "captured run")
 
     def _capture(self, session: Session, share: float, after: float) -> None:
         try:
@@ -157,11 +157,11 @@ class Trial:
         waited = time.monotonic() - taken_at
         copy = snapshot.restore()
         self._sessions.append(copy)
-        task = copy.task(self._task_id(copy))
-        late = not task.info().running
+        job = copy.job(self._job_id(copy))
+        late = not job.info().running
         if late:
             self._captures[number] = replace(self._captures[number], late=True)
-        found = self._ended(copy, task, where)
+        found = self._ended(copy, job, where)
         if self._project.measured and not late:
             by_day = clocks.measured(place.read(copy), self._project.measured, waited, found.seconds)
             self._captures[number] = replace(self._captures[number], waited=round(waited, 1), measured=by_day)
@@ -170,8 +170,8 @@ class Trial:
         self._sessions.remove(copy)
         return found
 
-    def _task_id(self, copy: Session) -> str:
-        return max(copy.tasks(), key=lambda info: info.started_at).id
+    def _job_id(self, copy: Session) -> str:
+        return max(copy.jobs(), key=lambda info: info.started_at).id
 
     def _row(self, plain_runs: list[Run], *, error: str = "", **compared: object) -> Outcome:
         project = self._project

@@ -14,7 +14,7 @@ INTERRUPTIBLE = {"epoll_wait", "recv", "sigtimedwait"}
 
 
 def test_nothing_in_the_parent_reveals_a_capture(hf: Holdfast, witnesses: Any) -> None:
-    """While three captures are made: the output of shell, task and cell is complete, short programs end
+    """While three captures are made: the output of shell, job and cell is complete, short programs end
     with their own codes, no signal or timer is lost or doubled, no call fails, jobs are quiet.
     """
     session = hf.new("parent")
@@ -28,7 +28,7 @@ def test_nothing_in_the_parent_reveals_a_capture(hf: Holdfast, witnesses: Any) -
     session.exec("python3 -m witness.swarm >swarm.out 2>&1 & swarm=$!", timeout=60)
     session.exec("sleep 100000 & disown; sleep 100001 &", timeout=60)
     jobs = session.exec("jobs", timeout=60).text
-    task = session.detach("for i in $(seq 100000); do echo $i; done", name="lines")
+    job = session.detach("for i in $(seq 100000); do echo $i; done", name="lines")
     results: dict[str, Any] = {}
     going_on = {name: threading.Semaphore(0) for name in ("shell", "cell")}
 
@@ -55,9 +55,9 @@ def test_nothing_in_the_parent_reveals_a_capture(hf: Holdfast, witnesses: Any) -
     assert results["shell"].text == "".join(f"{n}\n" for n in range(1, 120_001))
     assert results["shell"].exit_code == 7
     assert results["cell"].stdout == "".join(f"{n}\n" for n in range(2000))
-    ended = task.wait()
+    ended = job.wait()
     assert ended.exit_code == 0
-    assert task.output().decode() == "".join(f"{n}\n" for n in range(1, 100_001))
+    assert job.output().decode() == "".join(f"{n}\n" for n in range(1, 100_001))
     assert session.exec("jobs", timeout=60).text == jobs
     said = session.exec("touch /dev/shm/enough; printf .q >&7; wait $calls $swarm; echo $?", timeout=240)
     assert said.text.splitlines()[-1] == "0", said.text

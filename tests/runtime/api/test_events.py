@@ -178,14 +178,14 @@ def test_without_following_a_lost_session_is_an_error(guest: Any) -> None:
             "command a1 had left it running (make serve)",
         ),
         (
-            "task_ended",
+            "job_ended",
             {"id": "t", "name": "", "command": "make", "signal": 15, "cause": "signal", "killed_by": "agent"},
-            "task t was ended by SIGTERM, sent by agent: make",
+            "job t was ended by SIGTERM, sent by agent: make",
         ),
         (
-            "task_ended",
+            "job_ended",
             {"id": "t", "name": "b", "command": "make", "exit_code": 2},
-            "task b ended with 2: make",
+            "job b ended with 2: make",
         ),
         (
             "kernel_died",

@@ -99,7 +99,7 @@ LADDER = Ladder(
     ]
 )
 RECORDED = Recorded("command", "make", "main", 5.5, "agent", 2, ("yes", None), cut=True)
-FAILURE = Failure(reason="failed", command="make", exit_code=2, debugger=Debugger(program="pdb", task="t"))
+FAILURE = Failure(reason="failed", command="make", exit_code=2, debugger=Debugger(program="pdb", job="t"))
 SPREAD = Spread(
     "make",
     "moment",

@@ -19,29 +19,29 @@ from holdfast.runtime.api import (
     terminal_handle,
 )
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.job import Job
 from holdfast.runtime.api.running_program import RunningProgram, SessionPrograms
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.api.task import Task
 from holdfast.runtime.client.aio import (
     async_files,
     async_holdfast,
+    async_job,
     async_kernel,
     async_programs,
     async_session,
     async_snapshot,
-    async_task,
     async_terminal,
     async_watch,
 )
 from holdfast.runtime.client.blocking import (
     remote_files,
     remote_holdfast,
+    remote_job,
     remote_kernel,
     remote_programs,
     remote_session,
     remote_snapshot,
-    remote_task,
     remote_terminal,
     remote_watch,
 )
@@ -52,7 +52,7 @@ PAIRS: list[tuple[type, type, type]] = [
     (Holdfast, remote_holdfast.RemoteHoldfast, async_holdfast.AsyncHoldfast),
     (Session, remote_session.RemoteSession, async_session.AsyncSession),
     (Snapshot, remote_snapshot.RemoteSnapshot, async_snapshot.AsyncSnapshot),
-    (Task, remote_task.RemoteTask, async_task.AsyncTask),
+    (Job, remote_job.RemoteJob, async_job.AsyncJob),
     (RunningProgram, remote_programs.RemoteRunningProgram, async_programs.AsyncRunningProgram),
     (SessionPrograms, remote_programs.RemotePrograms, async_programs.AsyncPrograms),
     (session_kernel.SessionKernel, remote_kernel.RemoteKernel, async_kernel.AsyncKernel),
@@ -69,7 +69,7 @@ ONLY_IN_PROCESS = {
     Holdfast: {"doctor", "engine", "fits", "home", "import_", "keeping", "pull", "store", "thaw", "verify"},
     Session: {"move", "row", "serve_captures", "snapshot(failure)"},
     Snapshot: {"export", "pack", "push", "retry(patience)", "row", "tried"},
-    Task: {"follow", "output", "send(patience)"},
+    Job: {"follow", "output", "send(patience)"},
     RunningProgram: {"write(patience)"},
     FileWatch: {"next"},
     terminal_handle.SessionTerminal: {"attach", "link"},

@@ -1,4 +1,4 @@
-"""The rules by which a process belongs to a command, a cell or a task."""
+"""The rules by which a process belongs to a command, a cell or a job."""
 
 from __future__ import annotations
 
@@ -120,12 +120,12 @@ def test_a_daemon_is_known_by_its_environment_and_its_time(lineage: ProcessLinea
     assert lineage.find(70) == MAIN
 
 
-def test_a_task_is_known_by_its_environment(lineage: ProcessLineage) -> None:
-    """A task has no time window: every process that carries its marker is the task's."""
-    task = Origin("task", "t1", "sleep 9", "agent")
-    lineage.own(80, task)
-    lineage.take([*BASE, child(81, 2.0, parent=SUPER, session=81)], marked(HOLDFAST_TASK="t1"))
-    assert lineage.find(81) == task
+def test_a_job_is_known_by_its_environment(lineage: ProcessLineage) -> None:
+    """A job has no time window: every process that carries its marker is the job's."""
+    job = Origin("job", "t1", "sleep 9", "agent")
+    lineage.own(80, job)
+    lineage.take([*BASE, child(81, 2.0, parent=SUPER, session=81)], marked(HOLDFAST_JOB="t1"))
+    assert lineage.find(81) == job
 
 
 def test_without_a_marker_the_only_command_of_that_time_owns_it(lineage: ProcessLineage) -> None:

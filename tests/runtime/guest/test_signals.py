@@ -40,12 +40,12 @@ def _signals(text: bytes) -> tuple[int, ...]:
 
 
 def test_everything_that_is_started_heeds_signals(guest: Guest) -> None:
-    """Programs of the shell, of tasks and of the kernel."""
+    """Programs of the shell, of jobs and of the kernel."""
     assert _signals(guest.exec(LOOK).output) == NONE
     assert _signals(guest.exec(f"set +m; ({LOOK})").output) == NONE
 
-    guest.ask("task_start", LOOK.encode(), id="t")
-    assert _signals(Result(guest.ask("task_wait", id="t", patience=60)).output) == NONE
+    guest.ask("job_start", LOOK.encode(), id="t")
+    assert _signals(Result(guest.ask("job_wait", id="t", patience=60)).output) == NONE
 
     cell = f"import subprocess\nprint(subprocess.check_output({LOOK!r}, shell=True, text=True))"
     streams = [frame for frame in guest.run_cell(cell) if frame.event == "stream"]

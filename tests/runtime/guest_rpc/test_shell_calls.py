@@ -14,12 +14,12 @@ from holdfast.errors import (
     GuestDisconnected,
     GuestError,
     InvalidArgument,
+    JobNotFound,
     KernelNotFound,
     ProtocolError,
     SessionBusy,
     SessionDead,
     ShellNotFound,
-    TaskNotFound,
 )
 from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
@@ -226,7 +226,7 @@ def test_a_gap_is_counted(guest: Any) -> None:
         ("unknown_exec", CommandNotFound),
         ("unknown_shell", ShellNotFound),
         ("unknown_kernel", KernelNotFound),
-        ("unknown_task", TaskNotFound),
+        ("unknown_job", JobNotFound),
         ("line_too_long", InvalidArgument),
         ("os.system", GuestError),
     ],

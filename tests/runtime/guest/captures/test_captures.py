@@ -211,13 +211,13 @@ def test_a_program_that_is_gone_is_not_served(guest: Guest) -> None:
     serving = serve(guest)
     with asks(guest, "first"):
         first = serving.until("request").head["number"]
-        task = f"{sys.executable} {guest.folder}/program.py"
-        guest.ask("task_start", task.encode(), id="second")
+        job = f"{sys.executable} {guest.folder}/program.py"
+        guest.ask("job_start", job.encode(), id="second")
         folder = guest.folder / "state/identity/asking"
         while len(list(folder.glob("*.json"))) < 2:
             pass
-        guest.ask("task_signal", id="second", signal="KILL")
-        guest.ask("task_wait", id="second")
+        guest.ask("job_signal", id="second", signal="KILL")
+        guest.ask("job_wait", id="second")
         serving.send("failed", number=first, code="x", message="cannot: no")
         assert said(guest, "first") == "CaptureFailed x cannot: no"
     with asks(guest, "third"):

@@ -46,7 +46,7 @@ def program(guest: Guest, name: str, text: str) -> None:
 
 
 def test_files_and_shell_know_the_copy(guest: Guest) -> None:
-    """After a restore files, running shell and new tasks name the copy; the shell's state is as it was."""
+    """After a restore files, running shell and new jobs name the copy; the shell's state is as it was."""
     kept = 'V=1; echo "$HOLDFAST_GENERATION-$HOLDFAST_NAME"; (exit 3)'
     assert guest.exec(kept).output.strip() == b"0-"
     become(guest)
@@ -59,9 +59,9 @@ def test_files_and_shell_know_the_copy(guest: Guest) -> None:
     assert said.output.strip() == b"3 c0ffee copy 1 1"
     assert guest.exec("bash -c 'echo $HOLDFAST_NAME'").output.strip() == b"copy"
     assert guest.exec("history | grep -c HOLDFAST_").output.strip() == b"4"
-    task = guest.ask("task_start", b"echo $HOLDFAST_NAME-$HOSTNAME", id="t1")
-    assert task
-    with guest.call("task_read", id="t1", follow=True) as reading:
+    job = guest.ask("job_start", b"echo $HOLDFAST_NAME-$HOSTNAME", id="t1")
+    assert job
+    with guest.call("job_read", id="t1", follow=True) as reading:
         assert reading.until_output(f"copy-{socket.gethostname()}".encode())
     assert not [one for entry in changed(guest) for one in entry["variables"] if one.startswith("HOLDFAST")]
 
@@ -134,7 +134,7 @@ import asyncio, os
 from pathlib import Path
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hook_process import HookProcess
-from holdfast.runtime.guest.tasks.reaper import Reaper
+from holdfast.runtime.guest.jobs.reaper import Reaper
 async def main():
     reaper = Reaper()
     reaper.install(asyncio.get_running_loop())
@@ -231,7 +231,7 @@ def test_answers_of_programs_are_checked() -> None:
 
 
 def test_environments() -> None:
-    """A task gets the present identity whatever a shell says, and the host name unless the shell has its
+    """A job gets the present identity whatever a shell says, and the host name unless the shell has its
     own.
     """
     own = {"HOLDFAST_NAME": "copy", "HOSTNAME": "copy", "PATH": "x"}

@@ -39,17 +39,17 @@ def test_the_latest_of_many() -> None:
 
 
 def test_an_actor_is_not_notified_of_what_it_killed() -> None:
-    """The actor who ended a task knows."""
+    """The actor who ended a job knows."""
     news = News()
-    died(news, 1, "task_ended", signal=15, killed_by="agent")
+    died(news, 1, "job_ended", signal=15, killed_by="agent")
     assert told(news) == []
     assert told(news, "agent:b") == [1]
 
 
 def test_an_actor_is_not_notified_of_what_it_waited_for() -> None:
-    """An actor who followed a task to its end knows."""
+    """An actor who followed a job to its end knows."""
     news = News()
-    died(news, 1, "task_ended", exit_code=0, id="t")
+    died(news, 1, "job_ended", exit_code=0, id="t")
     news.heard("agent", "t")
     assert told(news) == []
     assert told(news, "agent:b") == [1]
@@ -82,7 +82,7 @@ def test_actors_are_bounded() -> None:
         ("process_exited", {"exit_code": None}, True),
         ("kernel_died", {"cause": "restarted"}, False),
         ("kernel_died", {"cause": "signal"}, True),
-        ("task_ended", {"exit_code": 0}, True),
+        ("job_ended", {"exit_code": 0}, True),
         ("shell_ended", {"exit_code": 0}, False),
         ("woken", {}, False),
     ],

@@ -71,12 +71,12 @@ def test_a_line_that_would_be_cut_is_not_typed(guest: Guest) -> None:
     assert guest.exec("echo typed; ls g").output.startswith(b"typed\r\nls: ")
 
 
-def test_a_line_that_a_task_would_lose_is_not_typed(guest: Guest) -> None:
+def test_a_line_that_a_job_would_lose_is_not_typed(guest: Guest) -> None:
     """As for a shell."""
-    guest.ask("task_start", b"cat > f", id="t")
-    with guest.call("task_wait", id="t") as task:
-        task.until("waiting")
-        _refused(guest, "task_send", b"y" * 5000 + b"\n", id="t")
-        guest.ask("task_send", b"y" * 4000 + b"\n\x04", id="t")
-        task.until("finished")
+    guest.ask("job_start", b"cat > f", id="t")
+    with guest.call("job_wait", id="t") as job:
+        job.until("waiting")
+        _refused(guest, "job_send", b"y" * 5000 + b"\n", id="t")
+        guest.ask("job_send", b"y" * 4000 + b"\n\x04", id="t")
+        job.until("finished")
     assert (guest.folder / "work" / "f").stat().st_size == 4001

@@ -32,7 +32,7 @@ def ended(ident: str, code: int) -> tuple[str, dict[str, Any]]:
     return "command_ended", {"id": ident, "shell": "main", "exit_code": code}
 
 
-def test_commands_cells_and_tasks_are_listed_in_order_with_their_results() -> None:
+def test_commands_cells_and_jobs_are_listed_in_order_with_their_results() -> None:
     """One that had not ended has no result."""
     found = command_history.of_entries(
         entries(
@@ -40,14 +40,14 @@ def test_commands_cells_and_tasks_are_listed_in_order_with_their_results() -> No
             ended("a", 2),
             ("cell_started", {"id": "b", "kernel": "main", "code": "x = 1"}),
             ("cell_ended", {"id": "b", "kernel": "main", "status": "ok"}),
-            ("task_started", {"id": "c", "name": "web", "command": "serve"}),
+            ("job_started", {"id": "c", "name": "web", "command": "serve"}),
             started("d", "sleep 100"),
         )
     )
     assert [(one.kind, one.text, one.place, one.result) for one in found] == [
         ("command", "make", "main", 2),
         ("cell", "x = 1", "main", "ok"),
-        ("task", "serve", "web", None),
+        ("job", "serve", "web", None),
         ("command", "sleep 100", "main", None),
     ]
 
@@ -113,7 +113,7 @@ def test_written_values_are_read_back() -> None:
     found = [
         Recorded("command", "read n", "main", 5.0, "agent:x", 0, ("bob\n", None)),
         Recorded("cell", "x\ny", "main", 6.0, "agent", "ok", (), True),
-        Recorded("task", "serve", "web", 7.0),
+        Recorded("job", "serve", "web", 7.0),
     ]
     assert command_history.parse(command_history.dumps(found)) == found
 
@@ -144,12 +144,12 @@ def test_control_characters_of_others_are_left_out() -> None:
 
 
 def test_a_script_runs_commands_of_the_shell_and_shows_the_rest(tmp_path: Path) -> None:
-    """Variables stay in the shell that reads it; cells, tasks and what was cut are comments."""
+    """Variables stay in the shell that reads it; cells, jobs and what was cut are comments."""
     text = script(
         [
             Recorded("command", "export A=1\nB='two\nlines'", "main", 1.0, "agent", 0),
             Recorded("cell", "import os\nos.abort()", "main", 2.0, "agent", "ok"),
-            Recorded("task", "exit 9", "web", 3.0, "agent", None, ("x\nexit 8\n",)),
+            Recorded("job", "exit 9", "web", 3.0, "agent", None, ("x\nexit 8\n",)),
             Recorded("command", "exit 7", "main", 4.0, "agent\nexit 6", 0, (), True),
             Recorded("command", "exit 5", "other", 4.0, "agent", 0),
         ],

@@ -1,3 +1,4 @@
+# Made by setup/blocking from ../aio/async_job.py; do not edit.
 """Commands of a session that run outside the shell, over a URL."""
 
 from __future__ import annotations
@@ -5,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.api.task_info import TaskInfo
+from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.aio.async_transport import AsyncTransport
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import CommandCall
 from holdfast.runtime.client.client_errors import not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, given, place
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.shell_calls import OnBytes, OnOffset, OnOutput, OnWaiting
 
 
-class AsyncTask:
-    """One task of a session, as `Task` is."""
+class RemoteJob:
+    """One job of a session, as `Job` is."""
 
-    def __init__(self, transport: AsyncTransport, session: str, id_: str) -> None:
+    def __init__(self, transport: RemoteTransport, session: str, id_: str) -> None:
         self._transport, self._session, self.id = transport, session, id_
 
     if not TYPE_CHECKING:
@@ -30,13 +31,13 @@ class AsyncTask:
             raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
 
     def __repr__(self) -> str:
-        return f"<Task {self.id}>"
+        return f"<Job {self.id}>"
 
-    async def info(self) -> TaskInfo:
+    def info(self) -> JobInfo:
         """Return what the session reports of it now."""
-        return client_values.task_info(await self._transport.ask(HttpCall("GET", self._place())))
+        return client_values.job_info(self._transport.ask(HttpCall("GET", self._place())))
 
-    async def wait(
+    def wait(
         self,
         *,
         on_output: OnOutput | None = None,
@@ -49,32 +50,32 @@ class AsyncTask:
         raw: bool = False,
     ) -> ExecResult:
         """Wait until it ends, or waits for input, which `send` answers."""
-        args = {"task": self.id, "start": start, "wait": wait or on_waiting is not None, "raw": raw}
-        call = CommandCall(self._session, "task", args, patience=patience)
+        args = {"job": self.id, "start": start, "wait": wait or on_waiting is not None, "raw": raw}
+        call = CommandCall(self._session, "job", args, patience=patience)
         call.on_output, call.on_bytes, call.on_waiting = on_output, on_bytes, on_waiting
         call.on_offset = on_offset
-        return await self._transport.result(call)
+        return self._transport.result(call)
 
-    async def send(self, text: str | bytes) -> None:
+    def send(self, text: str | bytes) -> None:
         """Type text into its terminal, as it is."""
         typed = text if isinstance(text, str) else text.decode()
-        await self._transport.ask(HttpCall("POST", self._place("input"), body={"text": typed}))
+        self._transport.ask(HttpCall("POST", self._place("input"), body={"text": typed}))
 
-    async def resize(self, rows: int, cols: int) -> None:
+    def resize(self, rows: int, cols: int) -> None:
         """Change the size of its terminal, in characters."""
         body = {"rows": rows, "cols": cols}
-        await self._transport.ask(HttpCall("POST", self._place("size"), body=body))
+        self._transport.ask(HttpCall("POST", self._place("size"), body=body))
 
-    async def signal(self, name: str = "TERM") -> None:
+    def signal(self, name: str = "TERM") -> None:
         """Send a signal to all processes in its terminal; INT as Ctrl-C does."""
-        await self._transport.ask(HttpCall("POST", self._place("signal"), body={"signal": name}))
+        self._transport.ask(HttpCall("POST", self._place("signal"), body={"signal": name}))
 
     def _place(self, *what: str) -> str:
-        return place("sessions", self._session, "tasks", self.id, *what)
+        return place("sessions", self._session, "jobs", self.id, *what)
 
 
-async def started(
-    transport: AsyncTransport,
+def started(
+    transport: RemoteTransport,
     session: str,
     command: str,
     *,
@@ -82,14 +83,14 @@ async def started(
     env: Mapping[str, str] | None,
     cwd: str | None,
     **how: Any,
-) -> AsyncTask:
+) -> RemoteJob:
     """Start a command outside the shell."""
     body = given(command=command, name=name, env=dict(env or {}), cwd=cwd, **how)
-    told = await transport.ask(HttpCall("POST", place("sessions", session, "tasks"), body=body))
-    return AsyncTask(transport, session, client_values.task_info(told).id)
+    told = transport.ask(HttpCall("POST", place("sessions", session, "jobs"), body=body))
+    return RemoteJob(transport, session, client_values.job_info(told).id)
 
 
-async def listed(transport: AsyncTransport, session: str) -> list[TaskInfo]:
-    """Return all tasks that a session knows, oldest first."""
-    told = await transport.ask(HttpCall("GET", place("sessions", session, "tasks")))
-    return [client_values.task_info(each) for each in client_values.tables(told)]
+def listed(transport: RemoteTransport, session: str) -> list[JobInfo]:
+    """Return all jobs that a session knows, oldest first."""
+    told = transport.ask(HttpCall("GET", place("sessions", session, "jobs")))
+    return [client_values.job_info(each) for each in client_values.tables(told)]

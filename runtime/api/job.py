@@ -18,28 +18,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.runtime.api.task_info import TaskInfo
+    from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.guest_rpc.shell_calls import OnOffset, OnWaiting
 
 
-class Task:
-    """One task of a session."""
+class Job:
+    """One job of a session."""
 
     def __init__(self, line: SessionChannel, id_: str) -> None:
         self._line = line
         self.id = id_
 
     def __repr__(self) -> str:
-        return f"<Task {self.id}>"
+        return f"<Job {self.id}>"
 
-    def info(self) -> TaskInfo:
+    def info(self) -> JobInfo:
         """Return what the session reports of it now.
 
         Raises:
-            TaskNotFound: the session does not know it.
+            JobNotFound: the session does not know it.
         """
         return listed(self._line, self.id)[0]
 
@@ -101,7 +101,7 @@ class Task:
                 over.
         """
         data = call_arguments.typed(text, "text")
-        typing_input.send(self._line, "task_send", data, patience, id=self.id)
+        typing_input.send(self._line, "job_send", data, patience, id=self.id)
 
     def resize(self, rows: int, cols: int) -> None:
         """Change the size of its terminal, in characters; what runs there is notified.
@@ -110,7 +110,7 @@ class Task:
             InvalidArgument: the size is not valid.
             GuestError: it has ended.
         """
-        self._line.request("task_resize", id=self.id, rows=rows, cols=cols)
+        self._line.request("job_resize", id=self.id, rows=rows, cols=cols)
 
     def signal(self, name: str = "TERM") -> None:
         """Send a signal to all processes in its terminal; INT as Ctrl-C does.
@@ -118,11 +118,11 @@ class Task:
         Raises:
             GuestError: it has ended.
         """
-        self._line.request("task_signal", id=self.id, signal=name)
+        self._line.request("job_signal", id=self.id, signal=name)
 
 
 class _Following(Following):
-    """Follows a task to its end, like a command."""
+    """Follows a job to its end, like a command."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _Following(Following):
             wait=wait,
             patience=patience,
         )
-        self._op, self._args = "task_wait", {"id": id_}
+        self._op, self._args = "job_wait", {"id": id_}
 
 
 class _Reading(_Following):
@@ -166,12 +166,12 @@ class _Reading(_Following):
         self._got = 0
 
     def read(self) -> None:
-        """Read to the end of the present output, or of the task."""
+        """Read to the end of the present output, or of the job."""
         self._persistence.run(self._read)
 
     def _read(self) -> None:
         args = dict(self._args) if self._next is None else {**self._args, "offset": self._next}
-        with self._client.open("task_read", **args) as connection:
+        with self._client.open("job_read", **args) as connection:
             for frame in connection.events(bounded=not self._follow_on):
                 before = self._next
                 self._got += len(frame.payload)
@@ -196,7 +196,7 @@ def start(
     cwd: str | None,
     lease_wait: float | None,
     how: Mapping[str, Any],
-) -> Task:
+) -> Job:
     """Start a command. It is started once, even if the connection is lost.
 
     `how` has further arguments as they are sent; those that are not set are left out.
@@ -205,21 +205,21 @@ def start(
     lease_wait = call_arguments.seconds(lease_wait, "lease_wait")
     if not data.strip():
         raise InvalidArgument(
-            "cannot start the task: its command is empty", hint="for example `holdfast exec --detach S make`"
+            "cannot start the job: its command is empty", hint="for example `holdfast exec --detach S make`"
         )
     args = {"id": ids.new_id(), "name": name, "env": dict(env or {}), "cwd": cwd, "lease_wait": lease_wait}
     wanted = {key: value for key, value in args.items() if value}
     wanted |= {key: value for key, value in how.items() if value is not None and value is not False}
     with line.explained():
-        frame = line.persistence().run(lambda: line.client().request("task_start", payload=data, **wanted))
-    return Task(line, wire_fields.text(frame, "id"))
+        frame = line.persistence().run(lambda: line.client().request("job_start", payload=data, **wanted))
+    return Job(line, wire_fields.text(frame, "id"))
 
 
-def listed(line: SessionChannel, ref: str | None = None) -> list[TaskInfo]:
-    """Return all tasks that a session knows, oldest first; or the one with that id or name."""
-    from holdfast.runtime.api.task_info import TaskList
+def listed(line: SessionChannel, ref: str | None = None) -> list[JobInfo]:
+    """Return all jobs that a session knows, oldest first; or the one with that id or name."""
+    from holdfast.runtime.api.job_info import JobList
 
     wanted: dict[str, Any] = {} if ref is None else {"id": ref}
     with line.explained():
-        frame = line.persistence().run(lambda: line.client().request("task_list", **wanted))
-    return TaskList.of(frame.head).tasks
+        frame = line.persistence().run(lambda: line.client().request("job_list", **wanted))
+    return JobList.of(frame.head).jobs

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Event, GuestError, Holdfast, InvalidArgument, Session, TaskNotFound
+from holdfast import Event, GuestError, Holdfast, InvalidArgument, JobNotFound, Session
 from holdfast.runtime.guest_rpc.patience import Patience
 
 
@@ -36,25 +36,25 @@ def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
     ref = started.out.strip()
     assert started.code == 0
     waits = until(work, "waiting")
-    assert (waits.data["task"], waits.data["state"]["prompt"]) == (ref, "Password: ")
-    assert "waits: Password:" in cli("tasks", "work").out
+    assert (waits.data["job"], waits.data["state"]["prompt"]) == (ref, "Password: ")
+    assert "waits: Password:" in cli("jobs", "work").out
     told = cli("wait", "work", ref)
     assert (told.code, told.out) == (75, "Password: ")
-    assert f"holdfast send work --task {ref}" in told.err
+    assert f"holdfast send work --job {ref}" in told.err
 
     job = work.exec("sleep 1000 & echo $!")
     pid = int(job.text.split()[-1])
     before = work.snapshot("before")
     copies = [work, *before.fork(2, "copy")]
     for number, copy in enumerate(copies, start=3):
-        assert copy.task("ask").info().running
-        assert cli("send", copy.name, "--task", "ask", "-e", str(number)).code == 0
+        assert copy.job("ask").info().running
+        assert cli("send", copy.name, "--job", "ask", "-e", str(number)).code == 0
         done = cli("wait", copy.name, ref, "--wait")
         assert (done.code, done.out) == (number, f"Password: /srv kept {number}\n")
-        info = cli("task", copy.name, ref, "--json").json
+        info = cli("job", copy.name, ref, "--json").json
         assert (info["state"], info["exit_code"], info["observed"]["state"]) == ("exited", number, "exited")
         assert cli("output", copy.name, ref, "--from", "-3").out == f"{number}\n"
-        ends = [event.data["exit_code"] for event in copy.events(kinds=["task_ended"])]
+        ends = [event.data["exit_code"] for event in copy.events(kinds=["job_ended"])]
         assert ends == [number]
         copy.exec(f"kill {pid}")
         died = until(copy, "process_exited").data
@@ -64,21 +64,21 @@ def test_a_detached_command_lives_in_all_copies(hf: Holdfast, cli: Any) -> None:
 
 def test_the_client_of_a_detached_command_may_die(shared: Session, shared_cli: Any) -> None:
     """It does not depend on its followers."""
-    task = shared.detach("echo begun; read x; echo done")
-    follower = shared_cli.start("output", "shared", task.id, "--follow", stdout=subprocess.PIPE)
+    job = shared.detach("echo begun; read x; echo done")
+    follower = shared_cli.start("output", "shared", job.id, "--follow", stdout=subprocess.PIPE)
     with follower:
         assert follower.stdout.readline() == b"begun\n"
         follower.kill()
-    assert task.info().running
-    task.send("\n")
-    done = shared_cli("wait", "shared", task.id[:6], "--wait", "--json").json
+    assert job.info().running
+    job.send("\n")
+    done = shared_cli("wait", "shared", job.id[:6], "--wait", "--json").json
     assert (done["exit_code"], done["output"].split()) == (0, ["begun", "done"])
 
 
-def test_the_terminal_of_a_task_has_a_size_a_kind_and_a_user(shared: Session) -> None:
+def test_the_terminal_of_a_job_has_a_size_a_kind_and_a_user(shared: Session) -> None:
     """Its output can be had as the terminal has it, with the ends of lines of one."""
     script = 'trap "stty size" WINCH; stty size; echo $TERM; id -un; while true; do sleep 0.05; done'
-    task = shared.detach(script, rows=30, cols=90, user="nobody", env={"TERM": "vt100"})
+    job = shared.detach(script, rows=30, cols=90, user="nobody", env={"TERM": "vt100"})
     seen: list[bytes] = []
     before = b"30 90\r\nvt100\r\nnobody\r\n"
     patience = Patience(20)
@@ -86,33 +86,33 @@ def test_the_terminal_of_a_task_has_a_size_a_kind_and_a_user(shared: Session) ->
     def follow(data: bytes) -> None:
         seen.append(data)
         if b"".join(seen) == before:
-            task.resize(50, 132)
+            job.resize(50, 132)
         elif b"50 132" in b"".join(seen):
             patience.end()
 
-    assert task.wait(on_bytes=follow, raw=True, wait=True, patience=patience).running
+    assert job.wait(on_bytes=follow, raw=True, wait=True, patience=patience).running
     assert b"".join(seen) == before + b"50 132\r\n"
-    assert (task.info().rows, task.info().cols) == (50, 132)
-    assert task.output() == b"".join(seen).replace(b"\r\n", b"\n")
-    task.signal("KILL")
-    task.wait()
+    assert (job.info().rows, job.info().cols) == (50, 132)
+    assert job.output() == b"".join(seen).replace(b"\r\n", b"\n")
+    job.signal("KILL")
+    job.wait()
     with pytest.raises(GuestError, match="it has ended"):
-        task.resize(24, 80)
+        job.resize(24, 80)
     with pytest.raises(InvalidArgument, match="rows must be from 1"):
         shared.detach("true", rows=0)
 
 
 def test_killing_a_detached_command_is_reported(shared: Session, shared_cli: Any) -> None:
     """The report names the killer; once it has ended there is nothing to send a signal to."""
-    task = shared.detach("sleep 1000 & sleep 1000", name="sleeper")
+    job = shared.detach("sleep 1000 & sleep 1000", name="sleeper")
     assert shared_cli("--as", "agent:b", "kill", "shared", "sleeper").code == 0
-    assert task.wait().exit_code == 128 + signal.SIGTERM
-    info = task.info()
+    assert job.wait().exit_code == 128 + signal.SIGTERM
+    info = job.info()
     assert (info.signal, info.killed_by, info.running) == (signal.SIGTERM, "agent:b", False)
     failed = shared_cli("kill", "shared", "sleeper", "--json")
     assert (failed.code, failed.error["code"]) == (1, "guest_error")
-    with pytest.raises(TaskNotFound, match="cannot find task nothing: there is none"):
-        shared.task("nothing")
+    with pytest.raises(JobNotFound, match="cannot find job nothing: there is none"):
+        shared.job("nothing")
 
 
 def test_a_server_that_another_command_kills_is_reported(shared: Session, shared_cli: Any) -> None:
@@ -167,7 +167,7 @@ def _follow(hf: Holdfast, work: Session, lines: Iterator[bytes]) -> None:
     assert json.loads(next(lines))["event"] == "resumed"
     work.detach("exit 3").wait()
     kinds = [json.loads(next(lines))["kind"] for _ in range(2)]
-    assert kinds == ["task_started", "task_ended"]
+    assert kinds == ["job_started", "job_ended"]
     container = hf.context.session_row(work.id).container_id
     assert container is not None
     subprocess.run(["docker", "kill", container], check=True, capture_output=True)

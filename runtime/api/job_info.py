@@ -1,4 +1,4 @@
-"""A task as its session reports it, as a value.  Pure."""
+"""A job as its session reports it, as a value.  Pure."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def _moment(raw: Any) -> Any:
     return raw
 
 
-class TaskInfo(GuestValue):
-    """A task as its session reports it.
+class JobInfo(GuestValue):
+    """A job as its session reports it.
 
     `exit_code` is None while it runs, and 128+n if a signal ended it; `killed_by` is the sender of a signal.
-    `observed` is what the task does now: it may wait for a password. Its output is kept from `start_offset`
+    `observed` is what the job does now: it may wait for a password. Its output is kept from `start_offset`
     to `end_offset`. `duration` is in seconds, so far or in total. `rows` and `cols` are the size of its
     terminal.
     """
@@ -65,7 +65,7 @@ class TaskInfo(GuestValue):
         return {**self.model_dump(), "started_at": self.started_at.isoformat()}
 
 
-class TaskList(GuestValue):
-    """The tasks that a session knows."""
+class JobList(GuestValue):
+    """The jobs that a session knows."""
 
-    tasks: Annotated[list[TaskInfo], listed(1000)]
+    jobs: Annotated[list[JobInfo], listed(1000)]

@@ -1,4 +1,4 @@
-"""A job and its outcome, as values. Knows nothing of how it is run."""
+"""A CI job and its outcome, as values. Knows nothing of how it is run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMED_OUT = 124
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CIJob:
     """The command to run, its kind of session, and what happens if it fails.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Verbs: tasks, task, output, kill."""
+"""Verbs: jobs, job, output, kill."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
 from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.task_info import TaskInfo
+    from holdfast.runtime.api.job_info import JobInfo
 
-TaskRef = Annotated[
-    str, typer.Argument(metavar="TASK", help="Id of a task, a unique prefix of it, or its name.")
+JobRef = Annotated[
+    str, typer.Argument(metavar="JOB", help="Id of a job, a unique prefix of it, or its name.")
 ]
 
 
-def tasks(session: SessionRef, json: Json = False) -> None:
+def jobs(session: SessionRef, json: Json = False) -> None:
     """List commands started by `exec --detach`: running ones and the last that ended."""
-    found = controller().session(session).tasks()
+    found = controller().session(session).jobs()
     if wants_json(json):
         printing.emit([info.as_dict() for info in found])
         return
@@ -32,9 +32,9 @@ def tasks(session: SessionRef, json: Json = False) -> None:
     )
 
 
-def task(session: SessionRef, task: TaskRef, json: Json = False) -> None:
-    """Show what a task is doing, or how it ended."""
-    info = controller().session(session).task(task).info()
+def job(session: SessionRef, job: JobRef, json: Json = False) -> None:
+    """Show what a job is doing, or how it ended."""
+    info = controller().session(session).job(job).info()
     if wants_json(json):
         printing.emit(info.as_dict())
         return
@@ -45,7 +45,7 @@ def task(session: SessionRef, task: TaskRef, json: Json = False) -> None:
 
 def output_(
     session: SessionRef,
-    task: TaskRef,
+    job: JobRef,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until it ends.")] = False,
     begin: Annotated[
         int,
@@ -53,29 +53,29 @@ def output_(
     ] = 0,
     raw: Raw = False,
 ) -> None:
-    """Print what a task wrote to its terminal."""
-    found = controller().session(session).task(task)
+    """Print what a job wrote to its terminal."""
+    found = controller().session(session).job(job)
     with printing.guest_output(raw=raw) as show:
         found.follow(on_bytes=show, offset=begin, follow=follow)
 
 
 def kill(
     session: SessionRef,
-    task: TaskRef,
+    job: JobRef,
     signal: Annotated[
         str, typer.Option("--signal", "-s", metavar="NAME", help="Such as INT or KILL.")
     ] = "TERM",
     json: Json = False,
 ) -> None:
-    """Send a signal to every process in a task's terminal."""
+    """Send a signal to every process in a job's terminal."""
     found = controller().session(session)
-    wanted = found.task(task)
+    wanted = found.job(job)
     wanted.signal(signal)
     if wants_json(json):
         printing.emit({"id": wanted.id, "session": found.name, "signal": signal})
 
 
-def _state(info: TaskInfo) -> str:
+def _state(info: JobInfo) -> str:
     if info.running:
         waits = info.observed is not None and info.observed.waits
         return (

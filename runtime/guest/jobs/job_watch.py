@@ -1,6 +1,6 @@
-"""A task's present activity, and whether it waits for input: the sampler, as seen from a task.
+"""A job's present activity, and whether it waits for input: the sampler, as seen from a job.
 
-A task is looked at less often than a shell: no caller waits for it to return, and there may be many.
+A job is looked at less often than a shell: no caller waits for it to return, and there may be many.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from holdfast.runtime.guest.shells.terminal import ProcessTerminal
 TICK = 0.1
 
 
-class WatchedTask(Protocol):
-    """The members of a task that are used here."""
+class WatchedJob(Protocol):
+    """The members of a job that are used here."""
 
     terminal: ProcessTerminal | None
     pid: int | None
     log: StreamLog
 
 
-class TaskWatching:
-    """One task's sampler."""
+class JobWatching:
+    """One job's sampler."""
 
-    def __init__(self, task: WatchedTask, drain: Callable[[], None], notify: Callable[[State], None]) -> None:
-        """Watch a task; `notify` is called when it begins to wait for something else than before."""
-        self._task = task
+    def __init__(self, job: WatchedJob, drain: Callable[[], None], notify: Callable[[State], None]) -> None:
+        """Watch a job; `notify` is called when it begins to wait for something else than before."""
+        self._job = job
         self._drain = drain
         self._notify = notify
         self._notified: tuple[object, ...] = ()
@@ -40,16 +40,16 @@ class TaskWatching:
     @property
     def master(self) -> int | None:
         """The descriptor of the terminal's master side."""
-        return self._task.terminal.fd if self._task.terminal else None
+        return self._job.terminal.fd if self._job.terminal else None
 
     @property
     def leader(self) -> int | None:
-        """The process of the task."""
-        return self._task.pid
+        """The process of the job."""
+        return self._job.pid
 
     def foreground_group(self) -> int | None:
         """Return the process group that has the terminal."""
-        return self._task.terminal.foreground() if self._task.terminal else None
+        return self._job.terminal.foreground() if self._job.terminal else None
 
     def drain(self) -> None:
         """Record what the terminal holds now."""
@@ -57,11 +57,11 @@ class TaskWatching:
 
     def end(self) -> int:
         """Return the offset after the newest output."""
-        return self._task.log.end
+        return self._job.log.end
 
     def tail(self) -> bytes:
         """Return the newest output."""
-        log = self._task.log
+        log = self._job.log
         return log.read(max(log.start, log.end - TAIL), TAIL)
 
     def typed(self) -> None:
@@ -75,7 +75,7 @@ class TaskWatching:
         if state.waits and what != self._notified:
             self._notified = what
             self._notify(state)
-        self._task.log.wake()
+        self._job.log.wake()
 
     def state(self) -> State:
         """Return the present activity, from a new look."""

@@ -1,6 +1,6 @@
 """Commands that run outside the shell, each on its own terminal, and their records.
 
-A task starts in the shell's directory and environment, and is independent of it from then on: it ends when
+A job starts in the shell's directory and environment, and is independent of it from then on: it ends when
 its command does, and its output, state and exit code remain available. The supervisor is its parent, so how
 it ended is known exactly.
 """
@@ -22,6 +22,8 @@ from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
 from holdfast.runtime.guest.identity.bash_program import bash
 from holdfast.runtime.guest.identity.identity_files import with_identity
+from holdfast.runtime.guest.jobs.job_watch import JobWatching
+from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins, processes
@@ -32,25 +34,23 @@ from holdfast.runtime.guest.shells.line_limit import LineLimit
 from holdfast.runtime.guest.shells.marks import MarkFilter, OutputPiece
 from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
-from holdfast.runtime.guest.tasks.reaper import Reaper
-from holdfast.runtime.guest.tasks.task_watch import TaskWatching
 
 MAX_RUNNING = 32
 KEPT = 200
-"""Limit of ended tasks that remain available; their output takes at most KEPT_OUTPUT."""
+"""Limit of ended jobs that remain available; their output takes at most KEPT_OUTPUT."""
 KEPT_OUTPUT = 512 << 20
 OUTPUT_CAPACITY = 64 << 20
 SEGMENT_SIZE = 1 << 20
 DEFAULT_SIZE = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
 SHORTEST_REF = 3
 _SIGNALLED = 128
-_OURS = ("HOLDFAST_SHELL", "HOLDFAST_KERNEL", "HOLDFAST_TASK")
+_OURS = ("HOLDFAST_SHELL", "HOLDFAST_KERNEL", "HOLDFAST_JOB")
 
 logger = logging.getLogger(__name__)
 
 
 class CannotStart(Exception):
-    """The task was not started. The message says why; `code` is for programs."""
+    """The job was not started. The message says why; `code` is for programs."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class CannotStart(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskOrder:
+class JobOrder:
     """The command to run, its directory and its environment, and as whom: None for the session's user."""
 
     id: str
@@ -74,7 +74,7 @@ class TaskOrder:
 class DetachedCommand:
     """One command on its own terminal, running or ended."""
 
-    def __init__(self, order: TaskOrder, log: StreamLog, started: float) -> None:
+    def __init__(self, order: JobOrder, log: StreamLog, started: float) -> None:
         self.order = order
         self.log = log
         self.size = order.size
@@ -90,7 +90,7 @@ class DetachedCommand:
         self.end_offset: int | None = None
         self.killed_by: str | None = None
         """The actor who sent it a signal."""
-        self.watching: TaskWatching | None = None
+        self.watching: JobWatching | None = None
         """Set while it runs."""
         self._filter = MarkFilter(secrets.token_hex(8))
         self._limit = LineLimit()
@@ -175,112 +175,112 @@ def exit_code(end: ProcessEnd) -> int | None:
     return end.exit_code if end.signal is None else _SIGNALLED + end.signal
 
 
-class Tasks:
-    """All tasks of the session, by id."""
+class Jobs:
+    """All jobs of the session, by id."""
 
     def __init__(
         self, layout: Layout, account: UserAccount, reaper: Reaper, origins: Origins, notice: Notice
     ) -> None:
-        self._folder = layout.state / "tasks"
+        self._folder = layout.state / "jobs"
         self._account = account
         self._reaper = reaper
         self._origins = origins
         self._notice = notice
         self._loop = asyncio.get_running_loop()
-        self._tasks: dict[str, DetachedCommand] = {}
+        self._jobs: dict[str, DetachedCommand] = {}
         self._made = 0
         removal.discard(self._folder)
 
     def known(self, id_: str) -> DetachedCommand | None:
-        """Return the task of exactly that id, if there is one."""
-        return self._tasks.get(id_)
+        """Return the job of exactly that id, if there is one."""
+        return self._jobs.get(id_)
 
     def find(self, ref: str) -> DetachedCommand | None:
-        """Return the task of that id or name, or of those first letters of its id, if it is known.
+        """Return the job of that id or name, or of those first letters of its id, if it is known.
 
         Of several with that name it is the last.
         """
-        if task := self._tasks.get(ref):
-            return task
-        named = [task for task in self._tasks.values() if task.order.name == ref]
+        if job := self._jobs.get(ref):
+            return job
+        named = [job for job in self._jobs.values() if job.order.name == ref]
         if named:
             return named[-1]
-        alike = [task for id_, task in self._tasks.items() if id_.startswith(ref)]
+        alike = [job for id_, job in self._jobs.items() if id_.startswith(ref)]
         return alike[0] if len(alike) == 1 and len(ref) >= SHORTEST_REF else None
 
     def all(self) -> list[DetachedCommand]:
-        """Return all known tasks, the oldest first."""
-        return list(self._tasks.values())
+        """Return all known jobs, the oldest first."""
+        return list(self._jobs.values())
 
     def now(self) -> float:
-        """Return the time by which tasks are measured."""
+        """Return the time by which jobs are measured."""
         return self._loop.time()
 
-    def start(self, order: TaskOrder) -> DetachedCommand:
+    def start(self, order: JobOrder) -> DetachedCommand:
         """Start a command.
 
         Raises:
             CannotStart: it was not started; nothing has changed.
         """
-        running = [task for task in self._tasks.values() if not task.over]
+        running = [job for job in self._jobs.values() if not job.over]
         if len(running) >= MAX_RUNNING:
             raise CannotStart(
-                "limit", f"cannot start task: {MAX_RUNNING} are running already; end one, or wait for one"
+                "limit", f"cannot start job: {MAX_RUNNING} are running already; end one, or wait for one"
             )
-        if order.name and any(task.order.name == order.name for task in running):
-            raise CannotStart("invalid", f"cannot start task: another one named {order.name} is running")
+        if order.name and any(job.order.name == order.name for job in running):
+            raise CannotStart("invalid", f"cannot start job: another one named {order.name} is running")
         if not Path(order.cwd).is_dir():
-            raise CannotStart("invalid", f"cannot start task: there is no directory {order.cwd}")
+            raise CannotStart("invalid", f"cannot start job: there is no directory {order.cwd}")
         self._drop_old()
         self._made += 1
         log = StreamLog(self._folder / f"{self._made:06d}", OUTPUT_CAPACITY, SEGMENT_SIZE)
-        task = DetachedCommand(order, log, self._loop.time())
+        job = DetachedCommand(order, log, self._loop.time())
         begun = time.time()
         try:
-            task.terminal = self._terminal(order)
+            job.terminal = self._terminal(order)
         except (OSError, ValueError) as error:
             log.remove()
-            raise CannotStart("failed", f"cannot start task: {error}") from error
-        task.pid = task.terminal.pid
-        self._tasks[order.id] = task
-        self._origins.own(task.pid, Origin("task", order.id, short(order.command), order.actor))
-        self._loop.add_reader(task.terminal.fd, self._take, task, 1)
+            raise CannotStart("failed", f"cannot start job: {error}") from error
+        job.pid = job.terminal.pid
+        self._jobs[order.id] = job
+        self._origins.own(job.pid, Origin("job", order.id, short(order.command), order.actor))
+        self._loop.add_reader(job.terminal.fd, self._take, job, 1)
         self._notice(
-            "task_started",
+            "job_started",
             id=order.id,
             name=order.name,
             command=order.command[:1000],
             cwd=order.cwd,
             actor=order.actor,
-            pid=task.pid,
+            pid=job.pid,
             not_before=begun,
         )
-        task.watching = TaskWatching(task, lambda: self._take(task), lambda state: self._waits(task, state))
-        self._reaper.watch(task.pid, lambda: self._ended(task))
-        logger.info("task %s: started, pid %d", order.id, task.pid)
-        return task
+        job.watching = JobWatching(job, lambda: self._take(job), lambda state: self._waits(job, state))
+        self._reaper.watch(job.pid, lambda: self._ended(job))
+        logger.info("job %s: started, pid %d", order.id, job.pid)
+        return job
 
     def hold(self, *, hold: bool) -> None:
         """Make programs that write to the terminals wait, or let them continue."""
-        for task in self._tasks.values():
-            if task.terminal:
-                task.terminal.hold_output(hold=hold)
+        for job in self._jobs.values():
+            if job.terminal:
+                job.terminal.hold_output(hold=hold)
 
     def drain(self) -> None:
         """Record what the terminals hold now."""
-        for task in self._tasks.values():
-            self._take(task)
+        for job in self._jobs.values():
+            self._take(job)
 
     def stop(self) -> None:
         """Hang up, for good."""
-        for task in self._tasks.values():
-            if task.pid is not None and not task.over:
-                self._reaper.forget(task.pid)
+        for job in self._jobs.values():
+            if job.pid is not None and not job.over:
+                self._reaper.forget(job.pid)
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(task.pid, signal.SIGHUP)
-            self._hang_up(task)
+                    os.killpg(job.pid, signal.SIGHUP)
+            self._hang_up(job)
 
-    def _terminal(self, order: TaskOrder) -> ProcessTerminal:
+    def _terminal(self, order: JobOrder) -> ProcessTerminal:
         def in_child() -> None:
             with contextlib.suppress(OSError):
                 Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
@@ -290,69 +290,69 @@ class Tasks:
         return ProcessTerminal(
             [bash(), "-c", order.command],
             cwd=order.cwd,
-            env={**with_identity(env, os.environ), "HOLDFAST_TASK": order.id},
+            env={**with_identity(env, os.environ), "HOLDFAST_JOB": order.id},
             size=order.size,
             in_child=in_child,
         )
 
-    def _take(self, task: DetachedCommand, turns: int = 64) -> None:
+    def _take(self, job: DetachedCommand, turns: int = 64) -> None:
         """Record what its terminal holds, and close a terminal that no process holds any more."""
-        while task.terminal and turns:
+        while job.terminal and turns:
             turns -= 1
-            data = task.terminal.read()
+            data = job.terminal.read()
             if data:
-                task.log.append(data)
+                job.log.append(data)
                 continue
-            if data is None and task.over:
-                self._hang_up(task)
+            if data is None and job.over:
+                self._hang_up(job)
             elif data is None:  # it has closed its terminal and continues without, or is just ending
-                self._loop.remove_reader(task.terminal.fd)
+                self._loop.remove_reader(job.terminal.fd)
             return
 
-    def _ended(self, task: DetachedCommand) -> None:
-        assert task.pid
-        _, status = os.waitpid(task.pid, 0)
-        self._origins.disown(task.pid)
-        task.end = ProcessEnd.of_status(status)
-        self._take(task)
-        task.duration = self._loop.time() - task.started
-        if task.watching:
-            task.watching.stop()
-            task.watching = None
-        task.end_offset = task.log.end
-        logger.info("task %s: pid %d ended with %s", task.id, task.pid, task.end)
+    def _ended(self, job: DetachedCommand) -> None:
+        assert job.pid
+        _, status = os.waitpid(job.pid, 0)
+        self._origins.disown(job.pid)
+        job.end = ProcessEnd.of_status(status)
+        self._take(job)
+        job.duration = self._loop.time() - job.started
+        if job.watching:
+            job.watching.stop()
+            job.watching = None
+        job.end_offset = job.log.end
+        logger.info("job %s: pid %d ended with %s", job.id, job.pid, job.end)
         self._notice(
-            "task_ended",
-            task.end,
-            id=task.id,
-            name=task.order.name,
-            command=short(task.order.command),
-            actor=task.order.actor,
-            pid=task.pid,
-            duration=round(task.duration, 3),
-            end_offset=task.end_offset,
-            **({"killed_by": task.killed_by} if task.killed_by else {}),
+            "job_ended",
+            job.end,
+            id=job.id,
+            name=job.order.name,
+            command=short(job.order.command),
+            actor=job.order.actor,
+            pid=job.pid,
+            duration=round(job.duration, 3),
+            end_offset=job.end_offset,
+            **({"killed_by": job.killed_by} if job.killed_by else {}),
         )
-        task.log.wake()
+        job.log.wake()
         self._origins.look_soon()
 
-    def _waits(self, task: DetachedCommand, state: State) -> None:
-        self._notice("waiting", task=task.id, id=task.id, state=state.as_dict())
+    def _waits(self, job: DetachedCommand, state: State) -> None:
+        self._notice("waiting", job=job.id, id=job.id, state=state.as_dict())
 
-    def _hang_up(self, task: DetachedCommand) -> None:
-        if task.terminal:
-            self._loop.remove_reader(task.terminal.fd)
-            task.terminal.close()
-            task.terminal = None
-            task.log.rest()
+    def _hang_up(self, job: DetachedCommand) -> None:
+        if job.terminal:
+            self._loop.remove_reader(job.terminal.fd)
+            job.terminal.close()
+            job.terminal = None
+            job.log.rest()
 
     def _drop_old(self) -> None:
-        """Make room for one more task."""
-        over = [task for task in self._tasks.values() if task.over]
-        kept = sum(task.log.end - task.log.start for task in over)
+        """Make room for one more job."""
+        over = [job for job in self._jobs.values() if job.over]
+        kept = sum(job.log.end - job.log.start for job in over)
         while over and (len(over) >= KEPT or kept > KEPT_OUTPUT):
             oldest = over.pop(0)
             kept -= oldest.log.end - oldest.log.start
             self._hang_up(oldest)
             oldest.log.remove()
-            del self._tasks[oldest.id]
+            del self._jobs[oldest.id]
