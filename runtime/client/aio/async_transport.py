@@ -16,6 +16,7 @@ from websockets.protocol import State
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
 from holdfast.runtime.client import connect_again, http_call
+from holdfast.runtime.client.aio import async_receiving
 from holdfast.runtime.client.aio.async_waking import AsyncWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
@@ -115,7 +116,7 @@ class AsyncTransport:
                 call.opened()
                 call.patience.hold(AsyncWaking(connection, call.closing()))
                 while not call.ended:
-                    reply = call.receive(await connection.recv())
+                    reply = call.receive(await async_receiving.next_message(connection))
                     attempt = 0
                     if reply is not None:
                         await connection.send(reply)

@@ -17,6 +17,7 @@ from websockets.sync.client import ClientConnection, connect, unix_connect
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
 from holdfast.runtime.client import connect_again, http_call
+from holdfast.runtime.client.blocking import remote_receiving
 from holdfast.runtime.client.blocking.remote_waking import RemoteWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
@@ -116,7 +117,7 @@ class RemoteTransport:
                 call.opened()
                 call.patience.hold(RemoteWaking(connection, call.closing()))
                 while not call.ended:
-                    reply = call.receive(connection.recv())
+                    reply = call.receive(remote_receiving.next_message(connection))
                     attempt = 0
                     if reply is not None:
                         connection.send(reply)
