@@ -206,6 +206,31 @@ def test_shells_terminals_and_jobs(session: RemoteSession, shared: Session) -> N
     assert (ended.exit_code, ended.text.splitlines()[-1]) == (5, "got it")
     assert session.job(job.id).info().exit_code == 5
     assert [each.id for each in session.jobs()][-1] == job.id
+    written = shared.job(job.id).output()
+    assert [job.output(), job.output(5), job.output(-7), job.output(10**6)] == [
+        written,
+        shared.job(job.id).output(5),
+        shared.job(job.id).output(-7),
+        b"",
+    ]
+
+
+def test_the_output_of_a_job_as_it_comes(session: RemoteSession) -> None:
+    """What was written so far is returned while the job goes on; a follower hears the rest."""
+    job = session.detach("for n in 1 2 3; do echo $n; done; read line; echo got $line; sleep 600")
+    assert job.wait().waiting
+    assert job.output().split()[:3] == [b"1", b"2", b"3"]
+    heard: list[bytes] = []
+    following = threading.Thread(
+        target=job.follow, kwargs={"on_bytes": heard.append, "offset": 2}, daemon=True
+    )
+    following.start()
+    job.send("it\n")
+    assert polling.until(lambda: b"got it" in b"".join(heard), 60)
+    assert b"got it" in job.output()
+    job.signal("KILL")
+    following.join(60)
+    assert b"".join(heard) == job.output(2)
 
 
 def test_a_life_of_a_session(remote: RemoteHoldfast) -> None:
@@ -373,6 +398,7 @@ def test_the_command_line_over_a_url(over: Over, shared: Session, shared_hf: Hol
     job = over("exec", "--detach", "shared", "echo begun; exit 4").strip()
     over("wait", "shared", job, code=4)
     assert job in over("jobs", "shared")
+    assert over("output", "shared", job) == "begun\n"
     over("rm", "made", "again", "twin-1", "twin-2")
     for snapshot in shared_hf.snapshots():
         over("rmi", snapshot.id)

@@ -56,6 +56,39 @@ class RemoteJob:
         call.on_offset = on_offset
         return self._transport.result(call)
 
+    def output(self, offset: int = 0) -> bytes:
+        """Return what it wrote to its terminal so far, from an offset; a negative one counts from the end."""
+        pieces: list[bytes] = []
+        self.follow(on_bytes=pieces.append, offset=offset, follow=False)
+        return b"".join(pieces)
+
+    def follow(
+        self,
+        on_output: OnOutput | None = None,
+        *,
+        on_bytes: OnBytes | None = None,
+        offset: int = 0,
+        follow: bool = True,
+    ) -> None:
+        """Pass on its output from an offset, and what comes until it ends: as text, or as bytes."""
+        found = self.info()
+        start = offset if offset >= 0 else max(found.start_offset, found.end_offset + offset)
+        if follow or start < found.end_offset:
+            patience = Patience()
+
+            def heard(reached: int) -> None:
+                if not follow and reached >= found.end_offset:
+                    patience.end()
+
+            self.wait(
+                on_output=on_output,
+                on_bytes=on_bytes,
+                on_offset=heard,
+                start=start,
+                wait=True,
+                patience=patience,
+            )
+
     def send(self, text: str | bytes) -> None:
         """Type text into its terminal, as it is."""
         typed = text if isinstance(text, str) else text.decode()

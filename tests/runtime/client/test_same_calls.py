@@ -69,7 +69,7 @@ ONLY_IN_PROCESS = {
     Holdfast: {"doctor", "engine", "fits", "home", "import_", "keeping", "pull", "store", "thaw", "verify"},
     Session: {"move", "row", "serve_captures", "snapshot(failure)"},
     Snapshot: {"export", "pack", "push", "retry(patience)", "row", "tried"},
-    Job: {"follow", "output", "send(patience)"},
+    Job: {"send(patience)"},
     RunningProgram: {"write(patience)"},
     FileWatch: {"next"},
     terminal_handle.SessionTerminal: {"attach", "link"},
