@@ -6,6 +6,7 @@ last report is found here.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.wire.protocol import Frame
     from holdfast.runtime.guest_rpc.guest_client import Connection
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+
+_ARRIVING = re.compile(r"/\.[0-9a-f]{32}\.part\Z")
+"""Paths of files that a session receives; what a program writes is not called that."""
 
 
 class FileWatch:
@@ -191,6 +195,8 @@ class FileWatch:
             self._found(WatchedChange(kind, f"{self._root}/{path}", file, *how))
 
     def _found(self, change: WatchedChange) -> None:
+        if _ARRIVING.search(change.path):
+            return
         self._changes.append(change)
         self._waiting += len(change.path)
         if self._waiting > self._most:

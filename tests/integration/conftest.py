@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests import packing
@@ -27,9 +27,13 @@ from holdfast.base.home import Home
 from holdfast.engine.engine import Engine
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
 from holdfast.runtime.storage import packing_request
 from holdfast.snapshots import service
 from holdfast.snapshots.bundle.keys import Keys
+
+if TYPE_CHECKING:
+    from tests.integration.served import Served
 
 # A second machine and registries: started when first used, shared by all tests.
 second, door, warm = machines.second, machines.door, machines.warm
@@ -229,6 +233,22 @@ def shared_hf(shared_home: Home) -> Iterator[Holdfast]:
 def shared(shared_hf: Holdfast) -> Session:
     """One session for the tests of a module that leave it as it was."""
     return shared_hf.new("shared")
+
+
+@pytest.fixture(scope="module")
+def server(shared: Session, shared_home: Home) -> Iterator[Served]:
+    """A server of the home that holds the shared session."""
+    from tests.integration.served import serving  # which needs `Cli` of this module
+
+    with serving(Cli(shared_home), shared_home) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def remote(server: Served) -> Iterator[RemoteHoldfast]:
+    """A client of that server, over its URL."""
+    with RemoteHoldfast(server.url, token=server.token) as controller:
+        yield controller
 
 
 @pytest.fixture(scope="module")

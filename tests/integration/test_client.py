@@ -8,7 +8,7 @@ import json
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,18 +33,6 @@ from holdfast.errors import (
 
 TICKS = "for i in $(seq 40); do echo tick $i; sleep 0.05; done"
 TICKED = "".join(f"tick {i}\n" for i in range(1, 41)).encode()
-
-
-@pytest.fixture(scope="module")
-def server(shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Served]:
-    with serving(make_cli(shared_home), shared_home) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def remote(server: Served) -> Iterator[RemoteHoldfast]:
-    with RemoteHoldfast(server.url, token=server.token) as controller:
-        yield controller
 
 
 @pytest.fixture

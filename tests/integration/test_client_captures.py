@@ -5,30 +5,15 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.conftest import Cli
-from tests.integration.served import Over, Served, serving
+from tests.integration.served import Over, Served
 
 from holdfast import AsyncHoldfast, Holdfast, RemoteHoldfast, RemoteSession, Session
 from holdfast.base import polling
-from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, SessionExists, SnapshotNotFound
 from holdfast.snapshots.failure import Failure
-
-
-@pytest.fixture(scope="module")
-def server(shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Served]:
-    with serving(make_cli(shared_home), shared_home) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def remote(server: Served) -> Iterator[RemoteHoldfast]:
-    with RemoteHoldfast(server.url, token=server.token) as controller:
-        yield controller
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,18 +18,6 @@ from holdfast.errors import InvalidArgument, ServerUnavailable, SessionFileNotFo
 from holdfast.runtime.files.copied import Copied
 
 ODD = os.fsdecode(b"odd\xff")
-
-
-@pytest.fixture(scope="module")
-def server(shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home) -> Iterator[Served]:
-    with serving(make_cli(shared_home), shared_home) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def remote(server: Served) -> Iterator[RemoteHoldfast]:
-    with RemoteHoldfast(server.url, token=server.token) as controller:
-        yield controller
 
 
 @pytest.fixture

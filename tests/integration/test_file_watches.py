@@ -54,6 +54,15 @@ def test_what_programs_do_is_seen(shared: Session, place: str) -> None:
         assert watch.ended
 
 
+def test_a_file_that_is_still_arriving_is_not_seen(shared: Session, place: str) -> None:
+    """A write is there at once; until then the session holds it under a name of its own."""
+    with shared.files.watch(".") as watch:
+        shared.exec(f"touch .{'0f' * 16}.part; mkdir -p a; sleep 0.5; mv .{'0f' * 16}.part whole; touch end")
+        assert {path for _, path in _until(watch, "end")} == {
+            f"{place}/{name}" for name in ("a", "whole", "end")
+        }
+
+
 def test_one_file_of_any_name_and_what_cannot_be_watched(shared: Session, place: str) -> None:
     name = "odd \udcff\n\x1b[31m"
     shared.files.write(name, "1")

@@ -7,7 +7,6 @@ reported.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from holdfast.runtime.e2b.filesystem.entry_info import OwnerNames, clean, entry, shown
@@ -18,7 +17,6 @@ CREATE, WRITE, REMOVE, RENAME, CHMOD = (
 )
 START: dict[str, Any] = {"start": {}}
 KEEPALIVE: dict[str, Any] = {"keepalive": {}}
-_ARRIVING = re.compile(r"(?:^|/)\.[0-9a-f]{32}\.part$")
 
 
 def gone() -> dict[str, Any]:
@@ -29,8 +27,6 @@ def gone() -> dict[str, Any]:
 def events(change: WatchedChange, root: str, names: OwnerNames | None = None) -> list[dict[str, Any]]:
     """Return the events of a change below `root`; with `names` they describe what is there now."""
     below = _below(change.path, root)
-    if _ARRIVING.search(below):
-        return []
     told: dict[str, Any] = {"name": shown(below)}
     if names is not None and change.file is not None:
         told["entry"] = entry(clean(change.path), change.file, names)

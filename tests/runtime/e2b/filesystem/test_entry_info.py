@@ -126,8 +126,3 @@ def test_changes_as_events(change: WatchedChange, told: list[str]) -> None:
 def test_the_watched_folder_itself_and_the_root() -> None:
     assert events(WatchedChange("removed", "/w"), "/w")[0]["name"] == "."
     assert events(WatchedChange("removed", "/f"), "/")[0]["name"] == "f"
-
-
-def test_files_in_which_uploads_arrive_are_not_told_of() -> None:
-    assert events(WatchedChange("created", f"/w/.{'0a' * 16}.part", of()), "/w") == []
-    assert events(WatchedChange("created", "/w/my.part", of()), "/w") != []
