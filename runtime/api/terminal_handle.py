@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.runtime.attachment.attach import Attachment, PersonTerminal
     from holdfast.runtime.attachment.terminal_link import TerminalLink
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.results import Screen
@@ -182,15 +183,16 @@ class SessionTerminal:
         Raises:
             InvalidArgument: this process has no terminal.
         """
-        from holdfast.runtime.attachment.attach import Attachment
+        from holdfast.runtime.attachment.own_terminal import OwnTerminal
 
-        with self._line.explained():
-            return Attachment(
-                self._line.client(),
-                self._line.persistence(),
-                shell=self.shell,
-                detach_key=detach_key,
-                read_only=read_only,
-                take=take,
-                unfiltered=unfiltered,
-            ).run()
+        how = {"detach_key": detach_key, "read_only": read_only, "take": take, "unfiltered": unfiltered}
+        with self._line.explained(), OwnTerminal.entered() as person:
+            return attachment(self, person, **how).run()
+
+
+def attachment(terminal: SessionTerminal, person: PersonTerminal, **how: Any) -> Attachment:
+    """Return what joins a person's terminal to a shell's; `how` is as for `attach`, with a `patience`."""
+    from holdfast.runtime.attachment.attach import Attachment
+
+    line = terminal._line
+    return Attachment(line.client(), line.persistence(), person, shell=terminal.shell, **how)

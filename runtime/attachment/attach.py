@@ -1,4 +1,4 @@
-"""A person's terminal joined to a session's terminal.
+"""A person's terminal joined to a session's terminal, wherever the person's is.
 
 Input goes through unchanged, except for the key that detaches.  Output is filtered, and programs that query
 the terminal are answered here, so that no answer is ever taken for typed input.  A snapshot cuts the
@@ -8,17 +8,14 @@ sent again.
 
 from __future__ import annotations
 
-import os
 import secrets
 import select
-import signal
-import sys
 import time
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
 
 from holdfast.base.text import plain
-from holdfast.errors import GuestDisconnected, InvalidArgument
-from holdfast.runtime.attachment import local as local_terminal
+from holdfast.errors import GuestDisconnected
 from holdfast.runtime.attachment.mirror_screen import Glass
 from holdfast.runtime.attachment.screen import shown
 from holdfast.runtime.attachment.screen_state import view
@@ -26,6 +23,7 @@ from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient, raise_error
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.terminal import key_names, queries
 
@@ -39,6 +37,27 @@ CLOSE_SECONDS = 2.0
 SEND_SECONDS = 10.0
 
 
+class PersonTerminal(Protocol):
+    """The terminal of the person: of this process, or at the other end of a server."""
+
+    encoding: str
+
+    def descriptors(self) -> Sequence[int]:
+        """Return the descriptors that become readable when there is something to take."""
+
+    def typed(self, ready: Collection[int]) -> bytes | None:
+        """Return what was typed, empty once it has hung up; None if it was nothing."""
+
+    def resized(self, ready: Collection[int]) -> bool:
+        """Return whether it has another size now."""
+
+    def size(self) -> tuple[int, int]:
+        """Return its rows and columns."""
+
+    def write(self, data: bytes) -> None:
+        """Show output."""
+
+
 class Attachment:
     """One terminal, attached to one shell until it is detached or either side ends."""
 
@@ -46,29 +65,26 @@ class Attachment:
         self,
         client: GuestClient,
         persistence: Persistence,
+        person: PersonTerminal,
         *,
         shell: str,
         detach_key: str = DETACH_KEY,
         read_only: bool = False,
         take: bool = False,
         unfiltered: bool = False,
-        stdin: int | None = None,
-        stdout: int | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self._client = client
         self._persistence = persistence
+        self._person = person
         self._shell = shell
         self._detach, self._detach_key = key_names.key(detach_key), plain(detach_key, 20)
         self._read_only = read_only
         self._take = take
+        self._patience = patience or Patience()
         self._token = secrets.token_hex(8)
-        self._in = sys.stdin.fileno() if stdin is None else stdin
-        self._out = sys.stdout.fileno() if stdout is None else stdout
         self._glass = Glass(
-            lambda data: local_terminal.write(self._out, data),
-            lambda: view(client, shell),
-            encoding=local_terminal.ENCODING,
-            unfiltered=unfiltered,
+            person.write, lambda: view(client, shell), encoding=person.encoding, unfiltered=unfiltered
         )
         self._answers = not unfiltered
         self._standing: tuple[bool, str] | None = None
@@ -81,42 +97,49 @@ class Attachment:
     def run(self) -> str:
         """Pass bytes until the person detaches (`detached`) or the shell is closed (its reason).
 
-        The person's terminal is restored, however this ends.
+        It is `left` once the patience is ended.
 
         Raises:
-            InvalidArgument: there is no terminal to attach.
             SessionError: the session ended.
         """
-        if not (os.isatty(self._in) and os.isatty(self._out)):
-            raise InvalidArgument(
-                "cannot attach: standard input or output is not a terminal",
-                hint="programs use `holdfast exec`, `send` and `screen`",
-            )
-        with local_terminal.raw(self._in, self._out), local_terminal.signals() as wake:
-            self._persistence.again = self._start_over
-            return self._persistence.run(lambda: self._follow(wake))
+        self._persistence.again = self._start_over
+        return self._persistence.run(self._follow)
 
-    def _follow(self, wake: int) -> str:
-        rows, cols = local_terminal.size(self._out)
+    def _follow(self) -> str:
+        if self._patience.ended:
+            return "left"
+        rows, cols = self._person.size()
         args: dict[str, Any] = {"shell": self._shell, "rows": rows, "cols": cols, "token": self._token}
         if self._glass.next is not None:
             args["offset"] = self._glass.next
         with self._client.open("attach", view=self._read_only, take=self._take, **args) as connection:
-            # For sending: input is read when it arrives. A peer that does not read must not block us.
-            connection.socket.settimeout(SEND_SECONDS)
-            while True:
-                watched = [connection.socket, self._in, wake]
-                ready, _, _ = select.select(watched, [], [], self._glass.patience())
-                self._glass.tick()
-                if wake in ready:
-                    self._signalled(wake, connection)
-                if self._in in ready and self._typed():
-                    self._leave(connection)
-                    return "detached"
-                if connection.socket in ready and (reason := self._came(connection)):
-                    return reason
-                self._send(connection)
-                self._answer(connection)
+            self._patience.hold(connection)
+            try:
+                return self._joined(connection)
+            except GuestDisconnected:
+                if self._patience.ended:
+                    return "left"
+                raise
+
+    def _joined(self, connection: Connection) -> str:
+        # For sending: input is read when it arrives. A peer that does not read must not block us.
+        connection.socket.settimeout(SEND_SECONDS)
+        poll = select.poll()  # select(2) ends at descriptor 1023
+        for descriptor in (connection.socket.fileno(), *self._person.descriptors()):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            patience = self._glass.patience()
+            ready = {each for each, _ in poll.poll(None if patience is None else patience * 1000)}
+            self._glass.tick()
+            if self._person.resized(ready):
+                self._resize(connection)
+            if self._typed(self._person.typed(ready)):
+                self._leave(connection)
+                return "detached"
+            if connection.socket.fileno() in ready and (reason := self._came(connection)):
+                return reason
+            self._send(connection)
+            self._answer(connection)
 
     def _start_over(self) -> None:
         """Start over after a rewind: the terminal shows something else, and pending input is gone."""
@@ -127,12 +150,10 @@ class Attachment:
         self._session_size = (0, 0)
         self._glass.notice("the session went back to an earlier moment")
 
-    def _typed(self) -> bool:
-        """Read what was typed; return True if it was the key that detaches."""
-        try:
-            data = os.read(self._in, 65536)
-        except OSError:
-            data = b""  # the terminal hung up
+    def _typed(self, data: bytes | None) -> bool:
+        """Take what was typed; return True if it was the key that detaches, or the end."""
+        if data is None:
+            return False
         before, found, _ = data.partition(self._detach)
         if before and self._read_only:
             self._explain()
@@ -233,7 +254,7 @@ class Attachment:
         size = wire_fields.integer(frame, "rows", 1), wire_fields.integer(frame, "cols", 1)
         if size != self._session_size:
             self._session_size = size
-            self._glass.renew(local_terminal.size(self._out))
+            self._glass.renew(self._person.size())
         if before and before != self._standing:
             self._glass.notice(self._standing_text())
 
@@ -248,10 +269,7 @@ class Attachment:
             return f"You are watching: {holder} holds the shell; `attach --take` takes it."
         return f"The shell is held by {holder}." if holder else "No one holds the shell."
 
-    def _signalled(self, wake: int, connection: Connection) -> None:
-        numbers = os.read(wake, 64)
-        if any(number != signal.SIGWINCH for number in numbers):
-            raise KeyboardInterrupt
-        rows, cols = local_terminal.size(self._out)
+    def _resize(self, connection: Connection) -> None:
+        rows, cols = self._person.size()
         connection.send({"v": protocol.VERSION, "op": "resize", "rows": rows, "cols": cols})
         self._glass.renew((rows, cols))

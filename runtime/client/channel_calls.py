@@ -81,6 +81,9 @@ class ChannelCall(ABC, Generic[Result]):
         """Note that it was sent."""
         self._opened = True
 
+    def linked(self, connection: Any) -> None:
+        """Note the connection over which it was sent, by which more can be said."""
+
     def closing(self) -> str:
         """Return the message that ends the waiting."""
         return json.dumps({"close": CHANNEL})

@@ -79,7 +79,7 @@ class Over:
     """The command line of a machine that knows nothing but the URL and the token."""
 
     def __init__(self, server: Served, home: Path) -> None:
-        self._environment = {
+        self.environment = {
             **os.environ,
             "HOLDFAST_URL": server.url,
             "HOLDFAST_TOKEN": server.token,
@@ -92,7 +92,7 @@ class Over:
         command = [sys.executable, "-m", "holdfast", *words]
         done = subprocess.run(
             command,
-            env=self._environment,
+            env=self.environment,
             input=given,
             capture_output=True,
             text=True,

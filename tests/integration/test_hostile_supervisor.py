@@ -35,6 +35,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_kernel import SessionKernel
 from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.attachment.attach import Attachment
+from holdfast.runtime.attachment.own_terminal import OwnTerminal
 from holdfast.runtime.capture import capture_retry, preflight
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.guest import layout, wire
@@ -213,14 +214,14 @@ def _attach(session: Session) -> str:
     master, slave = pty.openpty()
     wake, unused = os.pipe()
     attachment = Attachment(
-        _client(session), Persistence(lambda: None), shell=layout.MAIN, stdin=slave, stdout=slave
+        _client(session), Persistence(lambda: None), OwnTerminal(slave, slave, wake), shell=layout.MAIN
     )
     drain = threading.Thread(target=_drained, args=(master,), daemon=True)
     drain.start()
     leave = threading.Timer(PATIENCE, os.write, (master, b"x" * 100 + b"\n\x1d\n"))
     leave.start()
     try:
-        return attachment._follow(wake)
+        return attachment._follow()
     finally:
         leave.join()
         for descriptor in (slave, wake, unused):

@@ -72,6 +72,23 @@ class AsyncTerminal:
         told = await self._transport.ask(HttpCall("GET", path, {"start": start, "end": end}))
         return AsyncRecording(self._transport, path, client_values.table(told))
 
+    async def attach(
+        self,
+        *,
+        detach_key: str = "C-]",
+        read_only: bool = False,
+        take: bool = False,
+        unfiltered: bool = False,
+    ) -> str:
+        """Connect this process's terminal to it until the detach key is pressed. As `SessionTerminal.attach`.
+
+        What is typed while the connection to the server is lost may be lost.
+        """
+        from holdfast.runtime.client.aio import async_attaching
+
+        how = {"detach_key": detach_key, "read_only": read_only, "take": take, "unfiltered": unfiltered}
+        return await async_attaching.attached(self._transport, self._session, {"shell": self.shell, **how})
+
     async def _lease(self, **fields: Any) -> Lease:
         return Lease.model_validate(await self._ask("POST", "lease", **fields))
 

@@ -114,6 +114,7 @@ class AsyncTransport:
                 call.patience.begin()
                 await connection.send(call.opening())
                 call.opened()
+                call.linked(connection)
                 call.patience.hold(AsyncWaking(connection, call.closing()))
                 while not call.ended:
                     reply = call.receive(await async_receiving.next_message(connection))

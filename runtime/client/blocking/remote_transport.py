@@ -115,6 +115,7 @@ class RemoteTransport:
                 call.patience.begin()
                 connection.send(call.opening())
                 call.opened()
+                call.linked(connection)
                 call.patience.hold(RemoteWaking(connection, call.closing()))
                 while not call.ended:
                     reply = call.receive(remote_receiving.next_message(connection))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.serve.calls.served_attachments import AttachmentCall
 from holdfast.runtime.serve.calls.served_call import ServedCall
 from holdfast.runtime.serve.calls.served_cells import answer_cell_call, cell_call, join_cell_call
 from holdfast.runtime.serve.calls.served_commands import answer_call, exec_call, job_call, join_call
@@ -74,7 +75,21 @@ class TerminalArgs(RequestBody):
     take: bool = False
 
 
-Made = ServedCall | TerminalCall
+class AttachArgs(RequestBody):
+    """A shell to whose terminal a person's is joined, of these rows and columns, and how."""
+
+    shell: Part = defaults.MAIN
+    rows: Side = defaults.DEFAULT_ROWS
+    cols: Side = defaults.DEFAULT_COLUMNS
+    detach_key: Annotated[str, Field(min_length=1, max_length=20)] = "C-]"
+    read_only: bool = False
+    take: bool = False
+    unfiltered: bool = False
+
+
+Typed = TerminalCall | AttachmentCall
+"""Calls into which can be typed."""
+Made = ServedCall | Typed
 Make = Callable[[Any, str | None], Made]
 CALLS: Mapping[str, tuple[type[RequestBody], Make]] = {
     "exec": (ExecRequest, exec_call),
@@ -89,6 +104,7 @@ CALLS: Mapping[str, tuple[type[RequestBody], Make]] = {
     "events": (EventsQuery, lambda args, _: events_call(args)),
     "watch": (WatchQuery, lambda args, _: watch_call(args)),
     "terminal": (TerminalArgs, lambda args, _: TerminalCall(args.model_dump())),
+    "attach": (AttachArgs, lambda args, _: AttachmentCall(args.model_dump())),
 }
 KEYED = ("exec", "cell")
 """Calls that take an idempotency key."""

@@ -12,8 +12,7 @@ from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import ApiCaller
-from holdfast.runtime.serve.calls.call_table import CALLS, KEYED, Made
-from holdfast.runtime.serve.calls.served_terminals import TerminalCall
+from holdfast.runtime.serve.calls.call_table import CALLS, KEYED, Made, Typed
 from holdfast.runtime.serve.channels import channel_messages as messages
 from holdfast.runtime.serve.channels.channel_messages import OpenMessage
 from holdfast.runtime.serve.channels.credit_gate import CreditGate
@@ -125,13 +124,13 @@ class _Channel:
         self.call, self.patience = call, patience
         self.gate = CreditGate(credit)
 
-    def terminal(self) -> TerminalCall:
+    def terminal(self) -> Typed:
         """Return the call as one into which can be typed.
 
         Raises:
             InvalidArgument: it is another one.
         """
-        if not isinstance(self.call, TerminalCall):
+        if not isinstance(self.call, Typed):
             raise InvalidArgument("cannot type there: the channel has no terminal")
         return self.call
 

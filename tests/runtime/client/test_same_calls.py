@@ -72,7 +72,7 @@ ONLY_IN_PROCESS = {
     Job: {"send(patience)"},
     RunningProgram: {"write(patience)"},
     FileWatch: {"next"},
-    terminal_handle.SessionTerminal: {"attach", "link"},
+    terminal_handle.SessionTerminal: {"link"},
 }
 """What a handle over a URL does not have: names, and `name(argument)`."""
 
