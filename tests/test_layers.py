@@ -33,6 +33,7 @@ ROOMS = (
     "operations",
     "scrubbing",
     "journal",
+    "task",
     "terminal",
     "guest_rpc",
     "attachment",

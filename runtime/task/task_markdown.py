@@ -1,0 +1,250 @@
+"""The task record as Markdown with fixed sections, for trackers and people, and back without loss.  Pure.
+
+An item is a list line; its other fields are `- name: value` lines below it. Every value is one line, so that
+nothing has to be escaped. Sections must all be there; what is not understood is refused with its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.task import task_form
+from holdfast.runtime.task.task_record import TaskRecord
+
+STATUS = "Current status"
+POLICY = "Policy"
+PLAN = "Plan"
+BLOCKED = "Blocked"
+RESUME = "Resume instruction"
+LISTS: Mapping[str, tuple[str, str]] = {
+    "Decisions locked": ("decisions", "text"),
+    "Open questions": ("questions", "text"),
+    "Risks": ("risks", "text"),
+    "Files to read again": ("files", "path"),
+    "Artifacts": ("artifacts", "name"),
+    "Notes": ("notes", "text"),
+}
+"""Sections of a list each: the record's field, and the item's field that is its first line."""
+SECTIONS = (STATUS, BLOCKED, RESUME, POLICY, PLAN, *LISTS)
+NOTHING = "None."
+LONGEST = 256 << 10
+"""Characters that are read: a record of the largest size takes fewer."""
+_TITLE = "# Task: "
+_CHECKPOINT = "checkpoint "
+_STEP = re.compile(r"- \[([ x])\] (\d+\.\d+) (.*)")
+_FIELD = re.compile(r"- ([a-z_ ]+): (.*)")
+_NUMBERS = frozenset({"format", "revision", "retry_limit", "exit_code", "earlier_attempts"})
+
+
+def export(record: TaskRecord) -> str:
+    """Return the record as Markdown, which `parse` takes."""
+    done, total = record.finished
+    values = task_form.dump(record)
+    top: dict[str, Any] = {
+        key: values[key] for key in ("format", "revision", "updated", "by") if key in values
+    }
+    lines = [f"{_TITLE}{record.goal}", "", f"## {STATUS}", "", f"{record.state}, {done} of {total} steps", ""]
+    lines += [*_fields(top), *_fields(values.get("checkpoint", {}), prefix=_CHECKPOINT), ""]
+    lines += _section(BLOCKED, _fields(values.get("blocked", {})))
+    lines += _section(RESUME, [f"- {record.resume_at}"] if record.resume_at else [])
+    lines += _section(POLICY, _fields(values.get("policy", {})))
+    lines += _section(PLAN, _plan(values.get("phases", ())))
+    for title, (name, first) in LISTS.items():
+        lines += _section(title, _items(values.get(name, ()), first))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def parse(text: str) -> TaskRecord:
+    """Return the record of a Markdown text.
+
+    Raises:
+        InvalidArgument: a section is missing or occurs twice, a line is not understood, or a value is not
+            valid.
+    """
+    if len(text) > LONGEST:
+        raise _unreadable(f"it is longer than {LONGEST} characters")
+    lines = [line.rstrip() for line in text.splitlines()]
+    goal, sections = _split(lines)
+    values: dict[str, Any] = {"goal": goal, **_status(sections[STATUS])}
+    if blocked := _block(sections[BLOCKED], BLOCKED):
+        values["blocked"] = blocked
+    if policy := _block(sections[POLICY], POLICY):
+        values["policy"] = policy
+    if resume := _said(sections[RESUME]):
+        number, line = resume[-1]
+        if len(resume) > 1 or not line.startswith("- "):
+            raise _unreadable(f"'{RESUME}' is one line that begins with '- '", number)
+        values["resume_at"] = line[2:]
+    values["phases"] = _phases(_said(sections[PLAN]))
+    for title, (name, first) in LISTS.items():
+        values[name] = _read_items(_said(sections[title]), first)
+    return task_form.load(values)
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"## {title}", "", *(lines or [NOTHING]), ""]
+
+
+def _fields(values: Mapping[str, Any], indent: str = "", prefix: str = "") -> list[str]:
+    return [f"{indent}- {prefix}{key.replace('_', ' ')}: {_word(value)}" for key, value in values.items()]
+
+
+def _word(value: Any) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+
+
+def _plan(phases: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for major, phase in enumerate(phases, start=1):
+        lines += [*([""] if lines else []), f"### {major}. {phase['title']}", ""]
+        for minor, step in enumerate(phase.get("steps", ()), start=1):
+            rest = {key: value for key, value in step.items() if key not in ("title", "attempts")}
+            mark = "x" if rest.get("status") == "done" else " "
+            if mark == "x":
+                rest.pop("status")
+            lines += [f"- [{mark}] {major}.{minor} {step['title']}", *_fields(rest, "  ")]
+            lines += _items(step.get("attempts", ()), "entry", "  ", "attempt ")
+    return lines
+
+
+def _items(items: Sequence[Mapping[str, Any]], first: str, indent: str = "", prefix: str = "") -> list[str]:
+    lines: list[str] = []
+    for item in items:
+        rest = {key: value for key, value in item.items() if key != first}
+        lines += [f"{indent}- {prefix}{item[first]}", *_fields(rest, indent + "  ")]
+    return lines
+
+
+_Line = tuple[int, str]
+"""The number of a line, and its text."""
+
+
+def _split(lines: Sequence[str]) -> tuple[str, dict[str, list[_Line]]]:
+    goal, name = "", ""
+    sections: dict[str, list[_Line]] = {}
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("## "):
+            name = _section_name(line, number)
+            if name in sections:
+                raise _unreadable(f"section '{name}' occurs twice", number)
+            sections[name] = []
+        elif name:
+            sections[name].append((number, line))
+        elif line.startswith(_TITLE) and not goal:
+            goal = line.removeprefix(_TITLE)
+        elif line:
+            raise _unreadable(f"'{plain(line, 60)}' is before the first section", number)
+    if not goal:
+        raise _unreadable(f"it has no line '{_TITLE}GOAL'")
+    missing = [name for name in SECTIONS if name not in sections]
+    if missing:
+        raise _unreadable(f"section '{missing[0]}' is missing")
+    return goal, sections
+
+
+def _section_name(line: str, number: int) -> str:
+    name = line[3:].strip()
+    if name not in SECTIONS:
+        raise _unreadable(f"'{plain(name, 60)}' is not a section", number)
+    return name
+
+
+def _said(lines: Sequence[_Line]) -> list[_Line]:
+    kept = [(number, line) for number, line in lines if line]
+    return [] if [line for _, line in kept] == [NOTHING] else kept
+
+
+def _status(lines: Sequence[_Line]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    checkpoint: dict[str, Any] = {}
+    for number, line in _said(lines):
+        if not line.startswith("- "):
+            continue  # the summary for people; it follows from the plan
+        key, value = _field(line, number)
+        if key.startswith("checkpoint_"):
+            checkpoint[key.removeprefix("checkpoint_")] = value
+        else:
+            values[key] = value
+    return values | ({"checkpoint": checkpoint} if checkpoint else {})
+
+
+def _block(lines: Sequence[_Line], title: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for number, line in _said(lines):
+        key, value = _field(line, number)
+        if key in values:
+            raise _unreadable(f"'{key}' occurs twice in '{title}'", number)
+        values[key] = value
+    return values
+
+
+def _phases(lines: Sequence[_Line]) -> list[dict[str, Any]]:
+    phases: list[dict[str, Any]] = []
+    for number, line in lines:
+        if line.startswith("### "):
+            expected = f"### {len(phases) + 1}. "
+            if not line.startswith(expected):
+                raise _unreadable(f"the phase should begin with '{expected.strip()}'", number)
+            phases.append({"title": line.removeprefix(expected), "steps": []})
+            continue
+        steps = phases[-1]["steps"] if phases else None
+        if steps is None:
+            raise _unreadable("it is before the first phase", number)
+        if found := _STEP.fullmatch(line):
+            if found[2] != f"{len(phases)}.{len(steps) + 1}":
+                raise _unreadable(f"step {found[2]} should be {len(phases)}.{len(steps) + 1}", number)
+            steps.append(
+                {"title": found[3], "attempts": [], **({"status": "done"} if found[1] == "x" else {})}
+            )
+        elif steps and line.startswith("  - attempt "):
+            steps[-1]["attempts"].append({"entry": line.removeprefix("  - attempt ")})
+        elif steps and line.startswith("    - ") and steps[-1]["attempts"]:
+            _put(steps[-1]["attempts"][-1], line[4:], number)
+        elif steps and line.startswith("  - "):
+            _put(steps[-1], line[2:], number)
+        else:
+            raise _unreadable(f"'{plain(line, 60)}' is not a phase, a step or a field", number)
+    return phases
+
+
+def _read_items(lines: Sequence[_Line], first: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    for number, line in lines:
+        if line.startswith("- "):
+            items.append({first: line[2:]})
+        elif items and line.startswith("  - "):
+            _put(items[-1], line[2:], number)
+        else:
+            raise _unreadable(f"'{plain(line, 60)}' is not an item or a field", number)
+    return items
+
+
+def _put(values: dict[str, Any], line: str, number: int) -> None:
+    key, value = _field(line, number)
+    if key in values:
+        raise _unreadable(f"'{key}' occurs twice", number)
+    values[key] = value
+
+
+def _field(line: str, number: int) -> tuple[str, Any]:
+    found = _FIELD.fullmatch(line)
+    if found is None:
+        raise _unreadable(f"'{plain(line, 60)}' is not a field", number)
+    key, value = found[1].replace(" ", "_"), found[2]
+    if key.removeprefix("checkpoint_") in _NUMBERS and re.fullmatch(r"-?\d{1,15}", value, re.ASCII):
+        return key, int(value)
+    if key == "verified" and value in ("yes", "no"):
+        return key, value == "yes"
+    return key, value
+
+
+def _unreadable(reason: str, line: int | None = None) -> InvalidArgument:
+    where = "" if line is None else f"line {line}: "
+    return InvalidArgument(
+        f"cannot import the task record: {where}{reason}",
+        hint="nothing was changed; `holdfast task show --markdown` shows the form",
+    )

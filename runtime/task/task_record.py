@@ -1,0 +1,206 @@
+"""The task record: what a successor must know to continue the work in a session.  Pure.
+
+Owns the fields and their bounds. It holds no output and no transcript: commands are references to the
+journal. It knows neither how it is stored nor who may change it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+FORMAT = 1
+LONGEST_TEXT = 1000
+"""Characters of one text. A record has decisions and reasons, not pages."""
+MOST_ITEMS = 100
+"""Items of each list."""
+MOST_ATTEMPTS = 8
+"""Attempts that a step keeps; earlier ones are counted, and the journal has them."""
+_UNFIT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+"""Unicode categories that no terminal shows as they are; see `base.text`."""
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line without space around it.
+
+    Raises:
+        ValueError: it is empty or too long, or has control characters.
+    """
+    line = " ".join(text.split())
+    if not line:
+        raise ValueError("it is empty")
+    if len(line) > LONGEST_TEXT:
+        raise ValueError(f"it has {len(line)} characters, at most {LONGEST_TEXT} are allowed")
+    if any(unicodedata.category(char) in _UNFIT for char in line):
+        raise ValueError("it has control characters")
+    return line
+
+
+def _whole_second(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(microsecond=0)
+
+
+Text = Annotated[str, AfterValidator(one_line)]
+Moment = Annotated[AwareDatetime, AfterValidator(_whole_second)]
+"""In UTC, in whole seconds."""
+EntryReference = Annotated[str, StringConstraints(pattern=r"^#[1-9][0-9]{0,14}$")]
+"""An entry of the session's journal."""
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0, lt=2**31)]
+StepStatus = Literal["open", "active", "blocked", "done", "skipped"]
+Outcome = Literal["passed", "failed", "unknown"]
+
+
+class _RecordPart(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StepAttempt(_RecordPart):
+    """One attempt at a step: its command in the journal, and how it failed if it did.
+
+    `verified`: the step's own verification command was run. The failure's fields are those of
+    `classify_failure.FailureClass`.
+    """
+
+    entry: EntryReference
+    outcome: Outcome
+    at: Moment
+    by: Text
+    exit_code: int | None = None
+    verified: bool = False
+    failure_type: Text | None = None
+    failure_detail: Text | None = None
+    suggested_focus: Text | None = None
+
+
+class TaskStep(_RecordPart):
+    """One step. With `verify`, a command, it is done only when that has passed: `evidence` is its entry."""
+
+    title: Text
+    status: StepStatus = "open"
+    verify: Text | None = None
+    evidence: EntryReference | None = None
+    earlier_attempts: Count = 0
+    attempts: Annotated[tuple[StepAttempt, ...], Field(max_length=MOST_ATTEMPTS)] = ()
+
+    @property
+    def tries(self) -> int:
+        """The number of attempts, those no longer kept included."""
+        return self.earlier_attempts + len(self.attempts)
+
+
+class TaskPhase(_RecordPart):
+    """Steps that belong together."""
+
+    title: Text
+    steps: Annotated[tuple[TaskStep, ...], Field(max_length=MOST_ITEMS)] = ()
+
+
+class Decision(_RecordPart):
+    """A decision that is not to be made again, and why."""
+
+    text: Text
+    why: Text
+    at: Moment
+    by: Text
+
+
+class TaskNote(_RecordPart):
+    """An open question, a risk, or a remark."""
+
+    text: Text
+    at: Moment
+    by: Text
+
+
+class FileToReread(_RecordPart):
+    """A file or module to read again before continuing."""
+
+    path: Text
+    why: Text | None = None
+
+
+class TaskArtifact(_RecordPart):
+    """A file that the work has produced: where it is, its content, and the entry that made it."""
+
+    name: Text
+    path: Text
+    digest: Digest | None = None
+    entry: EntryReference | None = None
+
+
+class TaskPolicy(_RecordPart):
+    """What must hold for every successor: retries of a step, the command that verifies, the back end."""
+
+    retry_limit: Count | None = None
+    verify: Text | None = None
+    back_end: Text | None = None
+
+
+class TaskBlock(_RecordPart):
+    """What blocks the work, what would unblock it, and what was tried."""
+
+    why: Text
+    needs: Text
+    at: Moment
+    by: Text
+    step: Text | None = None
+    entry: EntryReference | None = None
+    tried: Text | None = None
+
+
+class TaskCheckpoint(_RecordPart):
+    """The last snapshot that was taken together with the record."""
+
+    snapshot: Text
+    at: Moment
+    by: Text
+    entry: EntryReference | None = None
+
+
+class TaskRecord(_RecordPart):
+    """The record of the work in one session. `revision` counts its changes."""
+
+    format: Literal[1] = 1
+    revision: Count = 0
+    updated: Moment
+    by: Text
+    goal: Text
+    resume_at: Text | None = None
+    blocked: TaskBlock | None = None
+    checkpoint: TaskCheckpoint | None = None
+    policy: TaskPolicy = TaskPolicy()
+    phases: Annotated[tuple[TaskPhase, ...], Field(max_length=MOST_ITEMS)] = ()
+    decisions: Annotated[tuple[Decision, ...], Field(max_length=MOST_ITEMS)] = ()
+    questions: Annotated[tuple[TaskNote, ...], Field(max_length=MOST_ITEMS)] = ()
+    risks: Annotated[tuple[TaskNote, ...], Field(max_length=MOST_ITEMS)] = ()
+    files: Annotated[tuple[FileToReread, ...], Field(max_length=MOST_ITEMS)] = ()
+    artifacts: Annotated[tuple[TaskArtifact, ...], Field(max_length=MOST_ITEMS)] = ()
+    notes: Annotated[tuple[TaskNote, ...], Field(max_length=MOST_ITEMS)] = ()
+
+    def steps(self) -> Iterator[tuple[str, TaskStep]]:
+        """Yield the steps with their numbers: `2.1` is the first of the second phase."""
+        for major, phase in enumerate(self.phases, start=1):
+            for minor, step in enumerate(phase.steps, start=1):
+                yield f"{major}.{minor}", step
+
+    @property
+    def finished(self) -> tuple[int, int]:
+        """How many steps are done or skipped, and how many there are."""
+        states = [step.status for _, step in self.steps()]
+        return sum(status in ("done", "skipped") for status in states), len(states)
+
+    @property
+    def state(self) -> Literal["planned", "active", "blocked", "done"]:
+        """Where the work stands as a whole."""
+        if self.blocked is not None:
+            return "blocked"
+        ended, total = self.finished
+        if total and ended == total:
+            return "done"
+        begun = any(step.status != "open" or step.tries for _, step in self.steps())
+        return "active" if begun else "planned"

@@ -1,0 +1,310 @@
+"""The task record: its changes, its JSON, its Markdown; what is refused leaves the old record as it was."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.task import task_changes as changes
+from holdfast.runtime.task import task_form, task_markdown
+from holdfast.runtime.task.task_changes import Stamp, TaskChange
+from holdfast.runtime.task.task_record import (
+    MOST_ATTEMPTS,
+    StepAttempt,
+    TaskArtifact,
+    TaskRecord,
+)
+
+AT = datetime(2026, 11, 26, 21, 0, 5, 123456, UTC)
+BY = Stamp("agent:coder", AT)
+PLAN = "Prepare:\n- Read the code\n- Run the tests :: make test\n\nChange\n- Migrate :: make check\n"
+SCHEMA = Path(__file__).parents[3] / "docs" / "task-record.schema.json"
+
+
+def begun() -> TaskRecord:
+    first = changes.set_(None, BY, goal="Port the store").record
+    return changes.plan(first, BY, PLAN).record
+
+
+def failed(entry: str = "#4") -> StepAttempt:
+    return StepAttempt(entry=entry, outcome="failed", at=AT, by="agent", failure_type="tests_failed")
+
+
+def full() -> TaskRecord:
+    record = changes.done(begun(), BY, "1.1", None).record
+    record = changes.attempt(record, BY, "1.2", failed()).record
+    record = changes.done(record, BY, "1.2", "#5").record
+    record = changes.decide(record, BY, "SQLite", "no server: *one* file <here>").record
+    record = changes.note(record, BY, "Which version?", "question").record
+    record = changes.note(record, BY, "The disk is small", "risk").record
+    record = changes.note(record, BY, "- [x] 1.1 looks like a step").record
+    record = changes.read_again(record, BY, "src/a.py", "it has changed").record
+    made = TaskArtifact(name="wheel", path="/w/a.whl", digest="sha256:" + "0" * 64, entry="#6")
+    record = changes.artifact(record, BY, made).record
+    record = changes.block(record, BY, "no key", "a key", step_number="2.1", tried="both").record
+    record = changes.set_(record, BY, resume_at="step 2.1", retry_limit=0, verify="make").record
+    return changes.checkpoint(record, BY, "midway", None).record
+
+
+def test_a_plan_has_phases_and_numbered_steps() -> None:
+    assert [(number, step.title, step.verify) for number, step in begun().steps()] == [
+        ("1.1", "Read the code", None),
+        ("1.2", "Run the tests", "make test"),
+        ("2.1", "Migrate", "make check"),
+    ]
+
+
+def test_every_change_counts_and_names_its_actor() -> None:
+    change = changes.decide(begun(), Stamp("person:ann", AT), "SQLite", "no server")
+    assert (change.record.revision, change.record.by) == (3, "person:ann")
+    assert change.line == "decided: SQLite"
+    assert change.record.decisions[0].at == AT.replace(microsecond=0)
+
+
+def test_a_new_plan_keeps_what_was_done() -> None:
+    record = changes.done(begun(), BY, "1.1", None).record
+    replanned = changes.plan(record, BY, "Prepare\n- Ask\n- Read the code\nChange\n- Rewrite").record
+    assert [(step.title, step.status) for _, step in replanned.steps()] == [
+        ("Ask", "open"),
+        ("Read the code", "done"),
+        ("Rewrite", "open"),
+    ]
+
+
+def test_a_step_with_another_verification_is_not_done_any_more() -> None:
+    record = changes.done(begun(), BY, "1.2", "#5").record
+    for changed in (
+        changes.plan(record, BY, PLAN.replace("make test", "make all")).record,
+        changes.step(record, BY, "1.2", verify="make all").record,
+    ):
+        step = changes.find_step(changed, "1.2")
+        assert (step.status, step.evidence, step.verify) == ("active", None, "make all")
+
+
+def test_a_step_is_done_only_with_evidence_if_something_verifies_it() -> None:
+    record = begun()
+    with pytest.raises(InvalidArgument, match="has not passed"):
+        changes.done(record, BY, "1.2", None)
+    with pytest.raises(InvalidArgument, match=r"cannot set step 1[.]1 to done"):
+        changes.step(record, BY, "1.1", status="done")
+    by_policy = changes.set_(record, BY, verify="make").record
+    with pytest.raises(InvalidArgument, match="has not passed"):
+        changes.done(by_policy, BY, "1.1", None)
+    assert changes.find_step(changes.done(record, BY, "1.2", "#9").record, "1.2").evidence == "#9"
+
+
+def test_old_attempts_are_counted_not_lost_silently() -> None:
+    record = begun()
+    for entry in range(1, MOST_ATTEMPTS + 4):
+        record = changes.attempt(record, BY, "1.2", failed(f"#{entry}")).record
+    step = changes.find_step(record, "1.2")
+    assert (step.tries, len(step.attempts), step.earlier_attempts) == (11, MOST_ATTEMPTS, 3)
+    assert step.attempts[-1].entry == "#11"
+    assert step.status == "active"
+
+
+def test_the_policy_limits_retries() -> None:
+    record = changes.set_(begun(), BY, retry_limit=1).record
+    for entry in ("#1", "#2"):
+        record = changes.attempt(record, BY, "1.2", failed(entry)).record
+    with pytest.raises(InvalidArgument, match="failed 2 times, and the limit is 1"):
+        changes.attempt(record, BY, "1.2", failed("#3"))
+
+
+def test_blocked_work_names_its_step_and_continues_when_unblocked() -> None:
+    record = changes.block(begun(), BY, "no key", "a key", step_number="2.1").record
+    assert (record.state, changes.find_step(record, "2.1").status) == ("blocked", "blocked")
+    record = changes.unblock(record, BY).record
+    assert (record.state, changes.find_step(record, "2.1").status) == ("active", "active")
+    with pytest.raises(InvalidArgument, match="nothing blocks it"):
+        changes.unblock(record, BY)
+
+
+def test_what_is_settled_can_be_dropped() -> None:
+    record = changes.note(begun(), BY, "Which?", "question").record
+    assert changes.drop(record, BY, "question", 1).record.questions == ()
+    for kind, number in (("question", 2), ("question", 0), ("goal", 1)):
+        with pytest.raises(InvalidArgument, match="cannot drop"):
+            changes.drop(record, BY, kind, number)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda r: changes.step(r, BY, "9.1", status="active"), "cannot find step 9.1"),
+        (lambda r: changes.step(r, BY, "1.1"), "no change was given"),
+        (lambda r: changes.plan(r, BY, "- Step without a phase"), "without a phase"),
+        (lambda r: changes.plan(r, BY, "\n \n"), "no step"),
+        (lambda r: changes.plan(changes.done(r, BY, "1.1", None).record, BY, "A\n- b"), "is missing"),
+        (lambda r: changes.decide(r, BY, "  ", "why"), "text: it is empty"),
+        (lambda r: changes.decide(r, BY, "x" * 1001, "why"), "1001 characters"),
+        (lambda r: changes.decide(r, BY, "a\x1b[31mb", "why"), "control characters"),
+        (lambda r: changes.set_(r, BY), "no value was given"),
+        (lambda r: changes.set_(r, BY, retry_limit=-1), "retry_limit"),
+        (lambda r: changes.set_(None, BY, resume_at="x"), "the session has none"),
+        (lambda r: changes.note(None, BY, "x"), "the session has none"),
+        (lambda r: changes.decide(changes.decide(r, BY, "a", "b").record, BY, "a ", "c"), "locked already"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(change: Any, why: str) -> None:
+    record = begun()
+    before = task_form.dump(record)
+    with pytest.raises(InvalidArgument, match=why):
+        change(record)
+    assert task_form.dump(record) == before
+
+
+def test_a_record_that_is_too_large_is_refused_not_cut() -> None:
+    record = begun()
+    for number in range(17):
+        record = changes.note(record, BY, f"{number} " + "ä" * 900).record
+    with pytest.raises(InvalidArgument, match=r"would take 3\d{4} bytes, \d+ too many"):
+        changes.note(record, BY, "ä" * 1000)
+    assert len(task_form.compact(task_form.dump(record))) <= task_form.MOST_BYTES
+
+
+def test_json_round_trip() -> None:
+    assert task_form.parse(task_form.compact(task_form.dump(full()))) == full()
+
+
+def test_json_has_no_empty_fields() -> None:
+    values = task_form.dump(changes.set_(None, BY, goal="g").record)
+    assert values == {
+        "format": 1,
+        "revision": 1,
+        "updated": "2026-11-26T21:00:05Z",
+        "by": "agent:coder",
+        "goal": "g",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON|longer than"),
+        ("[]", "not a JSON object"),
+        ("{}", "form has no number"),
+        ('{"format": 2, "goal": {"new": "form"}}', "a newer version wrote it"),
+        ('{"format": 1, "goal": "g"}', "Field required"),
+        ('{"format": 1, "goal": "g", "updated": "2026-01-01T00:00:00", "by": "a"}', "timezone"),
+        ('{"format": 1, "goal": "g", "updated": "2026-01-01T00:00:00Z", "by": "a", "x": 1}', "x: Extra"),
+        ('{"format": true, "goal": "g", "updated": "2026-01-01T00:00:00Z", "by": "a"}', "form has no number"),
+        ("x" * 200_000, "longer than"),
+    ],
+)
+def test_json_that_is_no_record_is_refused_in_one_line(text: str, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why) as refused:
+        task_form.parse(text)
+    assert str(refused.value).startswith("cannot read the task record: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_the_published_schema_is_the_record_s() -> None:
+    """`setup/task-schema` writes it."""
+    assert json.loads(SCHEMA.read_text()) == task_form.schema()
+
+
+def test_markdown_round_trip() -> None:
+    record = full()
+    assert task_markdown.parse(task_markdown.export(record)) == record
+    trackers = task_markdown.export(record).replace("\n", "\r\n")
+    assert task_markdown.parse(trackers) == record
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_markdown_round_trip_of_random_records(seed: int) -> None:
+    """Texts are made of what the form itself is made of."""
+    record = _random(random.Random(seed))
+    assert task_markdown.parse(task_markdown.export(record)) == record
+    assert task_form.parse(task_form.compact(task_form.dump(record))) == record
+
+
+@pytest.mark.parametrize("section", task_markdown.SECTIONS)
+def test_markdown_without_a_section_is_refused(section: str) -> None:
+    text = task_markdown.export(full())
+    without = text.replace(f"## {section}\n", "")
+    with pytest.raises(InvalidArgument, match="cannot import the task record: "):
+        task_markdown.parse(without)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("## Risks", "## Dangers", "'Dangers' is not a section"),
+        ("## Risks", "## Policy", "section 'Policy' occurs twice"),
+        ("## Risks\n\n- ", "## Risks\n\n", "line [0-9]+: .*is not an item"),
+        ("### 2. Change", "### 3. Change", "should begin with '### 2.'"),
+        ("- [x] 1.2", "- [x] 1.3", "step 1.3 should be 1.2"),
+        ("- revision: 14", "- revision: many", "revision"),
+        ("- format: 1", "- format: 7", "a newer version wrote it"),
+        ("- format: 1\n", "", "form has no number"),
+        ("# Task: Port the store", "", "no line '# Task: GOAL'"),
+        ("    - outcome: failed", "    - outcome: failed\n    - outcome: passed", "occurs twice"),
+    ],
+)
+def test_markdown_edited_into_nonsense_is_refused(old: str, new: str, why: str) -> None:
+    text = task_markdown.export(full())
+    assert old in text
+    with pytest.raises(InvalidArgument, match=why) as refused:
+        task_markdown.parse(text.replace(old, new, 1))
+    assert "\n" not in str(refused.value)
+
+
+def test_an_imported_record_counts_on_from_the_greater_revision() -> None:
+    other = changes.set_(None, BY, goal="another").record
+    assert changes.imported(full(), BY, other).record.revision == full().revision + 1
+
+
+def _random(dice: random.Random) -> TaskRecord:
+    pieces = [
+        "- ",
+        "## Risks",
+        "### 1. ",
+        "[x] 1.1",
+        "why: ",
+        ":: ",
+        "None.",
+        "é",
+        "#4",
+        "`",
+        "\\",
+        "a b",
+        "attempt ",
+    ]
+
+    def text() -> str:
+        return "".join(dice.choice(pieces) for _ in range(dice.randint(1, 6))).strip() or "x"
+
+    change: TaskChange = changes.set_(None, BY, goal=text())
+    plan = "\n".join(
+        line
+        for number in range(dice.randint(1, 4))
+        for line in (f"P{number} {text()}", *(f"- s{n} {text()}" for n in range(dice.randint(1, 4))))
+    )
+    change = changes.plan(change.record, BY, plan)
+    numbers = [number for number, _ in change.record.steps()]
+    for _ in range(dice.randint(0, 12)):
+        record, number = change.record, dice.choice(numbers)
+        possible: list[Callable[[], TaskChange]] = [
+            partial(changes.note, record, BY, text(), dice.choice(["note", "question", "risk"])),
+            partial(changes.decide, record, BY, f"{dice.random()} {text()}", text()),
+            partial(changes.step, record, BY, number, status=dice.choice(["open", "active", "skipped"])),
+            partial(changes.attempt, record, BY, number, failed()),
+            partial(changes.done, record, BY, number, "#3"),
+            partial(changes.block, record, BY, text(), text(), step_number=number, tried=text()),
+            partial(changes.read_again, record, BY, text(), text()),
+            partial(changes.artifact, record, BY, TaskArtifact(name=text(), path=text())),
+            partial(changes.set_, record, BY, resume_at=text(), retry_limit=99, back_end=text()),
+            partial(changes.checkpoint, record, BY, text(), text()),
+        ]
+        change = dice.choice(possible)()
+    return change.record
