@@ -81,6 +81,7 @@ class Taking:
         self._force_drop = force_drop
         self._left_out: list[dict[str, Any]] = []
         self._baseline: Baseline | None = None
+        self._task: dict[str, Any] | None = None
         self._watch: reuse_check.ReuseWatch | None = None
         self._staging = context.home.staging / operation.id
         self._run_dir = context.home.run_dir(session.id)
@@ -110,6 +111,7 @@ class Taking:
         # Files can be kept without the supervisor, and one of an older version does not know this operation.
         with suppress(GuestError):
             moment = moment_of(GuestClient(self._run_dir).request("moment"))
+        self._note_task()
         image = self._files.pausing()
         self._thawed()
         return self._finish(lambda: image, None, moment)
@@ -215,6 +217,12 @@ class Taking:
                 f"cannot snapshot session {self.session.name}: the capture did not begin in time",
                 hint="the session continues; try again when the machine has less to do",
             )
+        self._note_task()
+
+    def _note_task(self) -> None:
+        """Keep the task record as it is now, while the session can do nothing."""
+        now = self.context.store.find_session(self.session.id)
+        self._task = now.details.task if now is not None else None
 
     def _finish_live(self, captured: CaptureResult, prepared: _Prepared) -> SnapshotRow:
         with closing(files.Ahead(self._staging, raw_cache.IMAGES)) as ahead:
@@ -298,7 +306,7 @@ class Taking:
         except OSError as error:
             raise capture_errors.unwritable(session, home.root, error) from error
         grown = max(0, int(kept_image.get("Size") or 0) - engine_images.size(session.image))
-        details = SnapshotDetails({**self.row.details, **timing})
+        details = SnapshotDetails({**self.row.details, **timing}).plus(task=self._task)
         details = details.plus(storage=snapshot_storage.details(kept_as, grown))
         if note := self._watch.after() if self._watch is not None else {}:
             details = details.plus(note=note)

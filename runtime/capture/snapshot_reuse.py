@@ -77,6 +77,8 @@ def share(
         return None
     spent = round(time.monotonic() - began, 4)
     details = SnapshotDetails({**last.details.inherited, **row.details, **moment_of(moment)})
+    now = context.store.find_session(session.id)  # the record is changed from outside
+    details = details.plus(task=now.details.task if now is not None else None)
     details = details.plus(frozen_seconds=0.0, capture_seconds=spent, same_as=last.id)
     if stored := last.details.storage:
         shared = int(stored["own"]) + int(stored["shared"])

@@ -88,7 +88,8 @@ def capture(
     An automatic snapshot may be the last one again, if nothing has happened since.
     """
     found = reuse_check.since(context, session) if auto is not None and kind == "live" else None
-    if found is not None and _same_options(context, found[0], session):
+    same_task = found is not None and found[0].details.task == session.details.task
+    if found is not None and same_task and _same_options(context, found[0], session):
         thawed()
         return found[0]
     prune.check_room(context, session)

@@ -200,6 +200,7 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
         f"went back to snapshot {_named(of)}, leaving {of('left_behind')} commands behind"
         + (f"; kept as {of('kept')}" if of("kept", "") else "")
     ),
+    "task_changed": lambda of: f"task: {of('what')}",
     "removed": lambda of: "removed",
     "died": lambda of: f"found dead: {of('why')}",
     "attached": lambda of: f"attached to shell {of('shell')}",

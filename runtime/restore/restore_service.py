@@ -134,6 +134,7 @@ def _add(
     name: str | None,
     details: SessionDetails | None,
 ) -> SessionRow:
+    known = (details or SessionDetails()).plus(task=restoring.snapshot.details.task)
     return naming.add(
         context.store,
         name,
@@ -142,5 +143,5 @@ def _add(
         session_id=session_id,
         parent_snapshot_id=restoring.snapshot.id,
         generation=restoring.kept.generation + 1,
-        details=details,
+        details=known,
     )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
         `auto` names the trigger of an automatic snapshot; `base` is the snapshot its container was made from,
         empty for the plain image; `files_by` what kept the files of a live one, `copy` or `engine`; `life`
-        the earlier life of its session it belongs to; `note` how its session was still.
+        the earlier life of its session it belongs to; `note` how its session was still; `task` its
+        session's task record at that instant.
         """
 
         generation: int
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         damage: str | None
         origin: Table
         life: str
+        task: Table | None
         template: bool | None
 
     class SessionKeys(TypedDict, total=False):
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
         the code of the error of its last automatic capture; `refused` destinations it was refused; `moving`
         where it is being moved; `arrival` the move that brought it here; `of_older` the container of it that
         an older version left running, which this one does not reach; `sandbox` what a client of the E2B wire
-        said of it.
+        said of it; `task` its task record.
         """
 
         policy: Table | None
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
         arrival: Table
         of_older: str
         sandbox: Table
+        task: Table | None
 
     class OperationKeys(TypedDict, total=False):
         """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
@@ -200,6 +203,11 @@ class SnapshotDetails(_Details):
         return self.get("life")
 
     @property
+    def task(self) -> dict[str, Any] | None:
+        """The task record of its session at that instant."""
+        return self._table("task")
+
+    @property
     def note(self) -> dict[str, Any] | None:
         """How its session was still."""
         return self._table("note")
@@ -217,7 +225,7 @@ class SnapshotDetails(_Details):
     @property
     def inherited(self) -> SnapshotDetails:
         """The details that also apply to a snapshot with the same content."""
-        own = ("storage", "moment", "generation", "actor", "auto", "life", "failure")
+        own = ("storage", "moment", "generation", "actor", "auto", "life", "failure", "task")
         return SnapshotDetails({key: value for key, value in self.items() if key not in own})
 
     @property
@@ -233,7 +241,7 @@ class SnapshotDetails(_Details):
     @property
     def portable(self) -> dict[str, Any]:
         """The details that travel with it to another host."""
-        names = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes")
+        names = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes", "task")
         return {key: self[key] for key in names if key in self}
 
 
@@ -283,6 +291,11 @@ class SessionDetails(_Details):
     def rewound(self) -> dict[str, Any]:
         """When it was last rewound (`at`), and to which journal entry (`position`)."""
         return self._table("rewound") or {}
+
+    @property
+    def task(self) -> dict[str, Any] | None:
+        """Its task record."""
+        return self._table("task")
 
     @property
     def moving(self) -> Moving | None:

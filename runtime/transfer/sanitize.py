@@ -19,6 +19,7 @@ from holdfast.base.text import plain
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store.row_details import RecordsEnd, SnapshotDetails
+from holdfast.runtime.task import task_form
 from holdfast.snapshots import failure
 from holdfast.snapshots.bundle import form
 from holdfast.snapshots.manifest import Manifest, Processes
@@ -106,13 +107,26 @@ def facts(data: bytes) -> None:
 
 
 def details(given: Mapping[str, Any]) -> SnapshotDetails:
-    """Return the details for the store: the position in the journal, and the failure."""
+    """Return the details for the store: the position in the journal, the failure, and the task record.
+
+    Raises:
+        BundleRefused: the record is not valid.
+    """
     moment, found = given.get("moment"), failure.of_row(given)
     if isinstance(moment, dict) and _number(moment.get("journal_seq")) and _number(moment.get("at")):
         moment = asdict(RecordsEnd(int(moment["journal_seq"]), float(moment["at"])))
     else:
         moment = None
-    return SnapshotDetails.of(moment=moment, failure=found.as_details() if found else None)
+    failed = found.as_details() if found else None
+    return SnapshotDetails.of(moment=moment, failure=failed, task=_task(given.get("task")))
+
+
+def _task(given: Any) -> dict[str, Any] | None:
+    try:
+        return None if given is None else task_form.dump(task_form.load(given))
+    except InvalidArgument as error:
+        why = str(error).removeprefix("cannot read the task record: ")
+        raise BundleRefused(f"cannot import: its task record: {plain(why, 200)}", hint=error.hint) from error
 
 
 def origin(name: str, index: bytes, key: str | None, kept: Manifest) -> dict[str, Any]:

@@ -47,6 +47,9 @@ def finish(context: Context, operation_id: str) -> bool:
             if run.exists():
                 run.rename(left)
             aside.rename(run)
+        if snapshot.details.task is not None:
+            # What was recorded later is in the snapshot of the present, and in the journal.
+            store.keep_details(session.id, task=snapshot.details.task)
         Lives(store.database).begin(session, snapshot, details.columns)
     if details.old:
         engine.kill_remove(details.old)
