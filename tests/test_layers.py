@@ -78,7 +78,7 @@ UPWARD = {
     # A lost connection means something else when the session is dead.
     ("guest_rpc.session_channel", "sessions.health"),
 }
-HANDED_OUT = 9
+HANDED_OUT = 10
 """Modules of handles, which know each other."""
 ALONE = ("procfs", "checkpointer", "gateway", "guest")
 """They run in containers, and bring nothing else of this package along but the first, and value classes."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.storage.verify_storage import Verified
     from holdfast.runtime.store.store import Store
+    from holdfast.runtime.task.task_standing import TaskStanding
     from holdfast.snapshots.fitness import Ladder
 
 
@@ -207,6 +208,12 @@ class Holdfast:
 
             return Session(self.context, journal_query.find(self.context, ref))
         return Session(self.context, self.context.session_row(ref))
+
+    def board(self) -> list[TaskStanding]:
+        """Return where the tasks of all sessions stand; sessions without a task are left out."""
+        from holdfast.runtime.task.task_standing import standings
+
+        return standings(health.observe_all(self.context))
 
     def remove_session(self, ref: str) -> None:
         """End a session and remove it; its snapshots stay. State that was not captured is lost.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session_shell import SessionShell
     from holdfast.runtime.api.session_shells import SessionShells
     from holdfast.runtime.api.session_snapshots import SessionSnapshots
+    from holdfast.runtime.api.session_task import SessionTask
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.guest_rpc.shell_report import ShellInfo
     from holdfast.runtime.operations.context import Context
@@ -93,6 +94,12 @@ def _files() -> type[SessionFiles]:
     return SessionFiles
 
 
+def _task() -> type[SessionTask]:
+    from holdfast.runtime.api.session_task import SessionTask
+
+    return SessionTask
+
+
 class Session:
     """One session. Attributes are as of the last call that updated them; `refresh` updates them now.
 
@@ -129,6 +136,11 @@ class Session:
     def programs(self) -> SessionPrograms:
         """Programs beside its shell."""
         return _programs()(self._line)
+
+    @cached_property
+    def task(self) -> SessionTask:
+        """What is to be done in it, how far that is, and why."""
+        return _task()(self, self._line)
 
     @cached_property
     def _shell(self) -> SessionShell:

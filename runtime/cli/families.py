@@ -40,6 +40,12 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "output": "Print what one of them wrote.",
         "kill": "Send one of them a signal.",
     },
+    "Work": {
+        "task": "Record what is to be done, and how far it is.",
+        "checkpoint": "Capture a session with the record of its task.",
+        "handoff": "Print what a successor needs to continue.",
+        "board": "Show where the tasks of all sessions stand.",
+    },
     "Observe": {
         "events": "Show deaths, waits, captures and refused connections.",
         "journal": "Show what was run, by whom, why, and its result.",

@@ -289,6 +289,17 @@ def checkpoint(record: TaskRecord | None, stamp: Stamp, snapshot: str, resume_at
     return _changed(before, stamp, f"checkpoint {snapshot}", **fields)
 
 
+def take_back_checkpoint(
+    record: TaskRecord | None, stamp: Stamp, snapshot: str, before: TaskRecord
+) -> TaskChange:
+    """Undo `checkpoint`, whose snapshot could not be taken, unless another one was recorded meanwhile."""
+    now = _there(record)
+    fields: dict[str, Any] = {}
+    if now.checkpoint is not None and now.checkpoint.snapshot == snapshot:
+        fields = {"checkpoint": before.checkpoint, "resume_at": before.resume_at}
+    return _changed(now, stamp, f"checkpoint {snapshot} was not taken", **fields)
+
+
 def drop(record: TaskRecord | None, stamp: Stamp, kind: str, number: int) -> TaskChange:
     """Remove an item by its number, from 1: a question that is answered, a risk that is gone.
 

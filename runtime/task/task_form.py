@@ -97,5 +97,5 @@ def why(error: ValidationError) -> str:
 def _unreadable(reason: str) -> InvalidArgument:
     return InvalidArgument(
         f"cannot read the task record: {reason}",
-        hint="nothing was changed; `holdfast task show` has the last",
+        hint="nothing was changed; `holdfast task show --json` shows the form",
     )

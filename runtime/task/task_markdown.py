@@ -246,5 +246,5 @@ def _unreadable(reason: str, line: int | None = None) -> InvalidArgument:
     where = "" if line is None else f"line {line}: "
     return InvalidArgument(
         f"cannot import the task record: {where}{reason}",
-        hint="nothing was changed; `holdfast task show --markdown` shows the form",
+        hint="nothing was changed; `holdfast task show` shows the form",
     )

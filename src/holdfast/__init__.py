@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.session_files import SessionFiles
+    from holdfast.runtime.api.session_task import SessionTask, TaskResumed, TaskVerdict
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.api.thawing import Thawed
@@ -124,6 +125,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.storage.verify_storage import Verified
     from holdfast.runtime.store.entry import Entry
     from holdfast.runtime.store.policy import Policy
+    from holdfast.runtime.task.task_record import TaskRecord
+    from holdfast.runtime.task.task_standing import TaskStanding
     from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
     from holdfast.runtime.verification.verification_result import Verification
     from holdfast.snapshots.failure import Debugger, Failure
@@ -233,6 +236,7 @@ __all__ = [
     "SessionNotFound",
     "SessionOptions",
     "SessionRewound",
+    "SessionTask",
     "SessionTerminal",
     "SessionUnhealthy",
     "ShellInfo",
@@ -249,6 +253,10 @@ __all__ = [
     "StoreError",
     "Survivability",
     "SyntaxCheck",
+    "TaskRecord",
+    "TaskResumed",
+    "TaskStanding",
+    "TaskVerdict",
     "TerminalLink",
     "Thawed",
     "Verification",
@@ -311,6 +319,7 @@ _LATE = {
     "SessionFile": "runtime.files.session_file",
     "SessionFiles": "runtime.api.session_files",
     "SessionOptions": "runtime.sessions.session_options",
+    "SessionTask": "runtime.api.session_task",
     "SessionTerminal": "runtime.api.terminal_handle",
     "ShellInfo": "runtime.guest_rpc.shell_report",
     "Snapshot": "runtime.api.snapshot",
@@ -321,6 +330,10 @@ _LATE = {
     "SyntaxCheck": "runtime.guest_rpc.shell_report",
     "Job": "runtime.api.job",
     "JobInfo": "runtime.api.job_info",
+    "TaskRecord": "runtime.task.task_record",
+    "TaskResumed": "runtime.api.session_task",
+    "TaskStanding": "runtime.task.task_standing",
+    "TaskVerdict": "runtime.api.session_task",
     "TerminalLink": "runtime.attachment.terminal_link",
     "Thawed": "runtime.api.thawing",
     "Verification": "runtime.verification.verification_result",

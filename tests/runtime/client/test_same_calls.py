@@ -66,8 +66,21 @@ ONLY_THERE = {"parts", "details"}
 """What streams, or tells as a table, what a handle in process has otherwise."""
 ONLY_IN_PROCESS = {
     # Of the server's machine: its home, its engine, its disk.
-    Holdfast: {"doctor", "engine", "fits", "home", "import_", "keeping", "pull", "store", "thaw", "verify"},
-    Session: {"move", "row", "serve_captures", "snapshot(failure)"},
+    # Not offered yet: `board`, `task`.
+    Holdfast: {
+        "board",
+        "doctor",
+        "engine",
+        "fits",
+        "home",
+        "import_",
+        "keeping",
+        "pull",
+        "store",
+        "thaw",
+        "verify",
+    },
+    Session: {"move", "row", "serve_captures", "snapshot(failure)", "task"},
     Snapshot: {"export", "pack", "push", "retry(patience)", "row", "tried"},
     Job: {"send(patience)"},
     RunningProgram: {"write(patience)"},

@@ -1,0 +1,360 @@
+"""The task of a session, as its handle offers it: its record, the verification of steps, checkpoints.
+
+It runs what verifies a step, and takes snapshots; what a change means is decided in `task/`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from holdfast.errors import GuestError, InvalidArgument, SessionError
+from holdfast.runtime.api import step_attempt
+from holdfast.runtime.api.session_insight import SessionInsight
+from holdfast.runtime.task import handoff as handing
+from holdfast.runtime.task import kept_task, task_changes, task_form, task_markdown
+from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.store.rows import SnapshotKind
+    from holdfast.runtime.task.classify_failure import FailureClass
+    from holdfast.runtime.task.task_changes import NoteKind
+    from holdfast.runtime.task.task_record import StepStatus
+
+VERIFY_SECONDS = 3600.0
+"""How long a verification may take."""
+_READ_AT_ONCE = 1 << 20
+LARGEST_ARTIFACT = 1 << 30
+"""Bytes of an artifact whose digest is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskVerdict:
+    """What came out of `done`: whether the step is done, the journal entry, and the failure if it failed."""
+
+    record: TaskRecord
+    done: bool
+    entry: str | None = None
+    failure: FailureClass | None = None
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResumed:
+    """A task that can be continued.
+
+    `how` says what was done to the session: `running` (nothing), `resumed` (it was suspended) or `rewound`
+    (it was dead; it continues from its last checkpoint). `drift` is what changed since the checkpoint, or
+    since the record was written if there is none; None if that is not known.
+    """
+
+    record: TaskRecord
+    how: str
+    drift: Drift | None
+
+
+class SessionTask:
+    """The task of one session. Every change is written into the session's journal with its actor."""
+
+    def __init__(self, session: Session, line: SessionChannel) -> None:
+        self._session = session
+        self._context = line.context
+        self._insight = SessionInsight(line)
+
+    def record(self) -> TaskRecord | None:
+        """Return the record; None if the session has no task.
+
+        Raises:
+            InvalidArgument: a newer version wrote it.
+        """
+        return kept_task.of(self._context.session_row(self._session.id))
+
+    def set(
+        self,
+        *,
+        goal: str | None = None,
+        resume_at: str | None = None,
+        retry_limit: int | None = None,
+        verify: str | None = None,
+        back_end: str | None = None,
+    ) -> TaskRecord:
+        """Set the goal, which begins a task, the resume point, or what must hold for every successor.
+
+        Args:
+            goal: what is to be reached.
+            resume_at: where exactly to continue.
+            retry_limit: how often a step may be tried again after it has failed.
+            verify: the command that verifies steps without one of their own.
+            back_end: the engine, model or service that was chosen.
+
+        Raises:
+            InvalidArgument: a value is not valid; an empty text removes what was set.
+        """
+        policy: dict[str, Any] = {"retry_limit": retry_limit, "verify": verify, "back_end": back_end}
+        return self._change(
+            lambda record, stamp: task_changes.set_(record, stamp, goal=goal, resume_at=resume_at, **policy)
+        )
+
+    def plan(self, text: str) -> TaskRecord:
+        """Replace the plan: a line for each phase, then `- STEP` or `- STEP :: COMMAND` for each step.
+
+        The command verifies the step. Steps that keep phase and title keep their status and attempts.
+
+        Raises:
+            InvalidArgument: it is not a plan, or lacks a step that was worked on.
+        """
+        return self._change(partial(task_changes.plan, text=text))
+
+    def step(
+        self,
+        number: str,
+        *,
+        status: StepStatus | None = None,
+        title: str | None = None,
+        verify: str | None = None,
+    ) -> TaskRecord:
+        """Change a step: `status` to open, active, blocked or skipped; its title; its verification.
+
+        Raises:
+            InvalidArgument: there is no such step, or it would be done: that is for `done`.
+        """
+        return self._change(
+            partial(task_changes.step, number=number, status=status, title=title, verify=verify)
+        )
+
+    def decide(self, text: str, why: str) -> TaskRecord:
+        """Lock a decision, with its reason."""
+        return self._change(partial(task_changes.decide, text=text, why=why))
+
+    def note(self, text: str, kind: NoteKind = "note") -> TaskRecord:
+        """Add a remark, an open `question` or a `risk`."""
+        return self._change(partial(task_changes.note, text=text, kind=kind))
+
+    def read_again(self, path: str, why: str | None = None) -> TaskRecord:
+        """Add a file that a successor should read before continuing."""
+        return self._change(partial(task_changes.read_again, path=path, why=why))
+
+    def artifact(self, name: str, path: str, *, entry: str | None = None) -> TaskRecord:
+        """Register a file that the work has produced, with its digest.
+
+        Args:
+            name: unique among the artifacts; one of the same name is replaced.
+            path: in the session.
+            entry: the journal entry of the command that made it, such as `#12`.
+
+        Raises:
+            SessionFileError: it cannot be read.
+            InvalidArgument: a value is not valid, or the file is larger than `LARGEST_ARTIFACT`.
+        """
+        digest = self._digest(path)
+        try:
+            made = TaskArtifact(name=name, path=path, digest=digest, entry=entry)
+        except ValidationError as error:
+            raise InvalidArgument(f"cannot register artifact: {task_form.why(error)}") from error
+        return self._change(partial(task_changes.artifact, made=made))
+
+    def drop(self, kind: str, number: int) -> TaskRecord:
+        """Remove what is settled: a decision, question, risk, file, artifact or note, counted from 1."""
+        return self._change(partial(task_changes.drop, kind=kind, number=number))
+
+    def block(
+        self,
+        why: str,
+        needs: str,
+        *,
+        step: str | None = None,
+        entry: str | None = None,
+        tried: str | None = None,
+        suspend: bool = False,
+    ) -> TaskRecord:
+        """Record what blocks the work.
+
+        Args:
+            why: what blocks it.
+            needs: what would unblock it.
+            step: the number of the step that is blocked.
+            entry: the journal entry that shows it.
+            tried: what was tried.
+            suspend: suspend the session live, so that waiting takes no memory.
+
+        Raises:
+            LiveUnsupported, CaptureFailed: it is blocked, but the session could not be suspended.
+        """
+        how = partial(task_changes.block, why=why, needs=needs, step_number=step, entry=entry, tried=tried)
+        record = self._change(how)
+        if suspend:
+            self._session.suspend()
+        return record
+
+    def unblock(self) -> TaskRecord:
+        """Record that nothing blocks the work any more, and resume the session if it is suspended."""
+        record = self._change(task_changes.unblock)
+        if self._session.refresh().state == "suspended":
+            self._session.resume()
+        return record
+
+    def done(self, number: str, *, timeout: float = VERIFY_SECONDS) -> TaskVerdict:
+        """Mark a step as done, if its verification passes: it is run now, in a subshell of the session.
+
+        One that fails is an attempt of the step, with the kind of its failure. A step that nothing verifies
+        is done because the caller says so.
+
+        Args:
+            number: the step's, such as `2.1`.
+            timeout: seconds that the verification may take.
+
+        Raises:
+            InvalidArgument: there is no such step, or it has failed as often as the policy allows.
+            SessionBusy, SessionDead: the verification could not be run.
+        """
+        record = self._known()
+        command = task_changes.verification(record, task_changes.find_step(record, number))
+        if command is None:
+            return TaskVerdict(
+                self._change(partial(task_changes.done, number=number, evidence=None)), done=True
+            )
+        task_changes.check_limit(record, number)
+        result = self._session.exec(f"( {command}\n)", timeout=timeout)
+        if result.running:  # it asks for input, or ignores its time limit
+            self._session.interrupt()
+        made, failure = step_attempt.of(self._insight, self._context.actor, command, result)
+        self._change(partial(task_changes.attempt, number=number, made=made))
+        if failure is not None:
+            return TaskVerdict(
+                self._known(), done=False, entry=made.entry, failure=failure, output=result.plain
+            )
+        record = self._change(
+            partial(self._done_if_same, number=number, command=command, evidence=made.entry)
+        )
+        return TaskVerdict(record, done=True, entry=made.entry)
+
+    def checkpoint(
+        self, label: str | None = None, *, resume_at: str | None = None, kind: SnapshotKind = "live"
+    ) -> Snapshot:
+        """Capture the session together with the record, at one instant.
+
+        Args:
+            label: of the snapshot; by default `checkpoint-` and the record's revision.
+            resume_at: where exactly to continue from here.
+            kind: of the snapshot.
+
+        Raises:
+            LiveUnsupported, CaptureFailed, SessionBusy: nothing was captured, and the record is as it was.
+        """
+        before = self._known()
+        chosen = label or f"{self._session.name}-{before.revision + 1}"
+        self._change(partial(task_changes.checkpoint, snapshot=chosen, resume_at=resume_at))
+        try:
+            return self._session.snapshot(chosen, kind, reason="checkpoint of the task")
+        except BaseException:
+            self._change(partial(task_changes.take_back_checkpoint, snapshot=chosen, before=before))
+            raise
+
+    def handoff(self, budget: int = handing.DEFAULT_BUDGET) -> str:
+        """Return what a successor needs, in at most `budget` tokens, with what changed since the checkpoint.
+
+        Raises:
+            InvalidArgument: there is no task, or the budget is too small for its goal.
+        """
+        record = self._known()
+        drift = self._drift(record) if self._session.refresh().state == "running" else None
+        state = drift.text(8) if drift is not None and not drift.empty else ""
+        return handing.handoff(self._session.name, record, budget, state)
+
+    def resume(self) -> TaskResumed:
+        """Bring the session to where the task can be continued, and return where it stands.
+
+        A suspended session is resumed; a dead one continues from the task's checkpoint, or its last snapshot.
+
+        Raises:
+            InvalidArgument: there is no task.
+            SessionError, SnapshotError: the session cannot be brought back.
+        """
+        record = self._known()
+        state = self._session.refresh().state
+        how = "running"
+        if state == "suspended":
+            self._session.resume()
+            how = "resumed"
+        elif state != "running":
+            self._session.rewind(self._back_to(record), reason="to continue its task")
+            record, how = self._known(), "rewound"
+        return TaskResumed(record, how, self._drift(record))
+
+    def export(self) -> str:
+        """Return the record as Markdown with fixed sections, which `import_` takes."""
+        return task_markdown.export(self._known())
+
+    def import_(self, text: str) -> TaskRecord:
+        """Take over a record from Markdown or JSON, in place of the present one.
+
+        Raises:
+            InvalidArgument: it is not a record, or a newer version wrote it; the present one is kept.
+        """
+        other = task_form.parse(text) if text.lstrip().startswith("{") else task_markdown.parse(text)
+        return self._change(partial(task_changes.imported, other=other))
+
+    def _known(self) -> TaskRecord:
+        record = self.record()
+        if record is None:
+            name = self._session.name
+            raise InvalidArgument(
+                f"cannot find a task: session {name} has none",
+                hint=f"`holdfast task set {name} --goal TEXT` begins one",
+            )
+        return record
+
+    def _change(self, how: Callable[..., task_changes.TaskChange]) -> TaskRecord:
+        return kept_task.change(self._context, self._session.id, how)
+
+    def _done_if_same(
+        self, record: TaskRecord | None, stamp: task_changes.Stamp, number: str, command: str, evidence: str
+    ) -> task_changes.TaskChange:
+        """Mark a step as done unless its verification was changed while it ran."""
+        if record is None or command != task_changes.verification(
+            record, task_changes.find_step(record, number)
+        ):
+            raise InvalidArgument(
+                f"cannot mark step {number} as done: its verification was changed meanwhile"
+            )
+        return task_changes.done(record, stamp, number, evidence)
+
+    def _digest(self, path: str) -> str:
+        files, offset, found = self._session.files, 0, hashlib.sha256()
+        while part := files.read(path, offset, _READ_AT_ONCE):
+            found.update(part)
+            offset += len(part)
+            if offset > LARGEST_ARTIFACT:
+                raise InvalidArgument(f"cannot register artifact: it has more than {LARGEST_ARTIFACT} bytes")
+        return f"sha256:{found.hexdigest()}"
+
+    def _drift(self, record: TaskRecord) -> Drift | None:
+        age = int((datetime.now(UTC) - record.updated).total_seconds()) + 1
+        since = record.checkpoint.snapshot if record.checkpoint is not None else f"{age}s"
+        try:
+            return self._session.drift(since)
+        except (InvalidArgument, GuestError, SessionError):
+            return None
+
+    def _back_to(self, record: TaskRecord) -> str:
+        chosen = record.checkpoint.snapshot if record.checkpoint is not None else None
+        known = {row.name for row in self._context.store.snapshots()}
+        if chosen in known and chosen is not None:
+            return chosen
+        latest = self._context.store.latest_snapshot(self._session.id)
+        if latest is None:
+            raise SessionError(
+                f"cannot resume the task of session {self._session.name}: it is dead and has no snapshot",
+                hint="`holdfast task show` has its record; `task import` it into another session",
+            )
+        return latest.id

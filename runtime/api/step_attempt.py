@@ -1,0 +1,91 @@
+"""From the result of a verification to an attempt at its step: the journal entry, the kind of the failure.
+
+It reads the session's journal; it changes no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import polling
+from holdfast.errors import GuestError
+from holdfast.runtime.task.classify_failure import FailureClass, classify
+from holdfast.runtime.task.failure_evidence import Evidence
+from holdfast.runtime.task.task_record import StepAttempt
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session_insight import SessionInsight
+    from holdfast.runtime.guest_rpc.event import Event
+    from holdfast.runtime.guest_rpc.results import ExecResult
+
+FATAL_EVENTS = ("oom", "kernel_died")
+KILLED = 128 + 9
+EVENT_SECONDS = 2.0
+"""The supervisor counts kills for lack of memory at most a second after them."""
+LATEST_COMMANDS = 50
+
+
+def of(
+    insight: SessionInsight, actor: str, command: str, result: ExecResult
+) -> tuple[StepAttempt, FailureClass | None]:
+    """Return the attempt, and the kind of its failure; None if it passed.
+
+    Raises:
+        GuestError: the session's journal lacks the command.
+    """
+    entry = entry_of(insight, result.command_id)
+    failure = None if result.ok else _failure(insight, command, result, int(entry.removeprefix("#")))
+    fields: dict[str, Any] = {} if failure is None else failure.as_dict()
+    fields.pop("seen", None)
+    made = StepAttempt(
+        entry=entry,
+        outcome="passed" if failure is None else "failed",
+        at=datetime.now(UTC),
+        by=actor,
+        exit_code=result.exit_code,
+        verified=True,
+        **{key: value for key, value in fields.items() if value},
+    )
+    return made, failure
+
+
+def entry_of(insight: SessionInsight, command_id: str) -> str:
+    """Return the journal entry at which a recent command started, such as `#12`.
+
+    Raises:
+        GuestError: there is none.
+    """
+    for entry in reversed(insight.journal(kinds=("command_started",), limit=LATEST_COMMANDS)):
+        if entry.details.get("id") == command_id:
+            return f"#{entry.seq}"
+    raise GuestError("cannot refer to the verification: the session's journal lacks it", hint="run it again")
+
+
+def fatal_events(
+    events: Callable[[int], Iterator[Event]], after: int, exit_code: int | None
+) -> frozenset[str]:
+    """Return kinds of events after a journal entry that explain an end; wait for them after a kill."""
+
+    def seen() -> frozenset[str]:
+        return frozenset(event.kind for event in events(after) if event.kind in FATAL_EVENTS)
+
+    return polling.until(seen, EVENT_SECONDS, 0.05) if exit_code == KILLED else seen()
+
+
+def _failure(insight: SessionInsight, command: str, result: ExecResult, after: int) -> FailureClass:
+    waiting = result.waiting.detail if result.waiting is not None else None
+    evidence = Evidence(
+        command=command,
+        exit_code=result.exit_code,
+        signal=result.signal,
+        timed_out=result.timed_out,
+        waiting=str(waiting or "line") if result.running else "",
+        events=fatal_events(insight.events, after, result.exit_code),
+        output=result.text,
+    )
+    found = classify(evidence)
+    if found is None:  # the shell itself ended, without a code
+        return FailureClass("shell_ended", "", "open the session again and look why", "the shell ended")
+    return found

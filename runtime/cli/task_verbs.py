@@ -1,0 +1,317 @@
+"""Verbs: task and what is below it, checkpoint, handoff, board."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.caller import controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session_task import SessionTask
+    from holdfast.runtime.task.task_record import TaskRecord
+
+app = typer.Typer(name="task", no_args_is_help=True, help="Record what is to be done in a session.")
+
+Number = Annotated[str, typer.Argument(metavar="STEP", help="Number of a step, such as 2.1.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="One line.")]
+Entry = Annotated[
+    str | None, typer.Option("--entry", metavar="#N", help="The journal entry that shows it, such as #12.")
+]
+LONGEST_INPUT = 256 << 10
+"""Bytes that are read of a file or of standard input."""
+
+
+@app.command("set")
+def set_(
+    session: SessionRef,
+    goal: Annotated[str | None, typer.Option("--goal", help="What is to be reached; begins a task.")] = None,
+    resume_at: Annotated[str | None, typer.Option("--resume-at", help="Where exactly to continue.")] = None,
+    retry_limit: Annotated[
+        int | None, typer.Option("--retry-limit", help="Retries of a step that has failed.", min=0)
+    ] = None,
+    verify: Annotated[
+        str | None, typer.Option("--verify", metavar="CMD", help="Verifies steps without one of their own.")
+    ] = None,
+    back_end: Annotated[str | None, typer.Option("--back-end", help="The engine or service chosen.")] = None,
+    json: Json = False,
+) -> None:
+    """Begin a task, or set its resume point and policy. An empty text removes a value."""
+    found = _task(session).set(
+        goal=goal, resume_at=resume_at, retry_limit=retry_limit, verify=verify, back_end=back_end
+    )
+    _report(found, as_json=json)
+
+
+@app.command()
+def plan(
+    session: SessionRef,
+    text: Annotated[
+        str,
+        typer.Argument(metavar="TEXT|-", help="Lines: a phase, then `- STEP` or `- STEP :: COMMAND`."),
+    ],
+    json: Json = False,
+) -> None:
+    """Replace the plan. Steps that keep phase and title keep their status."""
+    _report(_task(session).plan(_standard_input() if text == "-" else text), as_json=json)
+
+
+@app.command()
+def step(
+    session: SessionRef,
+    number: Number,
+    status: Annotated[
+        Literal["open", "active", "blocked", "skipped"] | None, typer.Option("--status", help="Its status.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Its title.")] = None,
+    verify: Annotated[
+        str | None, typer.Option("--verify", metavar="CMD", help="The command that verifies it.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Change a step."""
+    _report(_task(session).step(number, status=status, title=title, verify=verify), as_json=json)
+
+
+@app.command()
+def done(
+    session: SessionRef,
+    number: Number,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Seconds that its verification may take.")
+    ] = 3600.0,
+    json: Json = False,
+) -> None:
+    """Mark a step as done, after its verification has passed in the session; exit code 1 if it fails."""
+    found = _task(session).done(number, timeout=timeout)
+    if wants_json(json):
+        failure = found.failure.as_dict() if found.failure is not None else None
+        printing.emit({"step": number, "done": found.done, "entry": found.entry, "failure": failure})
+    elif found.done:
+        evidence = f", verified by {found.entry}" if found.entry else ""
+        printing.say(f"{number} done{evidence}")
+    elif found.failure is not None:
+        printing.note(f"step {number} is not done: {found.failure.failure_type} ({found.entry})")
+        printing.note(f"saw: {found.failure.failure_detail} [{found.failure.seen}]")
+        printing.note(f"next: {found.failure.suggested_focus}")
+    if not found.done:
+        raise typer.Exit(1)
+
+
+@app.command()
+def decide(
+    session: SessionRef,
+    text: Text,
+    why: Annotated[str, typer.Option("--why", help="The reason.")],
+    json: Json = False,
+) -> None:
+    """Lock a decision."""
+    _report(_task(session).decide(text, why), as_json=json)
+
+
+@app.command()
+def note(
+    session: SessionRef,
+    text: Text,
+    question: Annotated[bool, typer.Option("--question", help="It is an open question.")] = False,
+    risk: Annotated[bool, typer.Option("--risk", help="It is a risk.")] = False,
+    json: Json = False,
+) -> None:
+    """Add a remark, an open question, or a risk."""
+    if question and risk:
+        raise InvalidArgument("cannot add a note: it is either a question or a risk")
+    kind: Literal["note", "question", "risk"] = "question" if question else "risk" if risk else "note"
+    _report(_task(session).note(text, kind), as_json=json)
+
+
+@app.command()
+def reread(
+    session: SessionRef,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or module.")],
+    why: Annotated[str | None, typer.Option("--why", help="The reason.")] = None,
+    json: Json = False,
+) -> None:
+    """Add a file that a successor should read before continuing."""
+    _report(_task(session).read_again(path, why), as_json=json)
+
+
+@app.command()
+def artifact(
+    session: SessionRef,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One of the same name is replaced.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The file in the session.")],
+    entry: Entry = None,
+    json: Json = False,
+) -> None:
+    """Register a file that the work has produced, with its digest."""
+    _report(_task(session).artifact(name, path, entry=entry), as_json=json)
+
+
+@app.command()
+def drop(
+    session: SessionRef,
+    kind: Annotated[
+        Literal["decision", "question", "risk", "file", "artifact", "note"],
+        typer.Argument(metavar="KIND", help="decision, question, risk, file, artifact or note."),
+    ],
+    number: Annotated[int, typer.Argument(metavar="N", help="Its number in the list, from 1.")],
+    json: Json = False,
+) -> None:
+    """Remove what is settled."""
+    _report(_task(session).drop(kind, number), as_json=json)
+
+
+@app.command()
+def block(
+    session: SessionRef,
+    why: Annotated[str, typer.Argument(metavar="WHY", help="What blocks the work.")],
+    needs: Annotated[str, typer.Option("--needs", help="What would unblock it.")],
+    at: Annotated[
+        str | None, typer.Option("--step", metavar="STEP", help="The step that is blocked.")
+    ] = None,
+    entry: Entry = None,
+    tried: Annotated[str | None, typer.Option("--tried", help="What was tried.")] = None,
+    suspend: Annotated[bool, typer.Option("--suspend", help="Suspend the session until `unblock`.")] = False,
+    json: Json = False,
+) -> None:
+    """Record what blocks the work."""
+    found = _task(session).block(why, needs, step=at, entry=entry, tried=tried, suspend=suspend)
+    _report(found, as_json=json)
+
+
+@app.command()
+def unblock(session: SessionRef, json: Json = False) -> None:
+    """Record that nothing blocks the work any more; resume the session if it is suspended."""
+    _report(_task(session).unblock(), as_json=json)
+
+
+@app.command()
+def show(session: SessionRef, json: Json = False) -> None:
+    """Show the record: as Markdown, or as JSON."""
+    found = _task(session)
+    if wants_json(json):
+        from holdfast.runtime.task import task_form
+
+        record = found.record()
+        printing.emit({} if record is None else task_form.dump(record))
+    else:
+        sys.stdout.write(found.export())
+
+
+@app.command("import")
+def import_(
+    session: SessionRef,
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="Markdown or JSON, as `show` prints it.")],
+    json: Json = False,
+) -> None:
+    """Take over a record, in place of the present one."""
+    _report(_task(session).import_(_standard_input() if file == "-" else _read(file)), as_json=json)
+
+
+@app.command()
+def resume(session: SessionRef, json: Json = False) -> None:
+    """Bring the session back if it is suspended or dead; show the record, and what has changed since."""
+    from holdfast.runtime.task import handoff, task_form
+
+    found = _task(session).resume()
+    if wants_json(json):
+        drift = found.drift.as_dict() if found.drift is not None else None
+        printing.emit({"session": found.how, "record": task_form.dump(found.record), "drift": drift})
+        return
+    printing.note({"running": "it runs", "resumed": "it was resumed", "rewound": "it was rewound"}[found.how])
+    changed = found.drift.text() if found.drift is not None else ""
+    printing.say(handoff.handoff(session, found.record, handoff.UNLIMITED, changed).rstrip())
+
+
+def checkpoint(
+    session: SessionRef,
+    label: Annotated[str | None, typer.Option("--label", help="Label of the snapshot.")] = None,
+    resume_at: Annotated[str | None, typer.Option("--resume-at", help="Where exactly to continue.")] = None,
+    kind: Annotated[
+        Literal["live", "filesystem"], typer.Option("--kind", help="live, or filesystem for files only.")
+    ] = "live",
+    json: Json = False,
+) -> None:
+    """Capture a session together with the record of its task."""
+    found = _task(session).checkpoint(label, resume_at=resume_at, kind=kind)
+    if wants_json(json):
+        printing.emit(found.as_dict())
+    else:
+        printing.say(found.name)
+
+
+def handoff(
+    session: SessionRef,
+    budget: Annotated[int, typer.Option("--budget", metavar="TOKENS", help="The most tokens.", min=1)] = 1500,
+    json: Json = False,
+) -> None:
+    """Print what a successor needs to continue a session's task."""
+    text = _task(session).handoff(budget)
+    if wants_json(json):
+        printing.emit({"session": session, "budget": budget, "text": text})
+    else:
+        printing.say(text.rstrip())
+
+
+def board(json: Json = False) -> None:
+    """Show where the tasks of all sessions stand."""
+    found = controller().board()
+    if wants_json(json):
+        printing.emit([each.as_dict() for each in found])
+        return
+    printing.table(
+        ("SESSION", "", "TASK", "STEPS", "AT", "ATTEMPTS", "CHECKPOINT", "BY", "GOAL"),
+        (
+            (
+                each.session,
+                each.session_state,
+                f"{each.state}: {each.blocked}" if each.blocked else each.state,
+                f"{each.done}/{each.steps}",
+                each.step,
+                str(each.attempts),
+                each.checkpoint,
+                each.by,
+                each.goal,
+            )
+            for each in found
+        ),
+    )
+
+
+def _task(session: str) -> SessionTask:
+    return controller().session(session).task
+
+
+def _report(record: TaskRecord, *, as_json: bool) -> None:
+    done, total = record.finished
+    if wants_json(as_json):
+        printing.emit({"revision": record.revision, "state": record.state, "done": done, "steps": total})
+    else:
+        printing.say(f"{record.state}, {done} of {total} steps, revision {record.revision}")
+
+
+def _standard_input() -> str:
+    return _text(sys.stdin.buffer.read(LONGEST_INPUT + 1), "standard input")
+
+
+def _read(file: str) -> str:
+    try:
+        with Path(file).open("rb") as opened:
+            return _text(opened.read(LONGEST_INPUT + 1), file)
+    except OSError as error:
+        raise InvalidArgument(f"cannot read {file}: {error.strerror}") from error
+
+
+def _text(data: bytes, name: str) -> str:
+    if len(data) > LONGEST_INPUT:
+        raise InvalidArgument(f"cannot use {name}: it is longer than {LONGEST_INPUT} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"cannot use {name}: it is not UTF-8 text") from error

@@ -1,0 +1,84 @@
+"""Where the tasks of all sessions stand, one value each.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.task import kept_task
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.rows import SessionRow
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStanding:
+    """Where the task of one session stands.
+
+    `session_state` is the session's; `state` the task's: planned, active, blocked, done, or unreadable (a
+    newer version wrote it). `step` is the first that is not ended. `attempts` counts those of all steps.
+    `updated` and `checkpoint_at` are in UTC, as ISO 8601.
+    """
+
+    session_id: str
+    session: str
+    session_state: str
+    state: str
+    goal: str = ""
+    done: int = 0
+    steps: int = 0
+    step: str = ""
+    blocked: str = ""
+    needs: str = ""
+    attempts: int = 0
+    checkpoint: str = ""
+    checkpoint_at: str = ""
+    by: str = ""
+    updated: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return asdict(self)
+
+
+def standings(rows: Iterable[SessionRow]) -> list[TaskStanding]:
+    """Return where the tasks of these sessions stand; sessions without a task are left out."""
+    return [_standing(row) for row in rows if row.details.task is not None]
+
+
+def _standing(row: SessionRow) -> TaskStanding:
+    try:
+        record = kept_task.of(row)
+    except InvalidArgument:
+        record = None
+    if record is None:
+        return TaskStanding(row.id, row.name, row.state, "unreadable")
+    done, total = record.finished
+    first = next(
+        (
+            f"{number} {step.title}"
+            for number, step in record.steps()
+            if step.status not in ("done", "skipped")
+        ),
+        "",
+    )
+    kept = record.checkpoint
+    return TaskStanding(
+        session_id=row.id,
+        session=row.name,
+        session_state=row.state,
+        state=record.state,
+        goal=record.goal,
+        done=done,
+        steps=total,
+        step=first,
+        blocked=record.blocked.why if record.blocked else "",
+        needs=record.blocked.needs if record.blocked else "",
+        attempts=sum(step.tries for _, step in record.steps()),
+        checkpoint=kept.snapshot if kept else "",
+        checkpoint_at=kept.at.isoformat() if kept else "",
+        by=record.by,
+        updated=record.updated.isoformat(),
+    )

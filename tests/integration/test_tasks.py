@@ -1,0 +1,191 @@
+"""The task of a session: it is verified there, travels with snapshots, and brings a dead session back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Cli
+
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument, SessionBusy
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+from holdfast.snapshots.bundle.keys import Keys
+
+PLAN = "Prepare\n- Look\n- Write it :: grep -q ready answer\nChange\n- Ask :: read -p 'Sure? ' x\n"
+
+
+@pytest.fixture
+def work(shared_hf: Holdfast) -> Iterator[Session]:
+    """A session with a task; a new one, because its record is what is examined."""
+    session = shared_hf.new("work")
+    session.task.set(goal="Port the store")
+    session.task.plan(PLAN)
+    yield session
+    session.remove()
+
+
+def test_a_step_is_done_when_its_verification_passes_in_the_session(work: Session) -> None:
+    """A failure is an attempt with its kind; evidence is the entry of the command in the journal."""
+    work.exec("cd /srv; keep=1")
+    failed = work.task.done("1.2")
+    assert (failed.done, failed.failure and failed.failure.failure_type) == (False, "file_not_found")
+    assert work.exec("echo ready > answer; cd /srv").ok
+    passed = work.task.done("1.2")
+    assert passed.done
+
+    asks = work.task.done("2.1")
+    assert asks.failure is not None
+    assert asks.failure.failure_type == "waiting_for_input"
+    assert work.exec("echo $keep $PWD").text == "1 /srv\n", "the verification does not touch the shell"
+
+    record = work.task.record()
+    assert record is not None
+    step = dict(record.steps())["1.2"]
+    assert (step.status, step.evidence, step.tries) == ("done", passed.entry, 2)
+    started = {f"#{entry.seq}": entry for entry in work.journal(kinds=["command_started"])}
+    assert "grep -q ready answer" in started[str(passed.entry)].details["command"]
+    audit = [(entry.actor, entry.details["what"]) for entry in work.journal(kinds=["task_changed"])]
+    assert ("agent", f"step 1.2 done ({passed.entry})") in audit
+    assert len(audit) == record.revision
+
+
+def test_the_record_is_in_the_snapshot_and_comes_back_with_it(work: Session, shared_hf: Holdfast) -> None:
+    """With restores, forks and rewinds; also if the snapshot reuses an earlier one's content."""
+    work.task.decide("SQLite", "no server")
+    snapshot = work.task.checkpoint(resume_at="step 1.2")
+    at_checkpoint = work.task.record()
+    assert at_checkpoint is not None
+    assert at_checkpoint.checkpoint is not None
+    assert at_checkpoint.checkpoint.snapshot == snapshot.name
+    work.task.decide("WAL", "readers")
+    later = work.snapshot("later")
+
+    made = [snapshot.restore("copy"), *later.fork(1, "fork")]
+    assert made[0].task.record() == at_checkpoint
+    assert made[1].task.record() == work.task.record()
+    made[0].task.note("only here")
+    assert work.task.record() != made[0].task.record()
+
+    work.rewind(snapshot)
+    assert work.task.record() == at_checkpoint
+    assert {each.session: each.checkpoint for each in shared_hf.board()} == {
+        "work": snapshot.name,
+        "copy": snapshot.name,
+        "fork": snapshot.name,
+    }
+    for each in made:
+        each.remove()
+    work.rewind(later)
+    assert "WAL" in work.task.export()
+
+
+def test_a_dead_session_continues_at_its_checkpoint(work: Session, shared_hf: Holdfast) -> None:
+    """A process that knows nothing but the name gets the record, and what has changed since."""
+    work.exec("echo ready > answer; state=kept")
+    work.task.done("1.2")
+    work.task.checkpoint("safe")
+    work.exec("echo later > /srv/later")
+    shared_hf.engine.kill_remove(work.row.container_id or "")
+
+    stranger = Holdfast(shared_hf.home).session("work")
+    found = stranger.task.resume()
+    assert found.how == "rewound"
+    assert found.record.finished == (1, 3)
+    assert found.drift is not None
+    assert stranger.exec("echo $state; cat answer; ls /srv/later").text.startswith("kept\nready\nls: cannot")
+
+    stranger.exec("rm answer")
+    again = stranger.task.resume()
+    assert again.how == "running"
+    assert again.drift is not None
+    assert [(change.path, change.change) for change in again.drift.files] == [
+        ("/workspace/answer", "deleted")
+    ]
+
+
+def test_blocked_work_is_suspended_and_wakes_when_unblocked(work: Session) -> None:
+    work.exec("state=kept")
+    work.task.block("no key", "a key", step="2.1", suspend=True)
+    assert work.refresh().state == "suspended"
+    assert "BLOCKED: no key. Needs: a key" in work.task.handoff(200)
+    work.task.unblock()
+    assert work.refresh().state == "running"
+    assert work.exec("echo $state").text == "kept\n"
+    record = work.task.record()
+    assert record is not None
+    assert record.state == "active"
+
+
+def test_a_checkpoint_that_cannot_be_taken_leaves_the_record(work: Session) -> None:
+    taken = work.task.checkpoint("taken", resume_at="here")
+    with pytest.raises(InvalidArgument, match="the label is taken"):
+        work.task.checkpoint("taken", resume_at="there")
+    record = work.task.record()
+    assert record is not None
+    assert (record.resume_at, record.checkpoint and record.checkpoint.snapshot) == ("here", taken.name)
+
+
+def test_the_record_travels_in_a_bundle(work: Session, shared_hf: Holdfast, tmp_path: Path) -> None:
+    """To another home, where it is as it was; secrets in it stay here."""
+    work.task.note("the token is ghp_" + "0123456789abcdefghijABCDEFGHIJ012345")
+    snapshot = work.task.checkpoint("moved")
+    Keys(shared_hf.home).new("default")
+    snapshot.export(tmp_path / "bundle")
+    snapshot.remove()
+    back = shared_hf.import_(tmp_path / "bundle").restore("arrived")
+    record, here = back.task.record(), work.task.record()
+    assert record is not None
+    assert here is not None
+    assert (record.goal, record.phases) == (here.goal, here.phases)
+    assert "ghp_" not in record.notes[0].text
+    back.remove()
+
+
+def test_an_artifact_has_the_digest_of_its_file(work: Session) -> None:
+    work.exec("printf abc > made")
+    record = work.task.artifact("result", "/workspace/made", entry="#1")
+    assert record.artifacts[0].digest == (
+        "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
+
+
+def test_a_busy_shell_is_reported_and_nothing_is_recorded(work: Session) -> None:
+    job = work.exec("sleep 1000", patience=0)
+    assert job.running
+    before = work.task.record()
+    with pytest.raises(SessionBusy):
+        work.task.done("1.2")
+    assert work.task.record() == before
+
+
+def test_the_command_line_hands_a_task_over(work: Session, shared_home: Home) -> None:
+    """One process records, another one reads; nonsense is refused in one line."""
+    cli = Cli(shared_home)
+    assert cli("task", "decide", "work", "SQLite", "--why", "no server").code == 0
+    assert cli("--as", "person:ann", "task", "done", "work", "1.1").out == "1.1 done\n"
+    failed = cli("task", "done", "work", "1.2")
+    assert failed.code == 1
+    assert "step 1.2 is not done: file_not_found" in failed.err
+    assert cli("checkpoint", "work", "--label", "by-hand").out == "by-hand\n"
+    shown = cli("task", "show", "work").out
+    assert "- [x] 1.1 Look" in shown
+    assert "SQLite" in cli("handoff", "work", "--budget", "400").out
+    too_small = cli("handoff", "work", "--budget", "5")
+    assert (too_small.code, too_small.err.splitlines()[0][:30]) == (1, "holdfast: cannot hand over in ")
+    (row,) = json.loads(cli("board", "--json").out)
+    assert (row["session"], row["done"], row["steps"], row["by"]) == ("work", 1, 3, row["by"])
+
+    same = cli("task", "import", "work", "-", stdin=shown)
+    assert same.code == 0, same.err
+    broken = cli("task", "import", "work", "-", stdin=shown.replace("## Risks\n", ""))
+    assert broken.code == 1
+    assert "section 'Risks' is missing" in broken.err
+    newer = cli("task", "import", "work", "-", stdin='{"format": 99}')
+    assert "a newer version wrote it" in newer.err
+    assert cli("task", "show", "work").out.splitlines()[0] == "# Task: Port the store"
+    resumed = cli("task", "resume", "work", "--json")
+    assert json.loads(resumed.out)["session"] == "running"
