@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from holdfast.errors import GuestError, InvalidArgument, SessionError
 from holdfast.runtime.api import step_attempt
 from holdfast.runtime.api.session_insight import SessionInsight
+from holdfast.runtime.task import failure_rules_file, kept_task, task_changes, task_form, task_markdown
 from holdfast.runtime.task import handoff as handing
-from holdfast.runtime.task import kept_task, task_changes, task_form, task_markdown
 from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
 
 if TYPE_CHECKING:
@@ -224,10 +224,14 @@ class SessionTask:
                 self._change(partial(task_changes.done, number=number, evidence=None)), done=True
             )
         task_changes.check_limit(record, number)
+        rules = failure_rules_file.read(self._context.home)
         result = self._session.exec(f"( {command}\n)", timeout=timeout)
         if result.running:  # it asks for input, or ignores its time limit
             self._session.interrupt()
-        made, failure = step_attempt.of(self._insight, self._context.actor, command, result)
+        entry = step_attempt.entry_of(self._insight, result.command_id)
+        made, failure = step_attempt.of(
+            self._insight, entry, command, result, actor=self._context.actor, rules=rules, verified=True
+        )
         self._change(partial(task_changes.attempt, number=number, made=made))
         if failure is not None:
             return TaskVerdict(
@@ -237,6 +241,28 @@ class SessionTask:
             partial(self._done_if_same, number=number, command=command, evidence=made.entry)
         )
         return TaskVerdict(record, done=True, entry=made.entry)
+
+    def attempt(self, number: str, entry: str) -> TaskVerdict:
+        """Record a command that was run in the session as an attempt at a step, with the kind of its failure.
+
+        Args:
+            number: the step's.
+            entry: the journal entry at which the command started, such as `#12`.
+
+        Raises:
+            InvalidArgument: there is no such step, or no command that has ended started there.
+            CommandNotFound: its outcome is no longer kept.
+        """
+        record = self._known()
+        task_changes.find_step(record, number)
+        rules = failure_rules_file.read(self._context.home)
+        command_id, command = step_attempt.command_at(self._insight, entry)
+        result = self._session.join(command_id)
+        made, failure = step_attempt.of(
+            self._insight, entry, command, result, actor=self._context.actor, rules=rules, verified=False
+        )
+        record = self._change(partial(task_changes.attempt, number=number, made=made))
+        return TaskVerdict(record, done=False, entry=entry, failure=failure, output=result.plain)
 
     def checkpoint(
         self, label: str | None = None, *, resume_at: str | None = None, kind: SnapshotKind = "live"

@@ -5,12 +5,13 @@ It reads the session's journal; it changes no record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import polling
-from holdfast.errors import GuestError
+from holdfast.base.text import plain
+from holdfast.errors import GuestError, InvalidArgument
 from holdfast.runtime.task.classify_failure import FailureClass, classify
 from holdfast.runtime.task.failure_evidence import Evidence
 from holdfast.runtime.task.task_record import StepAttempt
@@ -19,24 +20,39 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session_insight import SessionInsight
     from holdfast.runtime.guest_rpc.event import Event
     from holdfast.runtime.guest_rpc.results import ExecResult
+    from holdfast.runtime.task.failure_rules import FailureRule
 
 FATAL_EVENTS = ("oom", "kernel_died")
 KILLED = 128 + 9
 EVENT_SECONDS = 2.0
 """The supervisor counts kills for lack of memory at most a second after them."""
+_GREATEST_CODE = 2**31
 LATEST_COMMANDS = 50
 
 
 def of(
-    insight: SessionInsight, actor: str, command: str, result: ExecResult
+    insight: SessionInsight,
+    entry: str,
+    command: str,
+    result: ExecResult,
+    *,
+    actor: str,
+    rules: Sequence[FailureRule],
+    verified: bool,
 ) -> tuple[StepAttempt, FailureClass | None]:
     """Return the attempt, and the kind of its failure; None if it passed.
 
-    Raises:
-        GuestError: the session's journal lacks the command.
+    Args:
+        insight: the session's.
+        entry: the journal entry at which the command started.
+        command: the command.
+        result: its outcome.
+        actor: who made the attempt.
+        rules: a user's own, for the kind of the failure.
+        verified: the command is what verifies the step.
     """
-    entry = entry_of(insight, result.command_id)
-    failure = None if result.ok else _failure(insight, command, result, int(entry.removeprefix("#")))
+    failure = None if result.ok else _failure(insight, entry, command, result, rules)
+    code = result.exit_code  # of the session's own telling
     fields: dict[str, Any] = {} if failure is None else failure.as_dict()
     fields.pop("seen", None)
     made = StepAttempt(
@@ -44,8 +60,8 @@ def of(
         outcome="passed" if failure is None else "failed",
         at=datetime.now(UTC),
         by=actor,
-        exit_code=result.exit_code,
-        verified=True,
+        exit_code=code if code is not None and abs(code) < _GREATEST_CODE else None,
+        verified=verified,
         **{key: value for key, value in fields.items() if value},
     )
     return made, failure
@@ -63,6 +79,27 @@ def entry_of(insight: SessionInsight, command_id: str) -> str:
     raise GuestError("cannot refer to the verification: the session's journal lacks it", hint="run it again")
 
 
+def command_at(insight: SessionInsight, entry: str) -> tuple[str, str]:
+    """Return the id and the text of a command that has ended, by the journal entry at which it started.
+
+    Raises:
+        InvalidArgument: no command started there, or it still runs.
+    """
+    number = entry.removeprefix("#")
+    seq = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
+    later = insight.journal(seq - 1, kinds=("command_started", "command_ended")) if seq else []
+    if later and later[0].seq == seq and later[0].kind == "command_started":
+        started = later[0].details
+        command_id = str(started.get("id", ""))
+        if not any(each.kind == "command_ended" and each.details.get("id") == command_id for each in later):
+            raise InvalidArgument(f"cannot record this attempt: the command at {entry} still runs")
+        return command_id, str(started.get("command", ""))
+    raise InvalidArgument(
+        f"cannot record this attempt: no command started at entry '{plain(entry, 40)}'",
+        hint="`holdfast journal S --kind command_started` has their numbers",
+    )
+
+
 def fatal_events(
     events: Callable[[int], Iterator[Event]], after: int, exit_code: int | None
 ) -> frozenset[str]:
@@ -74,7 +111,10 @@ def fatal_events(
     return polling.until(seen, EVENT_SECONDS, 0.05) if exit_code == KILLED else seen()
 
 
-def _failure(insight: SessionInsight, command: str, result: ExecResult, after: int) -> FailureClass:
+def _failure(
+    insight: SessionInsight, entry: str, command: str, result: ExecResult, rules: Sequence[FailureRule]
+) -> FailureClass:
+    after = int(entry.removeprefix("#"))
     waiting = result.waiting.detail if result.waiting is not None else None
     evidence = Evidence(
         command=command,
@@ -85,7 +125,7 @@ def _failure(insight: SessionInsight, command: str, result: ExecResult, after: i
         events=fatal_events(insight.events, after, result.exit_code),
         output=result.text,
     )
-    found = classify(evidence)
+    found = classify(evidence, rules)
     if found is None:  # the shell itself ended, without a code
         return FailureClass("shell_ended", "", "open the session again and look why", "the shell ended")
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, SessionRef
@@ -102,6 +103,25 @@ def done(
         printing.note(f"next: {found.failure.suggested_focus}")
     if not found.done:
         raise typer.Exit(1)
+
+
+@app.command()
+def attempt(
+    session: SessionRef,
+    number: Number,
+    entry: Annotated[str, typer.Argument(metavar="#N", help="The journal entry at which it started.")],
+    json: Json = False,
+) -> None:
+    """Record a command of the session as an attempt at a step, with the kind of its failure."""
+    found = _task(session).attempt(number, entry)
+    failure = found.failure
+    if wants_json(json):
+        kind = failure.as_dict() if failure is not None else None
+        printing.emit({"step": number, "entry": entry, "failure": kind})
+    elif failure is None:
+        printing.say(f"{entry} passed")
+    else:
+        printing.say(plain(f"{entry} failed: {failure.failure_type}: {failure.failure_detail}"))
 
 
 @app.command()
@@ -225,7 +245,7 @@ def resume(session: SessionRef, json: Json = False) -> None:
         printing.emit({"session": found.how, "record": task_form.dump(found.record), "drift": drift})
         return
     printing.note({"running": "it runs", "resumed": "it was resumed", "rewound": "it was rewound"}[found.how])
-    changed = found.drift.text() if found.drift is not None else ""
+    changed = found.drift.text() if found.drift is not None and not found.drift.empty else ""
     printing.say(handoff.handoff(session, found.record, handoff.UNLIMITED, changed).rstrip())
 
 

@@ -47,9 +47,10 @@ def _whole_second(at: datetime) -> datetime:
 Text = Annotated[str, AfterValidator(one_line)]
 Moment = Annotated[AwareDatetime, AfterValidator(_whole_second)]
 """In UTC, in whole seconds."""
-EntryReference = Annotated[str, StringConstraints(pattern=r"^#[1-9][0-9]{0,14}$")]
+EntryReference = Annotated[str, StringConstraints(pattern=r"^#[1-9][0-9]{0,15}$")]
 """An entry of the session's journal."""
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+ExitCode = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 StepStatus = Literal["open", "active", "blocked", "done", "skipped"]
 Outcome = Literal["passed", "failed", "unknown"]
@@ -70,7 +71,7 @@ class StepAttempt(_RecordPart):
     outcome: Outcome
     at: Moment
     by: Text
-    exit_code: int | None = None
+    exit_code: ExitCode | None = None
     verified: bool = False
     failure_type: Text | None = None
     failure_detail: Text | None = None

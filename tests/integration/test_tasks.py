@@ -53,6 +53,33 @@ def test_a_step_is_done_when_its_verification_passes_in_the_session(work: Sessio
     assert len(audit) == record.revision
 
 
+def test_a_command_that_was_run_is_an_attempt(work: Session) -> None:
+    """By its journal entry; killed for lack of memory or not is known from the session's events."""
+    work.exec("echo fine")
+    work.exec("nosuchprogram")
+    work.exec("(ulimit -v 40000; exec python3 -c 'x = bytearray(1 << 30)')")
+    first, second, third = (f"#{entry.seq}" for entry in work.journal(kinds=["command_started"]))
+    assert work.task.attempt("1.1", first).failure is None
+    kinds = [work.task.attempt("1.1", entry).failure for entry in (second, third)]
+    assert kinds[0] is not None
+    assert kinds[0].failure_type == "command_not_found"
+    assert kinds[1] is not None
+    record = work.task.record()
+    assert record is not None
+    made = dict(record.steps())["1.1"].attempts
+    assert [(each.entry, each.outcome, each.exit_code) for each in made[:2]] == [
+        (first, "passed", 0),
+        (second, "failed", 127),
+    ]
+    work.exec("sleep 1000", patience=0)
+    running = f"#{work.journal(kinds=['command_started'])[-1].seq}"
+    with pytest.raises(InvalidArgument, match="still runs"):
+        work.task.attempt("1.1", running)
+    for nonsense in ("#1", "x", "#0", "#99999", "#" + "9" * 40):
+        with pytest.raises(InvalidArgument, match="no command started at"):
+            work.task.attempt("1.1", nonsense)
+
+
 def test_the_record_is_in_the_snapshot_and_comes_back_with_it(work: Session, shared_hf: Holdfast) -> None:
     """With restores, forks and rewinds; also if the snapshot reuses an earlier one's content."""
     work.task.decide("SQLite", "no server")

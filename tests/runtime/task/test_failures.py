@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from bench import failure_table
-from holdfast.errors import InvalidArgument
+from holdfast.base.home import Home
+from holdfast.errors import InvalidArgument, StoreError
+from holdfast.runtime.task import failure_rules_file
 from holdfast.runtime.task.classify_failure import classify
 from holdfast.runtime.task.failure_evidence import Evidence, read_report
 from holdfast.runtime.task.failure_rules import RULES, parse_rules
@@ -157,6 +159,25 @@ def test_a_rule_that_cannot_be_used_is_named(rules: Any, why: str) -> None:
     with pytest.raises(InvalidArgument, match=re.escape(why)) as refused:
         parse_rules(rules)
     assert "\n" not in str(refused.value)
+
+
+def test_a_homes_rules_are_read_from_its_file(tmp_path: Path) -> None:
+    """Others must not be able to change them; nonsense is named with the file."""
+    home = Home(tmp_path / "home").create()
+    assert failure_rules_file.read(home) == ()
+    path = home.root / failure_rules_file.NAME
+    path.write_text('[{"name": "a", "failure_type": "b", "pattern": "c", "focus": "d"}]')
+    path.chmod(0o600)
+    (rule,) = failure_rules_file.read(home)
+    assert (rule.name, rule.failure_type) == ("a", "b")
+    path.chmod(0o620)
+    with pytest.raises(StoreError, match="others can change it"):
+        failure_rules_file.read(home)
+    path.chmod(0o600)
+    for text, why in (("[", "not valid JSON"), ("[{}]", "rule 1"), (" " * (2 << 20), "more than 1 MiB")):
+        path.write_text(text)
+        with pytest.raises(InvalidArgument, match=why):
+            failure_rules_file.read(home)
 
 
 def test_the_table_has_a_name_for_each_rule() -> None:
