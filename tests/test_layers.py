@@ -157,8 +157,8 @@ def test_only_handles_import_each_other_in_circles() -> None:
     handles, *remote = sorted(circles(), key=len, reverse=True)
     assert len(handles) <= HANDED_OUT
     assert {room(module) for module in handles} == {"api", "flaky"}
-    pairs = [{f"client.aio.async_{name}" for name in ("session", "snapshot")}]
-    pairs += [{f"client.blocking.remote_{name}" for name in ("session", "snapshot")}]
+    pairs = [{f"client.aio.async_{name}" for name in ("session", "snapshot", "task")}]
+    pairs += [{f"client.blocking.remote_{name}" for name in ("session", "snapshot", "task")}]
     assert sorted([set(map(short, each)) for each in remote], key=min) == pairs
 
 

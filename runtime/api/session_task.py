@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from holdfast.errors import GuestError, InvalidArgument, SessionError
+from holdfast.errors import GuestError, Interrupted, InvalidArgument, SessionError
 from holdfast.runtime.api import step_attempt
 from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.task import failure_rules_file, kept_task, task_changes, task_form, task_markdown
@@ -24,6 +24,7 @@ from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.store.rows import SnapshotKind
@@ -203,7 +204,9 @@ class SessionTask:
             self._session.resume()
         return record
 
-    def done(self, number: str, *, timeout: float = VERIFY_SECONDS) -> TaskVerdict:
+    def done(
+        self, number: str, *, timeout: float = VERIFY_SECONDS, patience: Patience | None = None
+    ) -> TaskVerdict:
         """Mark a step as done, if its verification passes: it is run now, in a subshell of the session.
 
         One that fails is an attempt of the step, with the kind of its failure. A step that nothing verifies
@@ -212,10 +215,12 @@ class SessionTask:
         Args:
             number: the step's, such as `2.1`.
             timeout: seconds that the verification may take.
+            patience: another thread ends the waiting with it.
 
         Raises:
             InvalidArgument: there is no such step, or it has failed as often as the policy allows.
             SessionBusy, SessionDead: the verification could not be run.
+            Interrupted: the patience has ended; the verification continues, and nothing was recorded.
         """
         record = self._known()
         command = task_changes.verification(record, task_changes.find_step(record, number))
@@ -225,7 +230,9 @@ class SessionTask:
             )
         task_changes.check_limit(record, number)
         rules = failure_rules_file.read(self._context.home)
-        result = self._session.exec(f"( {command}\n)", timeout=timeout)
+        result = self._session.exec(f"( {command}\n)", timeout=timeout, patience=patience)
+        if result.running and result.waiting is None and patience is not None:
+            raise Interrupted(f"cannot say whether step {number} is done: its verification still runs")
         if result.running:  # it asks for input, or ignores its time limit
             self._session.interrupt()
         entry = step_attempt.entry_of(self._insight, result.command_id)

@@ -35,6 +35,7 @@ from holdfast.runtime.serve.routes import (
     server_routes,
     session_routes,
     snapshot_routes,
+    task_routes,
 )
 from holdfast.runtime.serve.surroundings import Surrounded
 
@@ -83,6 +84,7 @@ def inner(callers: Callers) -> FastAPI:
         file_routes,
         snapshot_routes,
         retry_routes,
+        task_routes,
         channel_routes,
     ):
         app.include_router(each.router)

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Cli
+from tests.integration.served import serving
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, SessionBusy
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
 from holdfast.snapshots.bundle.keys import Keys
 
 PLAN = "Prepare\n- Look\n- Write it :: grep -q ready answer\nChange\n- Ask :: read -p 'Sure? ' x\n"
@@ -187,6 +189,46 @@ def test_a_busy_shell_is_reported_and_nothing_is_recorded(work: Session) -> None
     with pytest.raises(SessionBusy):
         work.task.done("1.2")
     assert work.task.record() == before
+
+
+def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home) -> None:
+    """The calls and values that the library has in process."""
+    with (
+        serving(Cli(shared_home), shared_home) as server,
+        RemoteHoldfast(server.url, token=server.token, actor="person:ann") as remote,
+    ):
+        there = remote.session("work")
+        assert there.task.record() == work.task.record()
+        with pytest.raises(InvalidArgument, match=r"cannot find step 7[.]1"):
+            there.task.step("7.1", status="active")
+        failed = there.task.done("1.2")
+        assert failed.failure is not None
+        assert (failed.done, failed.failure.failure_type) == (False, "file_not_found")
+        work.exec("echo ready > answer")
+        passed = there.task.done("1.2")
+        assert passed.done
+        assert there.task.attempt("1.1", str(failed.entry)).failure == failed.failure
+        there.task.decide("SQLite", "no server")
+        there.task.note("Which?", "question")
+        there.task.drop("question", 1)
+        there.task.read_again("/srv/a", "why")
+        there.task.artifact("answer", "/workspace/answer", entry=passed.entry)
+        taken = there.task.checkpoint("over-a-url", resume_at="step 2.1")
+        assert taken.name == "over-a-url"
+        there.task.block("no key", "a key", step="2.1", suspend=True)
+        assert there.refresh().state == "suspended"
+        there.task.unblock()
+        assert work.refresh().state == "running"
+        record = there.task.set(retry_limit=3)
+        assert record == work.task.record()
+        assert record.by == "person:ann"
+        assert there.task.export() == work.task.export()
+        assert there.task.import_(there.task.export()).phases == record.phases
+        assert "SQLite" in there.task.handoff(500)
+        back = there.task.resume()
+        assert (back.how, back.drift is not None) == ("running", True)
+        assert remote.board() == shared_hf.board()
+        assert there.task.plan(PLAN) == work.task.record()
 
 
 def test_the_command_line_hands_a_task_over(work: Session, shared_home: Home) -> None:

@@ -21,6 +21,7 @@ from holdfast.runtime.client.http_call import HttpCall, given, place
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.history.diff.diff_result import Diff
+    from holdfast.runtime.task.task_standing import TaskStanding
 
 
 class AsyncHoldfast:
@@ -85,6 +86,13 @@ class AsyncHoldfast:
         params = {"removed": True} if removed else {}
         told = await self._transport.ask(HttpCall("GET", place("sessions", ref), params))
         return AsyncSession(self._transport, told)
+
+    async def board(self) -> list[TaskStanding]:
+        """Return where the tasks of all sessions stand; sessions without a task are left out."""
+        from holdfast.runtime.client import task_values
+
+        told = await self._transport.ask(HttpCall("GET", place("board")))
+        return [task_values.standing(each) for each in client_values.tables(told)]
 
     async def remove_session(self, ref: str) -> None:
         """End a session and remove it; its snapshots stay."""

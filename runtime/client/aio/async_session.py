@@ -37,6 +37,7 @@ from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import PolicyOptions
+    from holdfast.runtime.client.aio.async_task import AsyncTask
     from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.snapshots.verification import Verification
 
@@ -80,6 +81,13 @@ class AsyncSession(AsyncNetwork, AsyncShell):
     def programs(self) -> AsyncPrograms:
         """Programs beside its shell."""
         return AsyncPrograms(self._transport, self.id)
+
+    @cached_property
+    def task(self) -> AsyncTask:
+        """What is to be done in it, how far that is, and why."""
+        from holdfast.runtime.client.aio.async_task import AsyncTask  # few programs use it
+
+        return AsyncTask(self._transport, self.id)
 
     async def __aenter__(self) -> Self:
         return self

@@ -22,6 +22,7 @@ from holdfast.runtime.client.http_call import HttpCall, given, place
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.history.diff.diff_result import Diff
+    from holdfast.runtime.task.task_standing import TaskStanding
 
 
 class RemoteHoldfast:
@@ -86,6 +87,13 @@ class RemoteHoldfast:
         params = {"removed": True} if removed else {}
         told = self._transport.ask(HttpCall("GET", place("sessions", ref), params))
         return RemoteSession(self._transport, told)
+
+    def board(self) -> list[TaskStanding]:
+        """Return where the tasks of all sessions stand; sessions without a task are left out."""
+        from holdfast.runtime.client import task_values
+
+        told = self._transport.ask(HttpCall("GET", place("board")))
+        return [task_values.standing(each) for each in client_values.tables(told)]
 
     def remove_session(self, ref: str) -> None:
         """End a session and remove it; its snapshots stay."""

@@ -38,6 +38,7 @@ from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import PolicyOptions
+    from holdfast.runtime.client.blocking.remote_task import RemoteTask
     from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.snapshots.verification import Verification
 
@@ -81,6 +82,13 @@ class RemoteSession(RemoteNetwork, RemoteShell):
     def programs(self) -> RemotePrograms:
         """Programs beside its shell."""
         return RemotePrograms(self._transport, self.id)
+
+    @cached_property
+    def task(self) -> RemoteTask:
+        """What is to be done in it, how far that is, and why."""
+        from holdfast.runtime.client.blocking.remote_task import RemoteTask  # few programs use it
+
+        return RemoteTask(self._transport, self.id)
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from holdfast.runtime.api import (
     session_kernel,
     session_kernels,
     session_shells,
+    session_task,
     terminal_handle,
 )
 from holdfast.runtime.api.controller import Holdfast
@@ -31,6 +32,7 @@ from holdfast.runtime.client.aio import (
     async_programs,
     async_session,
     async_snapshot,
+    async_task,
     async_terminal,
     async_watch,
 )
@@ -42,6 +44,7 @@ from holdfast.runtime.client.blocking import (
     remote_programs,
     remote_session,
     remote_snapshot,
+    remote_task,
     remote_terminal,
     remote_watch,
 )
@@ -60,30 +63,19 @@ PAIRS: list[tuple[type, type, type]] = [
     (session_files.SessionFiles, remote_files.RemoteFiles, async_files.AsyncFiles),
     (FileWatch, remote_watch.RemoteFileWatch, async_watch.AsyncFileWatch),
     (session_shells.SessionShells, remote_terminal.RemoteShells, async_terminal.AsyncShells),
+    (session_task.SessionTask, remote_task.RemoteTask, async_task.AsyncTask),
     (terminal_handle.SessionTerminal, remote_terminal.RemoteTerminal, async_terminal.AsyncTerminal),
 ]
 ONLY_THERE = {"parts", "details"}
 """What streams, or tells as a table, what a handle in process has otherwise."""
 ONLY_IN_PROCESS = {
     # Of the server's machine: its home, its engine, its disk.
-    # Not offered yet: `board`, `task`.
-    Holdfast: {
-        "board",
-        "doctor",
-        "engine",
-        "fits",
-        "home",
-        "import_",
-        "keeping",
-        "pull",
-        "store",
-        "thaw",
-        "verify",
-    },
-    Session: {"move", "row", "serve_captures", "snapshot(failure)", "task"},
+    Holdfast: {"doctor", "engine", "fits", "home", "import_", "keeping", "pull", "store", "thaw", "verify"},
+    Session: {"move", "row", "serve_captures", "snapshot(failure)"},
     Snapshot: {"export", "pack", "push", "retry(patience)", "row", "tried"},
     Job: {"send(patience)"},
     RunningProgram: {"write(patience)"},
+    session_task.SessionTask: {"done(patience)"},
     FileWatch: {"next"},
     terminal_handle.SessionTerminal: {"link"},
 }

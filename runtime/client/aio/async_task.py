@@ -1,0 +1,138 @@
+"""The task of a session over a URL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.runtime.api.session_task import VERIFY_SECONDS, TaskResumed, TaskVerdict
+from holdfast.runtime.client import task_values
+from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
+from holdfast.runtime.client.aio.async_transport import AsyncTransport
+from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.task.handoff import DEFAULT_BUDGET
+from holdfast.runtime.task.task_record import TaskRecord
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.rows import SnapshotKind
+    from holdfast.runtime.task.task_changes import NoteKind
+    from holdfast.runtime.task.task_record import StepStatus
+
+
+class AsyncTask:
+    """The task of one session, as `SessionTask` has it."""
+
+    def __init__(self, transport: AsyncTransport, session: str) -> None:
+        self._transport, self._session = transport, session
+
+    async def record(self) -> TaskRecord | None:
+        """Return the record; None if the session has no task."""
+        told = await self._look()
+        return None if told is None else task_values.record(told)
+
+    async def set(
+        self,
+        *,
+        goal: str | None = None,
+        resume_at: str | None = None,
+        retry_limit: int | None = None,
+        verify: str | None = None,
+        back_end: str | None = None,
+    ) -> TaskRecord:
+        """Set the goal, which begins a task, the resume point, or what must hold for every successor."""
+        fields = {"goal": goal, "resume_at": resume_at, "retry_limit": retry_limit}
+        return await self._change("set", **fields, verify=verify, back_end=back_end)
+
+    async def plan(self, text: str) -> TaskRecord:
+        """Replace the plan: a line for each phase, then `- STEP` or `- STEP :: COMMAND`."""
+        return await self._change("plan", text=text)
+
+    async def step(
+        self,
+        number: str,
+        *,
+        status: StepStatus | None = None,
+        title: str | None = None,
+        verify: str | None = None,
+    ) -> TaskRecord:
+        """Change a step."""
+        return await self._change("step", number=number, status=status, title=title, verify=verify)
+
+    async def decide(self, text: str, why: str) -> TaskRecord:
+        """Lock a decision, with its reason."""
+        return await self._change("decide", text=text, why=why)
+
+    async def note(self, text: str, kind: NoteKind = "note") -> TaskRecord:
+        """Add a remark, an open `question` or a `risk`."""
+        return await self._change("note", text=text, kind=kind)
+
+    async def read_again(self, path: str, why: str | None = None) -> TaskRecord:
+        """Add a file that a successor should read before continuing."""
+        return await self._change("read-again", path=path, why=why)
+
+    async def artifact(self, name: str, path: str, *, entry: str | None = None) -> TaskRecord:
+        """Register a file that the work has produced, with its digest."""
+        return await self._change("artifact", name=name, path=path, entry=entry)
+
+    async def drop(self, kind: str, number: int) -> TaskRecord:
+        """Remove what is settled."""
+        return await self._change("drop", kind=kind, number=number)
+
+    async def block(
+        self,
+        why: str,
+        needs: str,
+        *,
+        step: str | None = None,
+        entry: str | None = None,
+        tried: str | None = None,
+        suspend: bool = False,
+    ) -> TaskRecord:
+        """Record what blocks the work; with `suspend` the session is suspended live."""
+        fields = {"step": step, "entry": entry, "tried": tried, "suspend": suspend}
+        return await self._change("block", why=why, needs=needs, **fields)
+
+    async def unblock(self) -> TaskRecord:
+        """Record that nothing blocks the work any more, and resume the session if it is suspended."""
+        return task_values.record(await self._tell("unblock", None))
+
+    async def done(self, number: str, *, timeout: float = VERIFY_SECONDS) -> TaskVerdict:
+        """Mark a step as done, if its verification passes."""
+        return task_values.verdict(await self._tell("done", {"number": number, "timeout": timeout}))
+
+    async def attempt(self, number: str, entry: str) -> TaskVerdict:
+        """Record a command that was run in the session as an attempt at a step."""
+        return task_values.verdict(await self._tell("attempt", {"number": number, "entry": entry}))
+
+    async def checkpoint(
+        self, label: str | None = None, *, resume_at: str | None = None, kind: SnapshotKind = "live"
+    ) -> AsyncSnapshot:
+        """Capture the session together with the record, at one instant."""
+        body = given(label=label, resume_at=resume_at, kind=kind)
+        return AsyncSnapshot(self._transport, await self._tell("checkpoint", body))
+
+    async def handoff(self, budget: int = DEFAULT_BUDGET) -> str:
+        """Return what a successor needs, in at most `budget` tokens."""
+        return task_values.text(await self._look("handoff", budget=budget))
+
+    async def resume(self) -> TaskResumed:
+        """Bring the session to where the task can be continued, and return where it stands."""
+        return task_values.resumed(await self._tell("resume", None))
+
+    async def export(self) -> str:
+        """Return the record as Markdown with fixed sections, which `import_` takes."""
+        return task_values.text(await self._look("markdown"))
+
+    async def import_(self, text: str) -> TaskRecord:
+        """Take over a record from Markdown or JSON, in place of the present one."""
+        return await self._change("import", text=text)
+
+    async def _change(self, verb: str, **fields: Any) -> TaskRecord:
+        return task_values.record(await self._tell(verb, given(**fields)))
+
+    async def _look(self, *what: str, **params: Any) -> Any:
+        call = HttpCall("GET", place("sessions", self._session, "task", *what), params)
+        return await self._transport.ask(call)
+
+    async def _tell(self, verb: str, body: dict[str, Any] | None) -> Any:
+        call = HttpCall("POST", place("sessions", self._session, "task", verb), body=body)
+        return await self._transport.ask(call)

@@ -1,0 +1,59 @@
+"""What a server says of tasks, as the values that the library has in process.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime.api.session_task import TaskResumed, TaskVerdict
+from holdfast.runtime.client import client_values, insight_values
+from holdfast.runtime.task import task_form
+from holdfast.runtime.task.classify_failure import FailureClass
+from holdfast.runtime.task.task_record import TaskRecord
+from holdfast.runtime.task.task_standing import TaskStanding
+
+
+def record(raw: Any) -> TaskRecord:
+    """Return a record.
+
+    Raises:
+        ProtocolError: it is not one, or a newer version's.
+    """
+    try:
+        return task_form.load(client_values.table(raw))
+    except InvalidArgument as error:
+        raise ProtocolError(f"cannot understand the server: {error}") from error
+
+
+def verdict(raw: Any) -> TaskVerdict:
+    """Return what came out of a verification or an attempt."""
+    told = client_values.table(raw)
+    failure = told.get("failure")
+    return TaskVerdict(
+        record(told.get("record")),
+        done=told.get("done") is True,
+        entry=None if told.get("entry") is None else str(told["entry"]),
+        failure=None if failure is None else insight_values.read(FailureClass, failure),
+        output=str(told.get("output", "")),
+    )
+
+
+def resumed(raw: Any) -> TaskResumed:
+    """Return a task that can be continued."""
+    told = client_values.table(raw)
+    drift = told.get("drift")
+    found = None if drift is None else insight_values.drift(drift)
+    return TaskResumed(record(told.get("record")), str(told.get("session")), found)
+
+
+def standing(raw: Any) -> TaskStanding:
+    """Return where a task stands."""
+    told = client_values.table(raw)
+    known = {field.name for field in fields(TaskStanding)}
+    return insight_values.read(TaskStanding, {name: told[name] for name in told if name in known})
+
+
+def text(raw: Any) -> str:
+    """Return a text that is all of an answer."""
+    return str(client_values.table(raw).get("text", ""))

@@ -1,0 +1,133 @@
+"""Bodies of changes of a session's task."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, RequestBody, Seconds
+
+Line = Annotated[str, Field(max_length=4000, pattern=TEXT)]
+Whole = Annotated[str, Field(max_length=256 << 10, pattern=TEXT)]
+"""A plan, or a record as Markdown or JSON."""
+StepNumber = Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
+EntryNumber = Annotated[str, Field(pattern=r"^#[1-9][0-9]{0,15}$")]
+
+
+class TaskSetRequest(RequestBody):
+    """The goal, which begins a task, the resume point, and what must hold for every successor."""
+
+    goal: Line | None = None
+    resume_at: Line | None = None
+    retry_limit: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    verify: Line | None = None
+    back_end: Line | None = None
+
+
+class TaskTextRequest(RequestBody):
+    """A plan; or a record, as Markdown or JSON."""
+
+    text: Whole
+
+
+class StepRequest(RequestBody):
+    """A change of a step."""
+
+    number: StepNumber
+    status: Literal["open", "active", "blocked", "skipped"] | None = None
+    title: Line | None = None
+    verify: Line | None = None
+
+
+class StepDoneRequest(RequestBody):
+    """A step whose verification is to be run; `timeout` in seconds."""
+
+    number: StepNumber
+    timeout: Seconds = 3600.0
+
+
+class AttemptRequest(RequestBody):
+    """A command that was an attempt at a step, by the journal entry at which it started."""
+
+    number: StepNumber
+    entry: EntryNumber
+
+
+class DecisionRequest(RequestBody):
+    """A decision and its reason."""
+
+    text: Line
+    why: Line
+
+
+class TaskNoteRequest(RequestBody):
+    """A remark, an open question, or a risk."""
+
+    text: Line
+    kind: Literal["note", "question", "risk"] = "note"
+
+
+class ReadAgainRequest(RequestBody):
+    """A file to read before continuing."""
+
+    path: Line
+    why: Line | None = None
+
+
+class ArtifactRequest(RequestBody):
+    """A file that the work has produced."""
+
+    name: Line
+    path: Line
+    entry: EntryNumber | None = None
+
+
+class DropRequest(RequestBody):
+    """An item that is settled, by its number in its list, from 1."""
+
+    kind: Literal["decision", "question", "risk", "file", "artifact", "note"]
+    number: Annotated[int, Field(ge=1, le=1000)]
+
+
+class BlockRequest(RequestBody):
+    """What blocks the work, and what would unblock it."""
+
+    why: Line
+    needs: Line
+    step: StepNumber | None = None
+    entry: EntryNumber | None = None
+    tried: Line | None = None
+    suspend: bool = False
+
+
+class CheckpointRequest(RequestBody):
+    """A snapshot to take together with the record."""
+
+    label: Name | None = None
+    resume_at: Line | None = None
+    kind: Literal["live", "filesystem"] = "live"
+
+
+class TaskVerdictAnswer(AnswerBody):
+    """What came out of a verification or an attempt, and the record after it."""
+
+    record: dict[str, Any]
+    done: bool
+    entry: str | None
+    failure: dict[str, str] | None
+    output: str
+
+
+class TaskResumedAnswer(AnswerBody):
+    """A task that can be continued; `session`: running, resumed or rewound. `drift` is null if not known."""
+
+    session: str
+    record: dict[str, Any]
+    drift: dict[str, Any] | None
+
+
+class TaskTextAnswer(AnswerBody):
+    """A handoff, or a record as Markdown."""
+
+    text: str

@@ -1,0 +1,175 @@
+"""Paths of a session's task: its record, changes, the verification of steps, checkpoints; and the board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_task import TaskVerdict
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.serve.answers import ERRORS
+from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.models import task_models as models
+from holdfast.runtime.serve.models.base_models import Ref
+from holdfast.runtime.serve.models.session_models import SnapshotAnswer
+from holdfast.runtime.serve.routes.snapshot_routes import answered
+from holdfast.runtime.task import task_form
+from holdfast.runtime.task.task_record import TaskRecord
+
+router = APIRouter(prefix="/v1", tags=["task"], responses=ERRORS)
+From = Annotated[ApiCaller, Depends(caller)]
+PREFIX = "/sessions/{session}/task"
+Budget = Annotated[int, Query(ge=1, lt=2**31, description="The most tokens.")]
+
+
+@router.get("/board")
+async def board(who: From) -> list[dict[str, Any]]:
+    """Return where the tasks of all sessions stand; sessions without a task are left out."""
+    return await who.brief(lambda hf: [each.as_dict() for each in hf.board()])
+
+
+@router.get(PREFIX)
+async def record(who: From, session: Ref) -> dict[str, Any] | None:
+    """Return the record of a session's task; null if it has none."""
+
+    def work(found: Session) -> dict[str, Any] | None:
+        known = found.task.record()
+        return None if known is None else task_form.dump(known)
+
+    return await who.in_session(session, work)
+
+
+@router.get(f"{PREFIX}/markdown")
+async def markdown(who: From, session: Ref) -> models.TaskTextAnswer:
+    """Return the record as Markdown with fixed sections, which `import` takes."""
+    return await who.in_session(session, lambda found: models.TaskTextAnswer(text=found.task.export()))
+
+
+@router.get(f"{PREFIX}/handoff")
+async def handoff(who: From, session: Ref, budget: Budget = 1500) -> models.TaskTextAnswer:
+    """Return what a successor needs, in at most this many tokens."""
+    return await who.in_session(session, lambda found: models.TaskTextAnswer(text=found.task.handoff(budget)))
+
+
+@router.post(f"{PREFIX}/set")
+async def set_(who: From, session: Ref, body: models.TaskSetRequest) -> dict[str, Any]:
+    """Set the goal, which begins a task, the resume point, or the policy; an empty text removes a value."""
+    return await _changed(who, session, lambda found: found.task.set(**body.model_dump()))
+
+
+@router.post(f"{PREFIX}/plan")
+async def plan(who: From, session: Ref, body: models.TaskTextRequest) -> dict[str, Any]:
+    """Replace the plan: a line for each phase, then `- STEP` or `- STEP :: COMMAND` for each step."""
+    return await _changed(who, session, lambda found: found.task.plan(body.text))
+
+
+@router.post(f"{PREFIX}/import")
+async def import_(who: From, session: Ref, body: models.TaskTextRequest) -> dict[str, Any]:
+    """Take over a record, from Markdown or JSON."""
+    return await _changed(who, session, lambda found: found.task.import_(body.text))
+
+
+@router.post(f"{PREFIX}/step")
+async def step(who: From, session: Ref, body: models.StepRequest) -> dict[str, Any]:
+    """Change a step."""
+    return await _changed(who, session, lambda found: found.task.step(**body.model_dump()))
+
+
+@router.post(f"{PREFIX}/decide")
+async def decide(who: From, session: Ref, body: models.DecisionRequest) -> dict[str, Any]:
+    """Lock a decision."""
+    return await _changed(who, session, lambda found: found.task.decide(body.text, body.why))
+
+
+@router.post(f"{PREFIX}/note")
+async def note(who: From, session: Ref, body: models.TaskNoteRequest) -> dict[str, Any]:
+    """Add a remark, an open question, or a risk."""
+    return await _changed(who, session, lambda found: found.task.note(body.text, body.kind))
+
+
+@router.post(f"{PREFIX}/read-again")
+async def read_again(who: From, session: Ref, body: models.ReadAgainRequest) -> dict[str, Any]:
+    """Add a file that a successor should read before continuing."""
+    return await _changed(who, session, lambda found: found.task.read_again(body.path, body.why))
+
+
+@router.post(f"{PREFIX}/artifact")
+async def artifact(who: From, session: Ref, body: models.ArtifactRequest) -> dict[str, Any]:
+    """Register a file that the work has produced, with its digest."""
+    return await _changed(who, session, lambda found: found.task.artifact(**body.model_dump()))
+
+
+@router.post(f"{PREFIX}/drop")
+async def drop(who: From, session: Ref, body: models.DropRequest) -> dict[str, Any]:
+    """Remove what is settled."""
+    return await _changed(who, session, lambda found: found.task.drop(body.kind, body.number))
+
+
+@router.post(f"{PREFIX}/block")
+async def block(who: From, session: Ref, body: models.BlockRequest) -> dict[str, Any]:
+    """Record what blocks the work; with `suspend` the session is suspended live."""
+    return await _changed(who, session, lambda found: found.task.block(**body.model_dump()))
+
+
+@router.post(f"{PREFIX}/unblock")
+async def unblock(who: From, session: Ref) -> dict[str, Any]:
+    """Record that nothing blocks the work any more; resume the session if it is suspended."""
+    return await _changed(who, session, lambda found: found.task.unblock())
+
+
+@router.post(f"{PREFIX}/done")
+async def done(who: From, session: Ref, body: models.StepDoneRequest) -> models.TaskVerdictAnswer:
+    """Mark a step as done, after its verification has passed in the session.
+
+    If the client leaves, the verification continues, and nothing is recorded.
+    """
+
+    def work(found: Session, patience: Patience) -> models.TaskVerdictAnswer:
+        return _verdict(found.task.done(body.number, timeout=body.timeout, patience=patience))
+
+    return await who.patiently(session, None, work)
+
+
+@router.post(f"{PREFIX}/attempt")
+async def attempt(who: From, session: Ref, body: models.AttemptRequest) -> models.TaskVerdictAnswer:
+    """Record a command that was run as an attempt at a step, with the kind of its failure."""
+    return await who.in_session(session, lambda found: _verdict(found.task.attempt(body.number, body.entry)))
+
+
+@router.post(f"{PREFIX}/checkpoint", status_code=201)
+async def checkpoint(who: From, session: Ref, body: models.CheckpointRequest) -> SnapshotAnswer:
+    """Capture a session together with the record, at one instant."""
+
+    def work(found: Session) -> SnapshotAnswer:
+        return answered(found.task.checkpoint(body.label, resume_at=body.resume_at, kind=body.kind))
+
+    return await who.in_session(session, work)
+
+
+@router.post(f"{PREFIX}/resume")
+async def resume(who: From, session: Ref) -> models.TaskResumedAnswer:
+    """Bring the session back if it is suspended or dead; return the record, and what has changed since."""
+
+    def work(found: Session) -> models.TaskResumedAnswer:
+        back = found.task.resume()
+        drift = back.drift.as_dict() if back.drift is not None else None
+        return models.TaskResumedAnswer(session=back.how, record=task_form.dump(back.record), drift=drift)
+
+    return await who.in_session(session, work)
+
+
+async def _changed(who: ApiCaller, session: str, change: Callable[[Session], TaskRecord]) -> dict[str, Any]:
+    return await who.in_session(session, lambda found: task_form.dump(change(found)))
+
+
+def _verdict(found: TaskVerdict) -> models.TaskVerdictAnswer:
+    return models.TaskVerdictAnswer(
+        record=task_form.dump(found.record),
+        done=found.done,
+        entry=found.entry,
+        failure=found.failure.as_dict() if found.failure is not None else None,
+        output=found.output,
+    )
