@@ -23,6 +23,7 @@ from holdfast.runtime.mcp.file_tools import FileTools
 from holdfast.runtime.mcp.kernel_tools import KernelTools
 from holdfast.runtime.mcp.patient_calls import PatientCalls
 from holdfast.runtime.mcp.state_tools import StateTools
+from holdfast.runtime.mcp.task_tools import TaskTools
 from holdfast.runtime.operations.context import Progress
 
 MOST_CLIENTS = 100
@@ -81,6 +82,7 @@ class AgentServer(MCPServer[Any]):
             (state.changes, texts.CHANGES, looks),
             (files.file, texts.FILE, acts),
             (state.sessions, texts.SESSIONS, ends),
+            (TaskTools(self.agents, calls).task, texts.TASK, keeps),
         ):
             self.add_tool(
                 function,

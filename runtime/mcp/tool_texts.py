@@ -49,3 +49,7 @@ Read a file from `line` on, or list a folder; write it with `content`; edit it b
 which must be in it once, with `new`."""
 SESSIONS = """\
 List sessions; make one with `new`, a name; end one with `end`: what is not in a snapshot is lost."""
+TASK = """\
+The record of the work, kept with the session for the next conversation: goal, plan, decisions. A \
+plan has a line for each phase, then `- STEP :: COMMAND`; done(step="1.2") runs COMMAND and counts \
+only if it passes. block: `why` is what it needs. resume says where to continue."""

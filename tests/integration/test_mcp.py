@@ -174,6 +174,30 @@ def test_a_failing_build_costs_little_and_shows_what_failed(hf: Holdfast) -> Non
     talk(hf, script)
 
 
+def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
+    async def first(agent: Agent) -> None:
+        assert "has none" in await agent.refused("task")
+        await agent("task", action="goal", text="Port the store")
+        plan = "Change\n- Look\n- Write :: grep ready answer"
+        assert "[planned · 0 of 2 steps done]" in await agent("task", action="plan", text=plan)
+        assert "[step 1.1 done]" in await agent("task", action="done", step="1.1")
+        failed = await agent("task", action="done", step="1.2")
+        assert "step 1.2 is not done · file_not_found" in failed
+        await agent("task", action="decide", text="SQLite", why="no server")
+        assert "[checkpoint work-" in await agent("task", action="checkpoint")
+
+    async def second(agent: Agent) -> None:
+        found = await agent("task", action="resume")
+        assert "- 1.2 Write [active], verified by `grep ready answer`" in found
+        assert "SQLite (no server)" in found
+        await agent("run", command="echo ready > answer")
+        assert "step 1.2 done · verified by #" in await agent("task", action="done", step="1.2")
+        assert "done, 2 of 2 steps" in await agent("task")
+
+    talk(hf, first)
+    talk(hf, second)
+
+
 def test_it_goes_back_and_copies(hf: Holdfast) -> None:
     async def script(agent: Agent) -> None:
         await agent("cell", code="stock = [1]")

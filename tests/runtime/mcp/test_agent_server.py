@@ -15,8 +15,8 @@ from holdfast.runtime.mcp.agent_server import AgentServer, _actor
 from holdfast.runtime.mcp.agent_sessions import Default, name_for
 from holdfast.runtime.mcp.tool_texts import INSTRUCTIONS
 
-NAMES = "run answer wait read cell screen status snapshot go_back changes file sessions"
-MOST_OF_LIST = 5200
+NAMES = "run answer wait read cell screen status snapshot go_back changes file sessions task"
+MOST_OF_LIST = 6100
 MOST_OF_INSTRUCTIONS = 2048
 """What clients show of them."""
 
@@ -67,6 +67,9 @@ def test_tools_that_only_look_say_so(server: AgentServer) -> None:
         ("file", {"path": ""}, "cannot use a file without a path"),
         ("file", {"path": "x", "old": "a"}, "cannot edit"),
         ("go_back", {"copies": 1000}, "cannot make 1000 copies"),
+        ("task", {"action": "done"}, "cannot do `done`: it needs step"),
+        ("task", {"action": "decide", "text": "x"}, "cannot do `decide`: it needs why"),
+        ("task", {"action": "dance"}, "cannot call task: action: Input should be 'show', "),
         ("sessions", {"new": "a", "end": "b"}, "cannot make and end a session at once"),
     ],
 )

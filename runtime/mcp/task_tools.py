@@ -1,0 +1,110 @@
+"""The tool for a session's task: what is to be done, verified step by step, for the next conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+
+from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
+from holdfast.runtime.mcp.agent_sessions import AgentSession
+from holdfast.runtime.mcp.agent_tools import AgentTools, said
+from holdfast.runtime.mcp.patient_calls import LastLine
+from holdfast.runtime.mcp.short_text import shorten
+from holdfast.runtime.task import handoff
+from holdfast.runtime.task.task_record import TaskRecord
+
+Action = Literal[
+    "show",
+    "goal",
+    "plan",
+    "done",
+    "skip",
+    "decide",
+    "note",
+    "question",
+    "risk",
+    "resume_at",
+    "block",
+    "unblock",
+    "checkpoint",
+    "resume",
+]
+_CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
+    "goal": lambda task, text, why, step: task.set(goal=text),
+    "plan": lambda task, text, why, step: task.plan(text),
+    "skip": lambda task, text, why, step: task.step(step, status="skipped"),
+    "decide": lambda task, text, why, step: task.decide(text, why),
+    "note": lambda task, text, why, step: task.note(text),
+    "question": lambda task, text, why, step: task.note(text, "question"),
+    "risk": lambda task, text, why, step: task.note(text, "risk"),
+    "resume_at": lambda task, text, why, step: task.set(resume_at=text),
+    "block": lambda task, text, why, step: task.block(text, why, step=step or None),
+    "unblock": lambda task, text, why, step: task.unblock(),
+}
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "goal": ("text",),
+    "plan": ("text",),
+    "done": ("step",),
+    "skip": ("step",),
+    "decide": ("text", "why"),
+    "note": ("text",),
+    "question": ("text",),
+    "risk": ("text",),
+    "resume_at": ("text",),
+    "block": ("text", "why"),
+}
+"""The arguments without which an action says nothing."""
+
+
+class TaskTools(AgentTools):
+    """The tool for the task of a session."""
+
+    async def task(
+        self,
+        context: Context[Any, Any],
+        action: Action = "show",
+        text: str = "",
+        why: str = "",
+        step: str = "",
+        session: str = "",
+    ) -> str:
+        """Show or change the task."""
+        given = {"text": text, "why": why, "step": step}
+        missing = [name for name in _NEEDS.get(action, ()) if not given[name].strip()]
+        if missing:
+            raise ToolError(f"cannot do `{action}`: it needs {' and '.join(missing)}")
+
+        def work(found: AgentSession, _: LastLine) -> str:
+            task = found.session.task
+            if action == "show":
+                return said(found, task.handoff().rstrip())
+            if action == "done":
+                return _verdict(found, step, task.done(step))
+            if action == "checkpoint":
+                return said(found, "", f"checkpoint {task.checkpoint(text or None).name}")
+            if action == "resume":
+                back = task.resume()
+                drift = "" if back.drift is None or back.drift.empty else shorten(back.drift.text()).text
+                name = found.session.name
+                return said(found, handoff.handoff(name, back.record, state=drift).rstrip(), back.how)
+            record = _CHANGES[action](task, text, why, step)
+            done, total = record.finished
+            return said(found, "", record.state, f"{done} of {total} steps done")
+
+        return await self.call(
+            context, session, work, stop=lambda found: found.session.interrupt() if action == "done" else None
+        )
+
+
+def _verdict(found: AgentSession, step: str, verdict: TaskVerdict) -> str:
+    if verdict.done:
+        return said(found, "", f"step {step} done", f"verified by {verdict.entry}" if verdict.entry else "")
+    failure = verdict.failure
+    lines = [shorten(verdict.output).text]
+    facts = [f"step {step} is not done"]
+    if failure is not None:
+        facts += [failure.failure_type, failure.failure_detail, failure.suggested_focus]
+    return said(found, "\n".join(lines), *facts)
