@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.journal import host_events
+from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.task import task_form
 from holdfast.runtime.task.task_changes import Stamp, TaskChange
 from holdfast.runtime.task.task_record import TaskRecord
@@ -50,8 +51,15 @@ def change(context: Context, session_id: str, how: How) -> TaskRecord:
 
     if context.store.find_session(session_id) is None:
         raise SessionNotFound(f"cannot change the task of session {session_id}: it was removed")
-    context.store.change_detail(session_id, "task", changed)
-    host_events.note(
-        context, session_id, "task_changed", what=made[-1].line, revision=made[-1].record.revision
-    )
+    mirror(context.store, context.home, session_id)  # the entry comes after what the session did before
+    with context.store.together():
+        context.store.change_detail(session_id, "task", changed)
+        host_events.note(
+            context,
+            session_id,
+            "task_changed",
+            position=context.store.entries.last(session_id),
+            what=made[-1].line,
+            revision=made[-1].record.revision,
+        )
     return made[-1].record
