@@ -9,23 +9,22 @@ from __future__ import annotations
 import hashlib
 import secrets
 import tarfile
-import tempfile
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import locks
 from holdfast.errors import ImageError
 from holdfast.images import build
-from holdfast.runtime.lifecycle import portable_layer
+from holdfast.runtime.lifecycle import portable_archive, portable_layer
 from holdfast.runtime.sessions import image_settings
 from holdfast.runtime.store.rows import FITTED
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.known_blobs import KnownBlobs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.engine.engine import Engine
     from holdfast.runtime.operations.context import Context
 
@@ -34,7 +33,6 @@ GUEST_LABEL = "holdfast.guest"
 SOURCE_LABEL = "holdfast.fitted-from"
 """The id of the image that was fitted."""
 _LEFT_OUT = ("Volumes", "Healthcheck", "OnBuild")
-_BLOCK = 1 << 20
 
 
 def has_guest(config: Mapping[str, Any]) -> bool:
@@ -82,21 +80,15 @@ def _check(engine: Engine, name: str, found: Mapping[str, Any]) -> None:
 def _add(context: Context, found: Mapping[str, Any], portable: str, fitted: str) -> None:
     engine, identity = context.engine, str(found["Id"])
     below = image.below(engine, identity, KnownBlobs(context.home.root / "cache" / "blobs.json"))
-    layers = engine.images.described(portable)["RootFS"]["Layers"]
-    with tempfile.TemporaryDirectory(dir=context.home.staging) as folder:
-        saved, layer = Path(folder, "image"), Path(folder, "layer")
-        with saved.open("wb") as file, closing(engine.images.save(portable, _BLOCK)) as pieces:
-            file.writelines(pieces)
-        portable_layer.take(saved, layer, str(layers[0]))
-        saved.unlink()
-        labels = {GUEST_LABEL: portable, SOURCE_LABEL: identity}
-        if below is None:
-            _commit(context, found, layer, fitted, labels)
-            return
-        added = portable_layer.PortableLayer(layer, _folder(context, identity))
-        config = {key: value for key, value in below.config.items() if key not in _LEFT_OUT}
-        kept = {**labels, image.BASE_LABEL: str(len(below.layers) + 1)}
-        image.add(engine, replace(below, config=config), added, fitted, kept)
+    layer = portable_archive.obtain(engine, context.home, portable)
+    labels = {GUEST_LABEL: portable, SOURCE_LABEL: identity}
+    if below is None:
+        _commit(context, found, layer, fitted, labels)
+        return
+    added = portable_layer.PortableLayer(layer, _folder(context, identity))
+    config = {key: value for key, value in below.config.items() if key not in _LEFT_OUT}
+    kept = {**labels, image.BASE_LABEL: str(len(below.layers) + 1)}
+    image.add(engine, replace(below, config=config), added, fitted, kept)
 
 
 def _commit(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from holdfast.base import ballast, ids, locks
 from holdfast.errors import EngineError, SessionBusy
 from holdfast.runtime.egress import secret_values, vault
-from holdfast.runtime.lifecycle import orphan_containers
+from holdfast.runtime.lifecycle import orphan_containers, portable_archive
 from holdfast.runtime.retention import prune, stale_images
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.storage import snapshot_storage
@@ -120,9 +120,12 @@ def _images(context: Context) -> Iterator[Garbage]:
 
 
 def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
-    """Yield images that another version built."""
+    """Yield images that another version built, and archives of the portable guest."""
     for tag, size in stale_images.find(context, older):
         yield Garbage("image", tag, "of an older version", size, partial(context.engine.images.untag, tag))
+    for path in portable_archive.unused(context.home, older.total_seconds()):
+        name = str(path.relative_to(context.home.root))
+        yield Garbage("file", name, "no image was fitted with it lately", _size(path), _removal(path))
 
 
 def _folders(context: Context) -> Iterator[Garbage]:
