@@ -11,6 +11,7 @@ from typing import Any
 
 # Only what takes time: the other instructions finish at once.
 _STEP = re.compile(r"Step (\d+/\d+) : (RUN .*)")
+_ANY_STEP = re.compile(r"Step (\d+/\d+) : (.*)")
 # The builder's lines about itself, and the color it gives to what a step writes to stderr.
 _BUILDER = re.compile(r"Step \d+/\d+ :| ?--->|Removing intermediate container")
 _MADE = re.compile(r" ---> ([0-9a-f]{12,64})")
@@ -24,10 +25,14 @@ TAIL_LINES = 20
 class BuildLog:
     """Keeps the end of a build's output and its error, and picks the lines that show progress.
 
-    `made` are the ids of the images that its steps have made so far, those of earlier attempts included.
+    `made` are the ids of the images that its steps have made so far, those of earlier attempts included;
+    `image` is the whole id of the last one when the build has succeeded. With `every_step` all steps are
+    shown, not only those that take time in builds of ours.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_step: bool = False) -> None:
+        self._step = _ANY_STEP if every_step else _STEP
+        self.image = ""
         self.error = ""
         self.made: list[str] = []
         self._begins = False
@@ -40,6 +45,9 @@ class BuildLog:
         if "error" in event:
             self.error = str(event["error"]).strip()
             return []
+        match event.get("aux"):
+            case {"ID": str(identity)}:
+                self.image = identity
         shown = []
         for line in _COLOUR.sub("", str(event.get("stream", ""))).splitlines():
             if line.strip() and not _BUILDER.match(line):
@@ -59,7 +67,7 @@ class BuildLog:
             self.made.append(made[1])
 
     def _progress(self, line: str) -> list[str]:
-        if step := _STEP.match(line):
+        if step := self._step.match(line):
             return [f"step {step[1]}: {' '.join(step[2].split())[:70]}"]
         if plan := _APT_PLAN.match(line):
             self._planned, self._done = int(plan[1]), 0

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.engine import Engine
     from holdfast.runtime.api.bundles import Incoming
+    from holdfast.runtime.api.image_sources import ImageSources
     from holdfast.runtime.api.keeping import Keeping
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.api.snapshot import Snapshot
@@ -142,6 +143,13 @@ class Holdfast:
         from holdfast.runtime.api.keeping import Keeping
 
         return Keeping(self.context)
+
+    @cached_property
+    def images(self) -> ImageSources:
+        """From where images for sessions come: built, loaded, or pulled."""
+        from holdfast.runtime.api.image_sources import ImageSources
+
+        return ImageSources(self.context)
 
     # Sessions.
 

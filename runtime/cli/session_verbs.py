@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli import printing, session_table
+from holdfast.runtime.cli import image_choice, printing, session_table
 from holdfast.runtime.cli.arguments import Allow, Domain, Json, NameOption, SessionRefs
 from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.retention import policy_text
@@ -18,7 +18,21 @@ def new(
         str | None, typer.Argument(metavar="NAME", help="Name of the new session.", show_default=False)
     ] = None,
     name: NameOption = None,
-    image: Annotated[str | None, typer.Option(help="Any Linux image; by default Holdfast's own.")] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Any Linux image, or ./FILE with one; by default Holdfast's own.")
+    ] = None,
+    build: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Build the image, of a folder with a Dockerfile.")
+    ] = None,
+    file: Annotated[str | None, typer.Option(help="With --build: the Dockerfile.")] = None,
+    build_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="With --build: the value of an ARG. Repeatable."),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="With --build: the stage to build.")] = None,
+    pull: Annotated[
+        str | None, typer.Option(help="When to ask the image's registry: `missing`, `always` or `never`.")
+    ] = None,
     network: Annotated[
         str | None, typer.Option("--network", help="`internet`, `none`, `open` or `domains`.")
     ] = None,
@@ -61,9 +75,19 @@ def new(
     """Start a session."""
     if given is not None and name is not None:
         raise InvalidArgument("cannot name the session twice", hint=f"`holdfast new {given}`")
-    made = controller().new(
-        name if given is None else given,
+    holdfast = controller()
+    chosen = image_choice.choose(
+        holdfast,
         image=image,
+        folder=build,
+        file=file,
+        arguments=build_arg or (),
+        target=target,
+        policy=pull,
+    )
+    made = holdfast.new(
+        name if given is None else given,
+        image=chosen,
         network=network,
         allow=allow,
         domains=domain,

@@ -49,7 +49,7 @@ def choose(context: Context, options: SessionOptions) -> ChosenImage:
     name = options.image
     if name is None:
         return ChosenImage(build.ensure(context.engine.images, "session", context.progress), options)
-    found = context.engine.images.inspect(name) or _fetched(context, name)
+    found = context.engine.images.inspect(name) or pull(context, name)
     config: Mapping[str, Any] = found["Config"] or {}
     if fitting.has_guest(config):
         image_settings.check(name, config)
@@ -77,10 +77,19 @@ def _folder(config: Mapping[str, Any]) -> str | None:
     return str(config.get("WorkingDir") or "") or None
 
 
-def _fetched(context: Context, name: str) -> dict[str, Any]:
-    """Fetch an image that the engine lacks, from the registry that its name says."""
+def pull(context: Context, name: str) -> dict[str, Any]:
+    """Fetch an image from the registry that its name says, and return the engine's description of it.
+
+    Raises:
+        ImageError: there is none of this name, or its registry does not give it.
+    """
     repository, tag = _parts(name)
-    asking = f"the engine has no image {name}; waiting for its registry"
+    there = context.engine.images.exists(name)
+    asking = (
+        f"waiting for the registry of {name}"
+        if there
+        else (f"the engine has no image {name}; waiting for its registry")
+    )
     slow = threading.Timer(SILENT_SECONDS, context.progress, (asking,))
     last = ""
     slow.start()
@@ -88,18 +97,18 @@ def _fetched(context: Context, name: str) -> dict[str, Any]:
         for event in context.engine.images.pull(repository, tag):
             slow.cancel()
             if "error" in event:
-                raise _missing(name, str(event["error"]))
+                raise _not_pulled(name, there, str(event["error"]))
             status = plain(str(event.get("status")), 100)
             if status != last and "id" not in event:
                 last = status
                 context.progress(f"{name}: {status}")
     except EngineError as error:
-        raise _missing(name, str(error)) from error
+        raise _not_pulled(name, there, str(error)) from error
     finally:
         slow.cancel()
     found = context.engine.images.inspect(name)
     if found is None:
-        raise _missing(name, "its registry gave none")
+        raise _not_pulled(name, there, "its registry gave none")
     return found
 
 
@@ -112,9 +121,13 @@ def _parts(name: str) -> tuple[str, str]:
     return (above, tag) if colon and "/" not in tag else (name, "latest")
 
 
-def _missing(name: str, why: str) -> ImageError:
+def _not_pulled(name: str, there: bool, why: str) -> ImageError:
     """Say it with the root cause, the last part of an engine's chain."""
     cause = plain(why.strip().rsplit(": ", 1)[-1], 200)
+    if there:
+        return ImageError(
+            f"cannot pull image {name} again ({cause})", hint="--pull missing uses the one that the engine has"
+        )
     return ImageError(
         f"cannot use image {name}: the engine has none of that name, and cannot pull it ({cause})",
         hint="`docker images` lists what there is",

@@ -55,7 +55,7 @@ def obtain(engine: Engine, home: Home, portable: str) -> Path:
 
 
 def unused(home: Home, seconds: float) -> Iterator[Path]:
-    """Yield the archives that no image was fitted with for so many seconds."""
+    """Yield the archives that no image was fitted with for this many seconds."""
     for path in sorted(_folder(home).glob(f"{_PREFIX}*.tar")):
         with suppress(OSError):
             if time.time() - path.lstat().st_mtime > seconds:

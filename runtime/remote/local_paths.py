@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from holdfast.errors import InvalidArgument
 
@@ -26,6 +27,7 @@ _NEVER: Mapping[str, str] = {
 }
 _OPTIONS: Mapping[tuple[str, str], str] = {
     ("replay", "--cast"): "pipe it: `holdfast replay S --cast - > FILE`",
+    ("new", "--build"): "build it on the engine's machine, and name the image with --image",
     ("journal", "--ipynb"): "pipe it: `holdfast journal S --ipynb - > FILE`",
 }
 """Options that name a file of the caller's, unless it is `-`."""
@@ -77,6 +79,8 @@ def refuse(line: CommandLine, exists: Mapping[str, bool]) -> None:
         hint = _FILES
     if hint is None and verb == "new" and any("=@" in word and "=@-" not in word for word in options):
         hint = _VALUES
+    if hint is None and verb == "new" and _has_path(options, "--image"):
+        hint = "load it there: `docker load < FILE`, and name the image with --image"
     if hint is not None:
         raise InvalidArgument(
             f"cannot {verb} with files of this machine: the engine is on another one", hint=hint
@@ -121,6 +125,13 @@ _SHOWN = frozenset(
     )
 )
 _OURS = frozenset(("HOLDFAST_HOME", "HOLDFAST_REMOTE", "HOLDFAST_REMOTE_HOME", "HOLDFAST_SSH"))
+
+
+def _has_path(options: Sequence[str], name: str) -> bool:
+    """Check whether the value of an option is a path, which names of images are not."""
+    values = [word.partition("=")[2] for word in options if word.startswith(f"{name}=")]
+    values += [value for word, value in pairwise(options) if word == name]
+    return any(value.startswith(("/", ".", "~")) for value in values)
 
 
 def _names_file(options: Sequence[str], name: str) -> bool:

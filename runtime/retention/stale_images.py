@@ -1,5 +1,6 @@
 """Stale images: built for sessions or the toolbox by an older version of Holdfast, and not needed any more.
 
+Those that were built or loaded for sessions are stale like these, when no session uses them any more.
 An image that had the guest added is stale as soon as the image it was made from is gone.
 
 Homes and versions share an engine. So an image is removed only if it has a name of ours, this version does
@@ -15,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.images import build
 from holdfast.runtime.lifecycle.fitting import SOURCE_LABEL
-from holdfast.runtime.store.rows import FITTED
+from holdfast.runtime.store.rows import FITTED, PROVIDED
 
 if TYPE_CHECKING:
     from holdfast.engine.engine_images import ListedImage
     from holdfast.runtime.operations.context import Context
 
 KINDS = ("session", "toolbox", "gateway", "portable")
-_NAMES = frozenset({f"holdfast/{kind}:" for kind in KINDS} | {FITTED})
+_NAMES = frozenset({f"holdfast/{kind}:" for kind in KINDS} | {FITTED, PROVIDED})
 
 
 def stale(image: ListedImage, needed: frozenset[str], used: frozenset[str], before: float) -> list[str]:
@@ -45,7 +46,9 @@ def find(context: Context, older: timedelta) -> Iterator[tuple[str, int]]:
     """Yield the tags that may be removed, with the bytes of their images."""
     engine = context.engine
     listed, used = engine.images.listed(), engine.images_in_use()
-    wanted = {build.reference(kind) for kind in KINDS} | {row.image for row in context.store.sessions()}
+    sessions = context.store.sessions()
+    wanted = {build.reference(kind) for kind in KINDS}
+    wanted |= {name for row in sessions for name in (row.image, row.image_name)}
     now, there = time.time(), {image.id for image in listed}
     for image in listed:
         source = image.labels.get(SOURCE_LABEL)

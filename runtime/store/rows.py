@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FITTED = "holdfast/fitted:"
 """How the names of images begin that had the guest added."""
+PROVIDED = "holdfast/provided:"
+"""How the names of images begin that were built or loaded for sessions."""
 
 
 class OperationKind(StrEnum):

@@ -59,3 +59,13 @@ def test_images_of_steps_are_listed_without_the_base() -> None:
         log.feed({"stream": f"{line}\n"})
 
     assert log.made == ["bbbbbbbbbbbb", "cccccccccccc"]
+
+
+def test_builds_of_others_show_every_step_and_tell_the_image() -> None:
+    """The id of the last step is that of the image."""
+    log = BuildLog(every_step=True)
+
+    assert log.feed({"stream": "Step 2/9 : COPY a /a\n"}) == ["step 2/9: COPY a /a"]
+    for identity in ("sha256:1", "sha256:2"):
+        log.feed({"aux": {"ID": identity}})
+    assert log.image == "sha256:2"

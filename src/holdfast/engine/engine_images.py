@@ -180,6 +180,35 @@ class EngineImages:
                 decode=True,
             )
 
+    def build_folder(
+        self,
+        folder: Path,
+        dockerfile: Path,
+        arguments: Mapping[str, str],
+        target: str | None,
+        *,
+        host_network: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """Build an image of a folder, without what its .dockerignore names, and yield the build's events.
+
+        It gets no name. `dockerfile` may be outside of the folder; of several stages, `target` is built.
+
+        Raises:
+            OSError: a file of the folder cannot be read.
+            EngineError, ImageError: the engine refuses.
+        """
+        with translated(f"build {folder}"):
+            yield from self._api.build(
+                path=str(folder),
+                dockerfile=str(dockerfile),
+                buildargs=dict(arguments),
+                target=target,
+                network_mode="host" if host_network else None,
+                rm=True,
+                forcerm=True,
+                decode=True,
+            )
+
     def pull(self, repository: str, tag: str) -> Iterator[dict[str, Any]]:
         """Pull an image from a registry, and yield the events of the pull."""
         with translated("pull image"):

@@ -70,7 +70,19 @@ ONLY_THERE = {"parts", "details"}
 """What streams, or tells as a table, what a handle in process has otherwise."""
 ONLY_IN_PROCESS = {
     # Of the server's machine: its home, its engine, its disk.
-    Holdfast: {"doctor", "engine", "fits", "home", "import_", "keeping", "pull", "store", "thaw", "verify"},
+    Holdfast: {
+        "doctor",
+        "engine",
+        "fits",
+        "home",
+        "images",
+        "import_",
+        "keeping",
+        "pull",
+        "store",
+        "thaw",
+        "verify",
+    },
     Session: {"move", "row", "serve_captures", "snapshot(failure)"},
     Snapshot: {"export", "pack", "push", "retry(patience)", "row", "tried"},
     Job: {"send(patience)"},

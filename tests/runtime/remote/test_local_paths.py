@@ -46,6 +46,10 @@ def test_the_verb_and_its_words_are_found(words: str, verb: str, options: str) -
         "ci run -- make test",
         "move S host",
         "new S --secret KEY@host=@there.hfb",
+        "new S --build .",
+        "new S --build=.",
+        "new S --image ./there.tar",
+        "new S --image=~/there.tar",
     ],
 )
 def test_files_of_the_caller_are_refused_with_what_to_do(words: str) -> None:

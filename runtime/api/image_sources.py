@@ -1,0 +1,96 @@
+"""From where images for sessions come, as a controller offers it: each call returns a name for `new`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.errors import ImageError, InvalidArgument
+from holdfast.runtime.sessions.session_options import SessionOptions
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+
+POLICIES = ("missing", "always", "never")
+
+
+class ImageSources:
+    """Images that are built, loaded or pulled into the engine of one home."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def build(
+        self,
+        folder: str | Path,
+        *,
+        file: str | Path | None = None,
+        arguments: Mapping[str, str] | None = None,
+        target: str | None = None,
+    ) -> str:
+        """Build an image of a folder with a Dockerfile, as `docker build` does, and return its name.
+
+        BuildKit does it where Docker's command has that, else the engine's other builder. `gc` removes the
+        image when it is a week old and no session uses it.
+
+        Args:
+            folder: the context of the build; its .dockerignore is heeded.
+            file: the Dockerfile; by default that of the folder.
+            arguments: values of ARG, by name.
+            target: the stage to build; by default the last one.
+
+        Raises:
+            InvalidArgument: an argument or the target is not the name of one.
+            ImageError: the folder or its Dockerfile is missing, or the build failed; the hint is the end of
+                its output.
+            EngineError: the engine refuses.
+        """
+        from holdfast.runtime.lifecycle import image_build
+
+        return image_build.build(self._context, image_build.ImageBuild.of(folder, file, arguments, target))
+
+    def load(self, path: str | Path) -> str:
+        """Load an image from what `docker save` writes or an OCI layout, and return its name.
+
+        The names that the file gives the image are not used. `gc` removes it as one that was built.
+
+        Args:
+            path: an archive, compressed or not, or the folder of an OCI layout.
+
+        Raises:
+            ImageError: there is no such file, it does not hold one image for this engine, or it is damaged.
+            EngineError: the engine refuses.
+        """
+        from holdfast.runtime.lifecycle import load_image
+
+        return load_image.load(self._context, Path(path))
+
+    def pull(self, name: str, policy: Literal["missing", "always", "never"] = "missing") -> str:
+        """Have an image of this name in the engine, and return the name.
+
+        Args:
+            name: of the image, as for `new`.
+            policy: when its registry is asked: if the engine lacks the image, `always`, or `never`.
+
+        Raises:
+            InvalidArgument: that is no name, or no policy.
+            ImageError: the registry does not give it, or the engine lacks it and must not ask.
+            EngineError: the engine refuses.
+        """
+        from holdfast.runtime.lifecycle import chosen_image
+
+        if policy not in POLICIES:
+            raise InvalidArgument(
+                f"cannot pull '{policy}': it is {', '.join(POLICIES[:-1])} or {POLICIES[-1]}"
+            )
+        SessionOptions.parse(image=name)
+        there = self._context.engine.images.exists(name)
+        if policy == "never" and not there:
+            raise ImageError(
+                f"cannot use image {name}: the engine has none of that name, and must not pull it",
+                hint=f"`docker pull {name}`, or --pull missing",
+            )
+        if policy == "always" or not there:
+            chosen_image.pull(self._context, name)
+        return name

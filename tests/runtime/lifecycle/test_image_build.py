@@ -1,0 +1,74 @@
+"""What can be built, and what the result is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.engine import buildkit_command
+from holdfast.errors import ImageError, InvalidArgument
+from holdfast.runtime.lifecycle.image_build import ImageBuild, provided_name
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    return tmp_path
+
+
+def test_a_folder_has_its_own_dockerfile(folder: Path, tmp_path: Path) -> None:
+    """Another one may be outside of it."""
+    assert ImageBuild.of(folder) == ImageBuild(folder, folder / "Dockerfile", {}, None)
+    other = tmp_path / "other"
+    other.write_text("FROM scratch\n")
+    assert ImageBuild.of(folder, other, {"A": "b"}, "last") == ImageBuild(folder, other, {"A": "b"}, "last")
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    for given, why in (
+        ("none", "there is no such folder"),
+        ("file", "it is no folder"),
+        ("", "no Dockerfile"),
+    ):
+        (tmp_path / "file").touch()
+        with pytest.raises(ImageError, match=rf"^cannot build [^:]*: {why}|there is {why}"):
+            ImageBuild.of(tmp_path / given)
+
+
+def test_names_are_checked_before_anything_is_sent(folder: Path) -> None:
+    with pytest.raises(InvalidArgument, match="'A B' is not the name of an argument"):
+        ImageBuild.of(folder, arguments={"A B": "c"})
+    with pytest.raises(InvalidArgument, match="'--x' is not the name of a stage"):
+        ImageBuild.of(folder, target="--x")
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("My App", "holdfast/provided:my-app-0123456789ab"),
+        ("...", "holdfast/provided:image-0123456789ab"),
+        ("übung_1", "holdfast/provided:bung-1-0123456789ab"),
+        ("x" * 200, f"holdfast/provided:{'x' * 40}-0123456789ab"),
+    ],
+)
+def test_images_are_named_after_what_they_are_from(called: str, name: str) -> None:
+    assert provided_name(called, "sha256:0123456789abcdef") == name
+
+
+@pytest.mark.parametrize(
+    ("version", "plugin", "found"),
+    [("18.09.1", False, True), ("20.10.24", False, True), ("23.0.1", False, False), ("28.2.2", True, True)],
+)
+def test_the_command_has_buildkit_or_not(tmp_path: Path, version: str, plugin: bool, found: bool) -> None:
+    """From version 23 on it needs a plugin."""
+    command = tmp_path / "docker"
+    last = "echo github.com/docker/buildx v0.1" if plugin else "exit 1"
+    command.write_text(
+        f"#!/bin/sh\n[ $1 != --version ] || exec echo Docker version {version}, build 1\n{last}\n"
+    )
+    command.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert buildkit_command.find(environ) == (str(command) if found else None)
+    assert buildkit_command.find(environ | {"DOCKER_BUILDKIT": "0"}) is None
+    assert buildkit_command.find({"PATH": str(tmp_path / "none")}) is None

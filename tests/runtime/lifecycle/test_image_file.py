@@ -1,0 +1,220 @@
+"""Images in files, of both forms: found, checked, and passed on in one."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from holdfast.errors import ImageError
+from holdfast.runtime.lifecycle import image_file, load_image
+from holdfast.runtime.lifecycle.image_file import StoredArchive, StoredFolder
+
+HERE = "linux/amd64"
+LAYERS = (b"lower" * 3000, b"upper" * 3000)
+
+
+def digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def config(architecture: str = "amd64", layers: tuple[bytes, ...] = LAYERS, **more: Any) -> bytes:
+    about = {
+        "os": "linux",
+        "architecture": architecture,
+        "rootfs": {"diff_ids": [digest(each) for each in layers]},
+    }
+    return json.dumps(about | more).encode()
+
+
+class Layout:
+    """An OCI layout that is being made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.blobs = folder / "blobs" / "sha256"
+        self.blobs.mkdir(parents=True)
+        self.folder = folder
+        self.manifests: list[dict[str, Any]] = []
+
+    def blob(self, data: bytes) -> dict[str, Any]:
+        (self.blobs / digest(data)[7:]).write_bytes(data)
+        return {"digest": digest(data), "size": len(data)}
+
+    def add(self, about: bytes, pack: Callable[[bytes], bytes] = gzip.compress, **more: Any) -> None:
+        manifest = {"config": self.blob(about), "layers": [self.blob(pack(each)) for each in LAYERS]}
+        self.manifests.append(self.blob(json.dumps(manifest).encode()) | more)
+
+    def nest(self) -> None:
+        """Put what there is into an index of its own, as BuildKit does."""
+        index = self.blob(json.dumps({"manifests": self.manifests}).encode())
+        self.manifests = [index | {"mediaType": image_file._INDEXES[0]}]
+
+    def write(self) -> StoredFolder:
+        (self.folder / "index.json").write_text(json.dumps({"manifests": self.manifests}))
+        return StoredFolder(self.folder)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "layout")
+
+
+def saved(files: dict[str, bytes], links: dict[str, str] | None = None) -> StoredArchive:
+    """Return what `docker save` writes."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as made:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            made.addfile(member, io.BytesIO(data))
+        for name, target in (links or {}).items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            made.addfile(member)
+    buffer.seek(0)
+    return StoredArchive(tarfile.open(fileobj=buffer))
+
+
+def passed_on(place: image_file.ImagePlace, scratch: Path) -> dict[str, bytes]:
+    stored = image_file.find(place, HERE)
+    data = b"".join(load_image.archive(place, stored, "holdfast/provided:it-1", scratch))
+    with tarfile.open(fileobj=io.BytesIO(data)) as opened:
+        found = {}
+        for member in opened:
+            file = opened.extractfile(member)
+            assert file
+            found[member.name] = file.read()
+        return found
+
+
+def check(found: dict[str, bytes], about: bytes) -> None:
+    """An engine of any version reads this, under our name alone."""
+    name = f"{digest(about)[7:]}.json"
+    assert list(found) == ["0/layer.tar", "1/layer.tar", name, "manifest.json"]
+    assert (found["0/layer.tar"], found["1/layer.tar"], found[name]) == (*LAYERS, about)
+    assert json.loads(found["manifest.json"]) == [
+        {"Config": name, "RepoTags": ["holdfast/provided:it-1"], "Layers": ["0/layer.tar", "1/layer.tar"]}
+    ]
+
+
+def test_what_docker_saves(tmp_path: Path) -> None:
+    """Its names do not matter; a layer that is there twice is a link."""
+    manifest = [{"Config": "c.json", "RepoTags": ["debian:13"], "Layers": ["a/layer.tar", "b/layer.tar"]}]
+    files = {"manifest.json": json.dumps(manifest).encode(), "c.json": config(), "b/layer.tar": LAYERS[1]}
+    place = saved(files | {"x/layer.tar": LAYERS[0]}, {"a/layer.tar": "../x/layer.tar"})
+    check(passed_on(place, tmp_path / "scratch"), config())
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [bytes, gzip.compress, zstandard.ZstdCompressor().compress, bz2.compress, lzma.compress],
+    ids=["plain", "gzip", "zstd", "bzip2", "xz"],
+)
+def test_an_oci_layout(layout: Layout, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    layout.add(config(), pack)
+    check(passed_on(layout.write(), tmp_path / "scratch"), config())
+
+
+def test_of_several_platforms_that_of_the_engine(layout: Layout, tmp_path: Path) -> None:
+    """In an index within the index, beside what BuildKit says about how the image was made."""
+    layout.add(config("arm64"))
+    layout.add(config())
+    layout.add(config("unknown"), platform={"os": "unknown", "architecture": "unknown"})
+    layout.nest()
+    check(passed_on(layout.write(), tmp_path / "scratch"), config())
+
+
+def test_an_image_for_others_is_named(layout: Layout) -> None:
+    for architecture in ("arm64", "s390x"):
+        layout.add(config(architecture))
+    with pytest.raises(
+        ImageError, match=r"^it is for linux/arm64, linux/s390x, and this engine's machine is"
+    ):
+        image_file.find(layout.write(), HERE)
+
+
+def test_one_of_several_cannot_be_guessed(layout: Layout) -> None:
+    layout.add(config())
+    layout.add(config(config={"Env": ["A=b"]}))
+    with pytest.raises(ImageError, match="2 images for linux/amd64, and one is needed"):
+        image_file.find(layout.write(), HERE)
+    with pytest.raises(ImageError, match="2 images, and one is needed"):
+        image_file.find(saved({"manifest.json": b"[{}, {}]"}), HERE)
+
+
+def test_a_layer_that_was_changed_is_found(layout: Layout, tmp_path: Path) -> None:
+    layout.add(config(), bytes)
+    (layout.blobs / digest(LAYERS[0])[7:]).write_bytes(b"other")
+    with pytest.raises(ImageError, match="it is damaged: a layer has another digest"):
+        passed_on(layout.write(), tmp_path / "scratch")
+    (layout.blobs / digest(LAYERS[0])[7:]).unlink()
+    with pytest.raises(ImageError, match="a layer of it is missing"):
+        passed_on(layout.write(), tmp_path / "scratch")
+
+
+def test_a_document_that_was_changed_is_found(layout: Layout) -> None:
+    layout.add(config())
+    (layout.blobs / digest(config())[7:]).write_bytes(config("amd64", LAYERS[:1]))
+    with pytest.raises(ImageError, match="it is damaged: a part of it has another digest"):
+        image_file.find(layout.write(), HERE)
+
+
+def test_names_do_not_lead_out_of_the_folder(tmp_path: Path, layout: Layout) -> None:
+    """Not by dots, and not by links."""
+    (tmp_path / "manifest.json").write_text("[]")
+    assert StoredFolder(layout.folder).open("../manifest.json") is None
+    (layout.folder / "manifest.json").symlink_to(tmp_path / "manifest.json")
+    assert StoredFolder(layout.folder).open("manifest.json") is None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"index.json": b"[]"},
+        {"index.json": b"{"},
+        {"index.json": b"[" * 100_000},
+        {"index.json": b'{"manifests": 1}'},
+        {"index.json": b'{"manifests": [1]}'},
+        {"index.json": b'{"manifests": [{"digest": "sha256:../../x"}]}'},
+        {"index.json": b'{"manifests": [{"digest": 5}]}'},
+        {"index.json": b'{"manifests": [{"digest": "sha256:%s"}]}' % (b"0" * 64)},
+        {"manifest.json": b"[]"},
+        {"manifest.json": b"[1]"},
+        {"manifest.json": b'[{"Config": 1, "Layers": []}]'},
+        {"manifest.json": b'[{"Config": "c", "Layers": {}}]'},
+        {"manifest.json": b'[{"Config": "c", "Layers": [1]}]'},
+        {"manifest.json": b'[{"Config": "c", "Layers": []}]'},
+        {"manifest.json": b'[{"Config": "c", "Layers": ["a"]}]', "c": config(layers=())},
+        {"manifest.json": b'[{"Config": "c", "Layers": ["a"]}]', "c": b'{"rootfs": {"diff_ids": ["x"]}}'},
+        {"manifest.json": b'[{"Config": "c", "Layers": ["a"]}]', "c": b'{"rootfs": 1}'},
+        {"manifest.json": b'[{"Config": "c", "Layers": []}]', "c": b"\xff"},
+    ],
+)
+def test_other_forms_are_refused(files: dict[str, bytes]) -> None:
+    with pytest.raises(ImageError):
+        image_file.find(saved(files), HERE)
+
+
+def test_a_document_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_file, "LONGEST", 10)
+    with pytest.raises(ImageError, match="longer than 10 bytes"):
+        image_file.find(saved({"manifest.json": b"[" + b" " * 20 + b"]"}), HERE)
+
+
+def test_an_index_that_names_itself_ends(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = {"manifests": [{"mediaType": image_file._INDEXES[0], "digest": digest(b"")}]}
+    monkeypatch.setattr(image_file, "_blob", lambda *_: json.dumps(index).encode())
+    layout.manifests = index["manifests"]
+    with pytest.raises(ImageError, match="its index has another form"):
+        image_file.find(layout.write(), HERE)
