@@ -126,7 +126,7 @@ def _not_pulled(name: str, there: bool, why: str) -> ImageError:
     cause = plain(why.strip().rsplit(": ", 1)[-1], 200)
     if there:
         return ImageError(
-            f"cannot pull image {name} again ({cause})", hint="--pull missing uses the one that the engine has"
+            f"cannot pull image {name} again ({cause})", hint="--pull missing uses what the engine has"
         )
     return ImageError(
         f"cannot use image {name}: the engine has none of that name, and cannot pull it ({cause})",

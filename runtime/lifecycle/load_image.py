@@ -25,7 +25,7 @@ from holdfast.base.text import plain
 from holdfast.errors import ImageError
 from holdfast.runtime.lifecycle import image_file
 from holdfast.runtime.lifecycle.image_build import provided_name
-from holdfast.runtime.lifecycle.image_file import StoredArchive, StoredFolder, ImagePlace, StoredImage
+from holdfast.runtime.lifecycle.image_file import ImagePlace, StoredArchive, StoredFolder, StoredImage
 from holdfast.snapshots.layer.archive import END, NewLayer, document
 
 if TYPE_CHECKING:
