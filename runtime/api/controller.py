@@ -7,7 +7,7 @@ no session belongs to any of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from holdfast.base import actors
 from holdfast.base.delegation import late
@@ -161,6 +161,7 @@ class Holdfast:
         policy: Mapping[str, Any] | PolicyOptions | None = None,
         template: str | None = None,
         warm: bool = False,
+        devcontainer: Path | str | None = None,
         **options: Unpack[NewOptions],
     ) -> Session:
         """Create a session and wait until its shell can be used.
@@ -175,6 +176,8 @@ class Holdfast:
                 cpus and pids can then be chosen, and those of the captured session are the default.
             warm: start from a template of a fresh session of this image and these options, whose kernel is
                 ready. The first such start makes it.
+            devcontainer: a folder with a devcontainer.json: its image, variables and user; the folder is
+                copied into the session, and its commands run there. The other options win.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
 
@@ -183,6 +186,13 @@ class Holdfast:
             EngineError, ImageError, SessionError: the session could not be created; nothing is left of it.
             SnapshotNotFound, LiveUnsupported, SnapshotDamaged, RestoreFailed: nor could it from the template.
         """
+        if devcontainer is not None:
+            if template is not None or warm:
+                raise InvalidArgument("cannot start from a devcontainer and a template", hint="leave out one")
+            from holdfast.runtime.api import devcontainer_start
+
+            new = partial(self.new, remove=remove, policy=policy)
+            return devcontainer_start.start(self.context, devcontainer, name, options, new)
         if template is not None:
             if warm:
                 raise InvalidArgument("cannot start warm from a template: it is one", hint="leave out one")

@@ -23,6 +23,7 @@ def choose(
     arguments: Sequence[str],
     target: str | None,
     policy: str | None,
+    devcontainer: str | None,
 ) -> str | None:
     """Return the name of the image for a session, built, loaded or pulled as asked; None for the usual one.
 
@@ -34,10 +35,12 @@ def choose(
         raise InvalidArgument("cannot choose what is built: nothing is", hint="add --build FOLDER")
     if folder is not None and image is not None:
         raise InvalidArgument("cannot use two images: leave out --build or --image")
+    if devcontainer is not None and (folder is not None or image is not None):
+        raise InvalidArgument("cannot use two images: leave out --devcontainer, or --build and --image")
     from_file = image is not None and is_path(image)
     if policy is not None and (image is None or from_file):
         raise InvalidArgument("cannot pull: no image was named", hint="add --image NAME")
-    if is_over_a_url() and (folder is not None or from_file or policy is not None):
+    if is_over_a_url() and (folder or devcontainer or from_file or policy is not None):
         raise InvalidArgument(
             "cannot build, load or pull over a URL: the server's engine needs the image",
             hint="do it on the server's machine, and name the image with --image",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -32,6 +33,10 @@ def new(
     target: Annotated[str | None, typer.Option(help="With --build: the stage to build.")] = None,
     pull: Annotated[
         str | None, typer.Option(help="When to ask the image's registry: `missing`, `always` or `never`.")
+    ] = None,
+    devcontainer: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="As its devcontainer.json says, with a copy of the folder."),
     ] = None,
     network: Annotated[
         str | None, typer.Option("--network", help="`internet`, `none`, `open` or `domains`.")
@@ -84,8 +89,10 @@ def new(
         arguments=build_arg or (),
         target=target,
         policy=pull,
+        devcontainer=devcontainer,
     )
-    made = holdfast.new(
+    new = holdfast.new if devcontainer is None else partial(holdfast.new, devcontainer=devcontainer)
+    made = new(
         name if given is None else given,
         image=chosen,
         network=network,

@@ -28,6 +28,7 @@ _NEVER: Mapping[str, str] = {
 _OPTIONS: Mapping[tuple[str, str], str] = {
     ("replay", "--cast"): "pipe it: `holdfast replay S --cast - > FILE`",
     ("new", "--build"): "build it on the engine's machine, and name the image with --image",
+    ("new", "--devcontainer"): "run it on the engine's machine, where the project is",
     ("journal", "--ipynb"): "pipe it: `holdfast journal S --ipynb - > FILE`",
 }
 """Options that name a file of the caller's, unless it is `-`."""

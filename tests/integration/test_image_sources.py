@@ -17,7 +17,7 @@ from tests.integration.conftest import Cli
 from holdfast.base.home import Home
 from holdfast.engine import buildkit_command
 from holdfast.errors import ImageError
-from holdfast.images import base
+from holdfast.images import base, build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.sessions import init_program
 
@@ -200,3 +200,36 @@ def test_an_image_that_is_removed_meanwhile(
     clear(hf)
     assert remains(hf.home) == []
     assert hf.new("again", image=name).exec("echo yes").text == "yes\n"
+
+
+def test_a_project_with_a_devcontainer(hf: Holdfast, cli: Cli, tmp_path: Path) -> None:
+    """Its folder, user and variables are there, its commands ran; one that fails leaves nothing."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "main.py").write_text("print('hello')\n")
+    asked = {
+        "image": build.ensure(hf.engine.images, "session"),
+        "remoteUser": "1000",
+        "containerEnv": {"A": "theirs", "B": "theirs"},
+        "postCreateCommand": {"one": "echo $A $B >made", "two": ["touch", "two words"]},
+        "forwardPorts": [80],
+    }
+    description = project / ".devcontainer.json"
+    description.write_text(json.dumps(asked))
+    done = cli("new", "it", "--devcontainer", str(project), "--env", "B=mine")
+    assert (done.code, done.out) == (0, "it\n"), done.err
+    assert "devcontainer.json: forwardPorts is not heeded" in done.err
+    shown = hf.session("it").exec("pwd; id -u; echo *; cat made; touch more && python3 main.py")
+    assert shown.text.splitlines() == [
+        *("/workspaces/project", "1000", "made main.py two words", "theirs mine", "hello"),
+    ]
+    description.write_text(json.dumps(asked | {"postCreateCommand": "echo oops; exit 4"}))
+    failed = cli("new", "never", "--devcontainer", str(project))
+    assert (failed.code, failed.err.splitlines()[-2:]) == (
+        1,
+        [
+            "holdfast: cannot prepare the session: postCreateCommand of devcontainer.json exited with 4",
+            "  hint: oops",
+        ],
+    )
+    assert [each.name for each in hf.sessions()] == ["it"]

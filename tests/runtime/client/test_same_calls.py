@@ -78,6 +78,7 @@ ONLY_IN_PROCESS = {
         "images",
         "import_",
         "keeping",
+        "new(devcontainer)",
         "pull",
         "store",
         "thaw",

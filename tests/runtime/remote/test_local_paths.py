@@ -47,6 +47,7 @@ def test_the_verb_and_its_words_are_found(words: str, verb: str, options: str) -
         "move S host",
         "new S --secret KEY@host=@there.hfb",
         "new S --build .",
+        "new S --devcontainer .",
         "new S --build=.",
         "new S --image ./there.tar",
         "new S --image=~/there.tar",

@@ -1,0 +1,168 @@
+"""What a devcontainer.json asks for, what of it is refused, and what a project cannot get by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.lifecycle import devcontainer
+from holdfast.runtime.lifecycle.devcontainer import Devcontainer
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    made = tmp_path / "My project"
+    (made / ".devcontainer").mkdir(parents=True)
+    return made
+
+
+def read(project: Path, **given: Any) -> Devcontainer:
+    (project / devcontainer.PLACES[0]).write_text(json.dumps(given))
+    return devcontainer.read(project)
+
+
+def test_all_that_is_heeded(project: Path) -> None:
+    """With comments, and commas before the end of a list, as editors write them."""
+    (project / devcontainer.PLACES[0]).write_text(
+        """\ufeff// A project
+        {
+            "name": "it", /* "image": "other", */
+            "build": {
+                "dockerfile": "../Dockerfile", "context": "..", "target": "t",
+                "args": {"V": "7 // no comment"},
+            },
+            "containerEnv": {"A": "/* none */", "B": "1", "GONE": null},
+            "remoteEnv": {"B": "${containerWorkspaceFolder}/${OTHER}", "C": "\\"// quoted, }"},
+            "containerUser": "root", "remoteUser": "dev",
+            "workspaceFolder": "/srv/${localWorkspaceFolderBasename}/",
+            "postCreateCommand": {"one": "make", "two": ["make", "it, ]",],},
+            "onCreateCommand": "echo ${x:-y}",
+            "customizations": {"vscode": {}},
+        }"""
+    )
+    assert devcontainer.read(project) == Devcontainer(
+        folder=project,
+        workspace="/srv/My project",
+        image=None,
+        context=project,
+        file=project / "Dockerfile",
+        arguments={"V": "7 // no comment"},
+        target="t",
+        env={"A": "/* none */", "B": "/srv/My project/${OTHER}", "C": '"// quoted, }'},
+        user="dev",
+        commands=(
+            ("onCreateCommand", ("/bin/bash", "-c", "echo ${x:-y}")),
+            ("postCreateCommand.one", ("/bin/bash", "-c", "make")),
+            ("postCreateCommand.two", ("make", "it, ]")),
+        ),
+        left_out=(),
+    )
+
+
+def test_an_image_alone(project: Path) -> None:
+    """The folder is where other tools have it."""
+    found = read(project, image="debian:13")
+    assert (found.image, found.context, found.file) == ("debian:13", None, None)
+    assert (found.workspace, found.user, found.commands) == ("/workspaces/My project", None, ())
+
+
+def test_builds_begin_beside_the_file(project: Path) -> None:
+    """In the form of today, and in that of before."""
+    beside = project / ".devcontainer"
+    assert read(project, build={}).file == beside / "Dockerfile"
+    found = read(project, dockerFile="Other", context="..")
+    assert (found.context, found.file) == (project, beside / "Other")
+
+
+def test_the_file_may_be_in_the_folder_itself(project: Path) -> None:
+    (project / ".devcontainer.json").write_text('{"image": "a"}')
+    assert devcontainer.read(project).image == "a"
+    (project / devcontainer.PLACES[0]).write_text('{"image": "b"}')
+    assert devcontainer.read(project).image == "b"
+
+
+def test_what_is_not_heeded_is_named(project: Path) -> None:
+    found = read(project, image="a", runArgs=["--privileged"], mounts=[], build=None, forwardPorts=[1])
+    assert found.left_out == ("runArgs is not heeded", "mounts is not heeded", "forwardPorts is not heeded")
+    found = read(project, build={"cacheFrom": "x"})
+    assert found.left_out == ("build.cacheFrom is not heeded",)
+
+
+@pytest.mark.parametrize("text", ["${localEnv:TOKEN}", "${env:TOKEN}", "${localEnv:TOKEN:}"])
+def test_a_project_does_not_read_variables_of_the_host(
+    project: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """It is named, so that its user can give it."""
+    monkeypatch.setenv("TOKEN", "secret")
+    found = read(project, image="a", containerEnv={"T": f"<{text}>"}, postCreateCommand=f"echo {text}")
+    assert "secret" not in repr(found)
+    assert found.env == {"T": "<>"}
+    assert f"T: {text} is not read; --env sets variables" in found.left_out
+    assert read(project, image="a", containerEnv={"T": "${localEnv:T:usual}"}).env == {"T": "usual"}
+
+
+def test_a_project_does_not_build_of_other_folders(project: Path, tmp_path: Path) -> None:
+    """Not by dots, by a full path, or by links."""
+    (project / "out").symlink_to(tmp_path)
+    for build in (
+        {"context": "../.."},
+        {"context": str(tmp_path)},
+        {"context": "../out"},
+        {"dockerfile": "../../Dockerfile"},
+        {"dockerfile": "../out/Dockerfile"},
+        {"dockerfile": "/etc/passwd"},
+    ):
+        with pytest.raises(InvalidArgument, match=r"build\.(context|dockerfile) leads out of "):
+            read(project, build=build)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"image": "a", "features": {"x": {}}}, "features cannot be had: "),
+        ({"dockerComposeFile": "x"}, "dockerComposeFile cannot be had: "),
+        ({}, "it needs either an image or a build"),
+        ({"image": "a", "build": {}}, "it needs either an image or a build"),
+        ({"image": 1}, "image is no text"),
+        ({"image": "a\0"}, "image is no text"),
+        ({"build": []}, "build is no object"),
+        ({"build": {"args": []}}, "args is no object"),
+        ({"build": {"args": {"A": 1}}}, "A is no text"),
+        ({"image": "a", "workspaceFolder": "here"}, "workspaceFolder here is no absolute path"),
+        ({"image": "a", "workspaceFolder": "/../x"}, r"workspaceFolder /\.\./x is no absolute path"),
+        ({"image": "a", "workspaceFolder": "/"}, "workspaceFolder / is no absolute path"),
+        ({"image": "a", "postCreateCommand": 1}, "postCreateCommand is neither a text nor a list"),
+        ({"image": "a", "postCreateCommand": ["a", 1]}, "postCreateCommand is neither a text nor a list"),
+        (
+            {"image": "a", "postCreateCommand": {"a": {}}},
+            r"postCreateCommand\.a is neither a text nor a list",
+        ),
+        ({"image": "a", "containerEnv": {"A": "${containerEnv:B}"}}, "containerEnv:B} cannot be had"),
+    ],
+)
+def test_what_cannot_be_had_is_refused(project: Path, given: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidArgument, match=why) as refused:
+        read(project, **given)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '"' * 3, "[" * 100_000, "/*", "\0", "{} {}"])
+def test_files_of_another_form(project: Path, text: str) -> None:
+    (project / devcontainer.PLACES[0]).write_text(text)
+    with pytest.raises(InvalidArgument, match=r"^cannot use .*devcontainer\.json: it is "):
+        devcontainer.read(project)
+
+
+def test_files_that_are_missing_or_too_long(project: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match=r"it has no devcontainer\.json"):
+        devcontainer.read(tmp_path)
+    (project / devcontainer.PLACES[0]).write_bytes(b" " * (devcontainer.LONGEST + 1))
+    with pytest.raises(InvalidArgument, match="longer than"):
+        devcontainer.read(project)
+    (project / devcontainer.PLACES[0]).write_bytes(b"\xff")
+    with pytest.raises(InvalidArgument, match="not readable"):
+        devcontainer.read(project)
