@@ -15,8 +15,10 @@
  * Every mark carries the nonce of the shell and a number that only grows, so that recorded output,
  * shown again, holds no marks. C carries the time, as the supervisor may read it when the command is long at work. It is silent in every process but the one named in the file `pid`.
  *
- * What it knows of bash is declared here: Debian's bash exports these symbols (5.2), and has no header
- * for most of them. The file names are those of runtime/guest/layout.py.
+ * What it knows of bash is declared here: bash exports these symbols (5.1 to 5.3), and has no header for most of
+ * them. It is loaded into the bash of any image, so it needs no symbol of the C library younger than glibc 2.17, and
+ * is linked so that a symbol that is missing is found when it is loaded (-z now). The file names are those of
+ * runtime/guest/layout.py.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -127,14 +130,14 @@ static char *path_of(const char *name, char *path, size_t size)
 static char *slurp(const char *name, size_t *length)
 {
     char path[4200], *text = NULL;
-    struct stat status;
     size_t got = 0;
     int fd = open(path_of(name, path, sizeof path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &status) == 0 && status.st_size <= MAX_COMMAND && (text = malloc(status.st_size + 2))) {
+    off_t size = lseek(fd, 0, SEEK_END); /* not fstat, which would need a C library as new as ours */
+    if (size >= 0 && size <= MAX_COMMAND && lseek(fd, 0, SEEK_SET) == 0 && (text = malloc(size + 2))) {
         ssize_t n;
-        while (got < (size_t)status.st_size && (n = read(fd, text + got, status.st_size - got)) > 0)
+        while (got < (size_t)size && (n = read(fd, text + got, size - got)) > 0)
             got += n;
         text[got] = '\0';
     }

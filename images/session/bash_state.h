@@ -24,10 +24,14 @@
 #define STATE_FUNCTIONS 16         /* this many are printed every time; of more only those that seem changed */
 #define STATE_KEPT (256 * 1024)    /* a larger buffer is given back */
 
-/* The layout of bash 5.2: variables.h, array.h, hashlib.h, alias.h, command.h of Debian's bash-builtins. */
+/* The layout of bash 5.1 to 5.3: variables.h, array.h, hashlib.h, alias.h, command.h of Debian's bash-builtins. */
 struct shell_array {
     intmax_t max_index, count;
     struct array_element *head, *last;
+};
+struct old_shell_array { /* before 5.2 */
+    int kind;
+    struct shell_array rest;
 };
 struct array_element {
     intmax_t index;
@@ -79,6 +83,7 @@ extern struct shell_variable **all_shell_variables(void), **all_shell_functions(
 extern struct shell_alias **all_aliases(void);
 extern char *named_function_string(char *, struct command *, int);
 extern char *the_current_working_directory, *current_host_name;
+extern const char *const dist_version; /* "5.2" */
 
 struct state_function {
     struct shell_variable *variable;
@@ -187,6 +192,12 @@ static void state_attributes(int attributes, char *letters)
     *letters = '\0';
 }
 
+static const struct shell_array *state_array_of(const struct shell_variable *variable)
+{
+    int old = strncmp(dist_version, "5.1", 3) == 0;
+    return old ? &((const struct old_shell_array *)(const void *)variable->value)->rest : (void *)variable->value;
+}
+
 static uint64_t state_array(const struct shell_array *array)
 {
     uint64_t digest = array->max_index;
@@ -222,7 +233,7 @@ static void state_variables(void)
             continue;
         state_attributes(one->attributes, letters);
         if (one->attributes & IS_ARRAY) {
-            const struct shell_array *array = (void *)one->value;
+            const struct shell_array *array = state_array_of(one);
             state_record("v", one->name, letters, array->count, state_array(array), NULL);
         } else if (one->attributes & IS_ASSOC) {
             const struct hash_table *table = (void *)one->value;

@@ -113,12 +113,16 @@ class Result:
 class Guest:
     """A running supervisor."""
 
-    def __init__(self, marks: Path, **identity: Any) -> None:
+    def __init__(self, marks: Path, home: dict[str, str] | None = None, **identity: Any) -> None:
+        """Start one. `home` are files of the user's home, `identity` the facts that the host writes."""
         self.folder = Path(tempfile.mkdtemp(prefix="hf-"))
         self.run = self.folder / "run"
         self.run.mkdir()
+        (self.run / "session.json").write_text(json.dumps(identity))
         self.home = self.folder / "home"
         self.home.mkdir()
+        for name, text in (home or {}).items():
+            (self.home / name).write_text(text)
         (self.folder / "work").mkdir()
         self.marks = marks
         self.socket = self.run / "guest.sock"
@@ -243,7 +247,7 @@ def compile_marks(folder: Path) -> Path:
         "-O2",
         "-shared",
         "-fPIC",
-        "-Wl,-z,nodelete",
+        "-Wl,-z,nodelete,-z,now",
         "-Wall",
         "-Wextra",
         "-Werror",
