@@ -1,48 +1,60 @@
-"""Starts a Python kernel in the image's interpreter if that has ipykernel, else in our own.
+"""Starts a Python kernel in an interpreter of the image, else in our own.
 
-The interpreter is the one that `python` or `python3` names in the session. This process becomes it, so that
-its PID is the kernel's from the start.
+The interpreters are those that `python` and `python3` name in the session. This process becomes the first
+that can run a kernel, so that its PID is the kernel's from the start. An attempt that fails in an interpreter
+(`image_kernel.py`) ends by starting this with the number of the next.
 """
 
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path("/opt/holdfast")
 OWN = str(HERE / "bin" / "python")
-# Runs in the image's interpreter, of any version. SQLite refuses to write a database that a restore replaced.
-# Variables such as PYTHONHOME are the image's, and not for our own interpreter (-E).
+WAYS = ("theirs", "behind", "before")
+"""How an interpreter finds ipykernel; `image_kernel.py` says what they mean."""
+# Runs in an interpreter of the image, of any version: what an old one cannot read, it must not see.
 BECOME = """
 import os, sys
-own, shared = sys.argv[1:3]
-arguments = sys.argv[3:]
-try:
-    import ipykernel.kernelapp
-except Exception:
-    os.execv(own, [own, "-E", "-m", "ipykernel_launcher"] + arguments)
-arguments.append("--HistoryManager.hist_file=:memory:")
-if sys.version_info >= (3, 9):
-    sys.path.append(shared)
-    arguments.append("--ext=holdfast_session")
-sys.argv = ["ipykernel_launcher"] + arguments
-if sys.path[0] == "":
-    del sys.path[0]
-ipykernel.kernelapp.launch_new_instance()
+way, number, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+start, arguments = sys.argv[4:4 + count], sys.argv[4 + count:]
+if sys.version_info < (3, 6):
+    os.execv(start[0], start + ["--attempt=%d" % (number + 1)] + arguments)
+place, names = start[-1].replace("start_kernel", "image_kernel"), {"__name__": "image_kernel"}
+with open(place) as file:
+    exec(compile(file.read(), place, "exec"), names)
+names["become"](way, number, start, arguments)
 """
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     """Become the kernel."""
-    arguments = sys.argv[1:]
-    for name in ("python", "python3"):
-        found = shutil.which(name)
-        if found is not None and not Path(found).resolve().is_relative_to(HERE):
-            try:
-                os.execv(found, [found, "-c", BECOME, OWN, str(HERE / "python"), *arguments])  # noqa: S606
-            except OSError:
-                continue
+    first = 0
+    if arguments and arguments[0].startswith("--attempt="):
+        first = int(arguments.pop(0).partition("=")[2])
+    start = [OWN, "-I", str(HERE / "start_kernel.py")]
+    for number, (interpreter, way) in enumerate(attempts()):
+        if number < first:
+            continue
+        words = [interpreter, "-c", BECOME, way, str(number), str(len(start)), *start, *arguments]
+        try:
+            os.execv(interpreter, words)  # noqa: S606
+        except OSError:
+            continue
+    # Variables such as PYTHONHOME are the image's, and not for our own interpreter.
     os.execv(OWN, [OWN, "-E", "-m", "ipykernel_launcher", *arguments])  # noqa: S606
 
 
-main()
+def attempts() -> Iterator[tuple[str, str]]:
+    """Yield the image's interpreters, each with all ways."""
+    found = (shutil.which(name) for name in ("python", "python3"))
+    for interpreter in dict.fromkeys(found):
+        if interpreter is not None and not Path(interpreter).resolve().is_relative_to(HERE):
+            for way in WAYS:
+                yield interpreter, way
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -9,7 +9,7 @@
     if holdfast_session.capture(reason="before the migration").kind == "restored":
         ...  # in every copy; in the session itself it is "resumed"
 
-It needs only Python 3.9 or newer; the session image puts it on Python's path. Callbacks run in a thread
+It needs only Python 3.8 or newer; the session image puts it on Python's path. Callbacks run in a thread
 of their own, one at a time, in the order in which they were registered. Before they run in a copy, random
 number generators are reseeded, except those whose seed the user chose; see `reseed`.
 """
@@ -92,7 +92,7 @@ class CaptureUnavailable(CaptureFailed):
     """No process on the host serves captures of this session, or this is not a session."""
 
 
-Function = TypeVar("Function", bound=Callable[[Event], object])
+Function = TypeVar("Function", bound="Callable[[Event], object]")
 
 _functions: dict[str, list[Callable[[Event], object]]] = {"restored": [], "resumed": []}
 _lock = threading.RLock()

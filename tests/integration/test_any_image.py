@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.integration.any_image import OWN_PYTHON, image, works
 from tests.integration.conftest import Cli
+from tests.integration.kernel_beside import is_beside
 
 from holdfast.base.home import Home
 from holdfast.errors import ImageError
@@ -38,6 +39,17 @@ COPY --from={session} /usr/bin /usr/bin
 COPY --from={session} /usr/lib /usr/lib
 COPY --from={session} /usr/share/jupyter /usr/share/jupyter
 RUN ln -s python3 /usr/bin/python && mkdir -p /opt/holdfast/lib && touch /opt/holdfast/lib/of-the-image
+"""
+
+# An environment of its own, first on PATH, without ipykernel. It has a package that ours has, too.
+WITH_ENVIRONMENT = """
+FROM {base}
+COPY --from={session} /usr/bin /usr/bin
+COPY --from={session} /usr/lib /usr/lib
+RUN python3 -m venv --without-pip /env
+RUN cd /usr/lib/python3/dist-packages && cp -r pexpect pip /env/lib/python3.*/site-packages
+RUN echo 'mine = 1' >>"$(echo /env/lib/*/*/pexpect/__init__.py)"
+ENV PATH=/env/bin:$PATH
 """
 
 
@@ -103,6 +115,14 @@ def test_the_kernel_of_the_image(hf: Holdfast, image: Callable[..., str]) -> Non
     for copy in copies:  # each draws random numbers of its own
         copy.cell("import random")
     assert len({copy.cell("random.random()").text for copy in copies}) == len(copies)
+
+
+def test_an_environment_without_ipykernel(hf: Holdfast, image: Callable[..., str]) -> None:
+    """Ours is beside it, and its own packages win."""
+    session = hf.new("beside", image=image("beside", WITH_ENVIRONMENT))
+    copies = works(session, "/env/bin/python")
+    is_beside(copies[0])
+    assert copies[0].cell("import pexpect; pexpect.mine").text == "1"
 
 
 def test_an_image_is_fitted_once(hf: Holdfast, home: Home, cli: Cli, image: Callable[..., str]) -> None:
