@@ -18,6 +18,7 @@ demo: setup  ## capture a test run in its middle, kill it, restore it, fork it t
 # In the order of folders: those against the engine come first, small files fill up the end.
 test: setup  ## run all tests, those against the engine included
 	@setup/terminals
+	@setup/shells
 	@setup/bootstrap
 	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 

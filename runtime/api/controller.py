@@ -179,7 +179,7 @@ class Holdfast:
             devcontainer: a folder with a devcontainer.json: its image, variables and user; the folder is
                 copied into the session, and its commands run there. The other options win.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
-                cpus, pids, user, env, mounts, workdir, as in `SessionOptions`.
+                cpus, pids, user, env, mounts, workdir, shell, as in `SessionOptions`.
 
         Raises:
             InvalidArgument, SessionExists: the options are not valid, or the name is taken.

@@ -24,6 +24,7 @@ class NewOptions(TypedDict, total=False):
     env: Mapping[str, str] | Sequence[str] | None
     mounts: Sequence[str | Mount] | None
     workdir: str | None
+    shell: str | None
 
 
 class PolicyOptions(TypedDict, total=False):

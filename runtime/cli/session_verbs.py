@@ -64,6 +64,10 @@ def new(
         list[str] | None, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
     ] = None,
     workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
+    shell: Annotated[
+        str | None,
+        typer.Option(metavar="bash|zsh|PATH|holdfast", help="Shell of the image, or our own bash."),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."),
@@ -107,6 +111,7 @@ def new(
         env=env,
         mounts=mount,
         workdir=workdir,
+        shell=shell,
         policy=None if policy is None else policy_text.policy(policy),
         template=template,
         warm=warm,

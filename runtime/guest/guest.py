@@ -39,6 +39,7 @@ from holdfast.runtime.guest.shells import size_notice
 from holdfast.runtime.guest.shells.open_shells import OpenShells
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_access import Desk
+from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import VERSION
 
@@ -53,8 +54,16 @@ _KERNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 class Guest:
     """The shells and kernels of the session, and its identity."""
 
-    def __init__(self, layout: Layout, identity: Identity, account: UserAccount, reaper: Reaper) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        identity: Identity,
+        account: UserAccount,
+        reaper: Reaper,
+        program: ShellProgram,
+    ) -> None:
         self.layout = layout
+        self.program = program
         self.identity = identity
         self.account = account
         self.reaper = reaper
@@ -221,6 +230,7 @@ class Guest:
             "name": identity.name,
             "generation": identity.generation,
             "pid": os.getpid(),
+            "shell_remark": self.program.remark,
             "shells": [self.opened.described(shell) for shell in self.shells.values()],
             "kernels": [self.described(kernel) for kernel in self.kernels.values() if not kernel.closed],
         }
@@ -249,7 +259,9 @@ class Guest:
 
     def _shell(self, name: str) -> Shell:
         chronicle = Chronicle(name, self.journal, self.keyed, self.lineage)
-        shell = Shell(name, self.layout, self.account, self.reaper, self.lineage, self.notice, chronicle)
+        shell = Shell(
+            name, self.layout, self.account, self.reaper, self.lineage, self.notice, chronicle, self.program
+        )
         shell.watching.notify = partial(self._waits, name)
         return shell
 

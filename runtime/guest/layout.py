@@ -71,6 +71,11 @@ class ShellPaths:
         return self.control / "command"
 
     @property
+    def text(self) -> Path:
+        """The text of that command, where the shell is to read it from a file: in all kinds but bash."""
+        return self.control / "text"
+
+    @property
     def abort(self) -> Path:
         """Flag file: while it exists, the shell drops the lines of a command that it has not run yet."""
         return self.control / "abort"
@@ -89,6 +94,11 @@ class ShellPaths:
     def rcfile(self) -> Path:
         """File the shell reads when it starts."""
         return self.folder / "bashrc"
+
+    @property
+    def zsh(self) -> Path:
+        """Folder of the files that a zsh reads when it starts."""
+        return self.folder / "zsh"
 
     @property
     def recording(self) -> Path:

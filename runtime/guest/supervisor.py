@@ -27,6 +27,7 @@ from holdfast.runtime.guest.identity.identity_files import Awakening
 from holdfast.runtime.guest.jobs.reaper import Reaper, become_subreaper
 from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, SYSTEM_HOOKS, WORKSPACE, Layout
 from holdfast.runtime.guest.records.boundedlog import log_to
+from holdfast.runtime.guest.shells import shell_program
 from holdfast.runtime.guest.wire import (
     capture_operations,
     drift_operations,
@@ -90,7 +91,9 @@ async def _supervise(layout: Layout) -> None:
     identity = Identity().updated(fields)
     if identity.workdir is not None:
         layout = replace(layout, workspace=Path(identity.workdir))
-    guest = Guest(layout, identity, UserAccount.of(identity.user), reaper)
+    account = UserAccount.of(identity.user)
+    program = shell_program.choose(identity.shell, account, layout.marks)
+    guest = Guest(layout, identity, account, reaper, program)
     guest.start(Awakening.of(fields))
 
     async def hello(guest: Guest, call: ClientCall) -> None:

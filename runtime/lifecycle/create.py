@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.base import ids
+from holdfast.base.text import plain
 from holdfast.errors import SessionExists
 from holdfast.runtime.egress import secret, vault
 from holdfast.runtime.egress.close_network import Closing
@@ -75,7 +76,9 @@ def create(
             container = provision.create_container(context.engine, context.home, row, operation.id, init)
             provision.start(context.engine, container)
         network.close(chosen, container)
-        provision.await_guest(context.engine, container, folder)
+        greeting = provision.await_guest(context.engine, container, folder)
+        if remark := plain(str(greeting.get("shell_remark") or ""), 400):
+            context.progress(remark)
         for path in image.folders:
             GuestClient(folder).request("file_folder", payload=asked(path=path), parents=True, user="0")
         made = {"state": "running", "container_id": container}

@@ -228,10 +228,18 @@ def _check_running(engine: Engine, container_id: str) -> None:
     if state is None:
         raise SessionError("cannot start session: its container was removed")
     if not state.running:
+        if refusal := _refusal(engine, container_id):
+            raise SessionError(refusal, hint="--shell and --user choose others")
         why = "it needs more memory" if state.oom_killed else f"exit code {state.exit_code}"
         raise SessionError(
             f"cannot start session: its supervisor ended ({why})", hint=_log(engine, container_id)
         )
+
+
+def _refusal(engine: Engine, container_id: str) -> str:
+    """Return why the supervisor refuses the options of its session, or an empty string."""
+    _, refuses, why = _log(engine, container_id).rpartition("LookupError: cannot ")
+    return f"cannot {why}" if refuses else ""
 
 
 def _log(engine: Engine, container_id: str) -> str:

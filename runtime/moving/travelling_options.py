@@ -8,7 +8,10 @@ from typing import Any
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 
-TRAVELLING = ("network", "allow", "domains", "memory", "disk", "cpus", "pids", "user", "env", "workdir")
+TRAVELLING = (
+    *("network", "allow", "domains", "memory", "disk", "cpus", "pids"),
+    *("user", "env", "workdir", "shell"),
+)
 
 
 def travelling(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

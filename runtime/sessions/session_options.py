@@ -126,6 +126,9 @@ class SessionOptions(BaseModel):
 
     memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
     threads. disk limits the session's own files; with None the engine's limit applies, if it has one.
+
+    shell is what the session's shells run: `bash` or `zsh` of the image, the path of one, or `holdfast`, our
+    own bash; with None the image's bash, and ours if it has none that can be driven.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -143,6 +146,7 @@ class SessionOptions(BaseModel):
     env: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()
     workdir: str | None = None
+    shell: str | None = None
 
     @classmethod
     def parse(cls, **chosen: Any) -> SessionOptions:
@@ -236,6 +240,13 @@ class SessionOptions(BaseModel):
     def _workdir(cls, value: str) -> str:
         if not value.startswith("/") or "\0" in value:
             raise ValueError("must be an absolute path in the session")
+        return value
+
+    @field_validator("shell")
+    @classmethod
+    def _shell(cls, value: str) -> str:
+        if not re.fullmatch(r"[a-z]{1,20}|/[!-~]{1,200}", value):
+            raise ValueError("must be the name of a shell, or the absolute path of one in the session")
         return value
 
     @field_validator("image")

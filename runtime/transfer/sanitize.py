@@ -1,7 +1,7 @@
 """Decides what is taken over from a foreign snapshot's description: as little as possible. Pure.
 
 A container made from it gets this host's defaults. What is kept can only restrict it, or is needed inside:
-the user and the folder that its supervisor gives to new shells.
+the user and the folder that its supervisor gives to new shells, and what those are.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, An
         value = given.get(key)
         if isinstance(value, int) and not isinstance(value, bool):
             kept[key] = min(value, getattr(default, key))
-    for key in ("user", "workdir"):
+    for key in ("user", "workdir", "shell"):
         if given.get(key) is not None:
             kept[key] = given[key]
     try:

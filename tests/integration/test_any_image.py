@@ -65,6 +65,7 @@ def test_a_system_of_any_release(hf: Holdfast, image: Callable[..., str]) -> Non
         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     ]
     assert session.run(["/bin/bash", "-c", "echo $0"]).stdout == b"/bin/bash\n"
+    assert session.exec("readlink /proc/$$/exe").text == "/usr/bin/bash\n"
     works(session, OWN_PYTHON)
 
 
@@ -123,6 +124,24 @@ def test_an_environment_without_ipykernel(hf: Holdfast, image: Callable[..., str
     copies = works(session, "/env/bin/python")
     is_beside(copies[0])
     assert copies[0].cell("import pexpect; pexpect.mine").text == "1"
+
+
+def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
+    hf: Holdfast, cli: Cli, image: Callable[..., str]
+) -> None:
+    """Why is said; who asks for the image's is refused in one line, and nothing is left."""
+    place = "/usr/local/bin/bash"
+    name = image("old", f"FROM {{base}}\nRUN echo '#!/bin/false' >{place} && chmod 755 {place}\n")
+    made = cli("new", "it", "--image", name)
+    why = "the shell is our own, not the image's /usr/local/bin/bash: it does not load what marks its prompts"
+    assert (made.code, made.out) == (0, "it\n")
+    assert why in made.err
+    assert cli("exec", "it", "readlink /proc/$$/exe").out == "/opt/holdfast/bin/bash\n"
+    for shell, reason in (("bash", "it does not load"), ("zsh", "there is no such program in the session")):
+        refused = cli("new", "never", "--image", name, "--shell", shell)
+        assert refused.code == 1
+        assert f"cannot use shell {shell}: {reason}" in refused.err
+    assert [each.name for each in hf.sessions() if each.name == "never"] == []
 
 
 def test_an_image_is_fitted_once(hf: Holdfast, home: Home, cli: Cli, image: Callable[..., str]) -> None:

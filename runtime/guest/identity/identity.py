@@ -11,7 +11,7 @@ from holdfast.base.value_classes import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Id and name of the session, the user and directory its processes run in, and its number of restores.
+    """Id and name of the session, the user, directory and shell of its processes, and its number of restores.
 
     `container` is the id of its container, if the host gave it.
     """
@@ -20,6 +20,7 @@ class Identity:
     name: str = ""
     user: str | None = None
     workdir: str | None = None
+    shell: str | None = None
     generation: int = 0
     container: str = ""
 
@@ -32,7 +33,7 @@ class Identity:
         }
         if isinstance(fields.get("generation"), int):
             changes["generation"] = fields["generation"]
-        for key in ("user", "workdir"):
+        for key in ("user", "workdir", "shell"):
             if isinstance(fields.get(key), str) and fields[key]:
                 changes[key] = fields[key]
         return replace(self, **changes)

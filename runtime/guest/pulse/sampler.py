@@ -8,12 +8,12 @@ ms, and the ticks are spaced so that sampling takes at most a twentieth of a pro
 from __future__ import annotations
 
 import asyncio
+import re
 import termios
 import time
 from typing import Protocol
 
 from holdfast.base.value_classes import replace
-from holdfast.runtime.guest.identity.bash_program import OWN, USUAL
 from holdfast.runtime.guest.pulse import access
 from holdfast.runtime.guest.pulse.foreground import ForegroundGroup, Sight
 from holdfast.runtime.guest.pulse.prompts import Prompt, at_cursor
@@ -27,9 +27,8 @@ SETTLED = 0.05
 """Seconds between samples of a program that is known to wait."""
 THRIFT = 20
 """Multiple of a sample's own duration to wait before the next."""
-SHELL = "bash"
-"""Name of a leader that still has its original arguments, which say nothing: a shell's, or a job's."""
-STARTED = tuple(f"{path} {option} " for path in (USUAL, OWN) for option in ("--rcfile", "-c"))
+STARTED = re.compile(r"/(?:\S*/)?(bash|zsh|fish)[^\s/]* (?:--rcfile|-c|-i|--init-command)(?: |$)")
+"""A leader that still has its original arguments, which say nothing: a shell's, or a job's. Its name does."""
 UNTAKEN = 0.25
 """Seconds after which typed input counts as not what the program waits for: half a line, say."""
 
@@ -236,8 +235,10 @@ class Sampler:
             return ""
         found = access.command(pid)
         # It may have become another program, by exec: bash does so with the last one of a job.
-        ours = pid == self._subject.leader and (not found or found.startswith(STARTED))
-        return SHELL if ours else found
+        if pid != self._subject.leader:
+            return found
+        started = STARTED.match(found)
+        return started[1] if started else found or "bash"
 
     def _publish(self, state: State) -> None:
         changed = state.waits or self.state.waits

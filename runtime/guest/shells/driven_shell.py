@@ -1,6 +1,7 @@
-"""Starts bash so that it writes marks, and passes it commands through files.
+"""Starts a shell so that it writes marks, and passes it commands through files.
 
-It knows the files of `images/session/bash_marks.c`; it does not know why or when a command is passed.
+It knows the files of `images/session/bash_marks.c`, which all kinds of shells use; it does not know why or
+when a command is passed, nor how a kind of shell is made to read them (`startup_files`).
 """
 
 from __future__ import annotations
@@ -8,34 +9,43 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shlex
 import stat
 from pathlib import Path
 
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount, working_directory
-from holdfast.runtime.guest.identity.bash_program import bash, describe_terminal
+from holdfast.runtime.guest.identity.bash_program import describe_terminal
 from holdfast.runtime.guest.layout import Layout, ShellPaths
+from holdfast.runtime.guest.shells import startup_files
+from holdfast.runtime.guest.shells.shell_program import ShellKind, ShellProgram
 from holdfast.runtime.guest.shells.shell_state import StateFile, read
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
 TAKE_COMMAND = b"\x1b[9517~"
 """The key that makes the shell take the command from its file."""
+TAKE_OTHER = b"\x1b[9518~"
+"""The key for every second offer, where a shell is slow to read the last one's, which was withdrawn."""
 MAX_TYPED = 64 << 10
 END_OF_PASTE = b"\x1b[201~"
 """Ends a bracketed paste whose end never came; until then readline takes every key for text."""
 TERM = "xterm-256color"
+SHOWN_LINES, SHOWN_BYTES = 20, 2048
 
 
-class Bash:
+class DrivenShell:
     """One shell's files, and the means to start it repeatedly with the same nonce."""
 
-    def __init__(self, paths: ShellPaths, layout: Layout, account: UserAccount) -> None:
+    def __init__(
+        self, paths: ShellPaths, layout: Layout, account: UserAccount, program: ShellProgram
+    ) -> None:
         self.nonce = secrets.token_hex(8)
         self._paths = paths
         self._layout = layout
         self._account = account
+        self._program = program
         self._laid_out = 0
-        self.state = StateFile(paths.state)
+        self.key = TAKE_COMMAND
+        """The key that makes the shell take what was offered last."""
+        self.state = StateFile(paths.state, program.name)
 
     def lay_out(self) -> None:
         """Create the files the shell reads when it starts."""
@@ -46,7 +56,7 @@ class Bash:
             path.unlink(missing_ok=True)
         _write(paths.nonce, f"{self.nonce}\n".encode())
         _write(paths.pid, b"")
-        paths.rcfile.write_text(_rcfile(self._layout.marks, paths.control))
+        startup_files.write(self._program, paths, self._layout.marks)
         # In a new folder, continue with higher numbers: marks with lower ones are taken for repetitions.
         _write(paths.epoch, b"%d\n" % (self._laid_out << 16))
         self._laid_out += 1
@@ -56,7 +66,7 @@ class Bash:
         """Start a shell.
 
         Raises:
-            OSError: there is no bash or no terminal.
+            OSError: there is no such program or no terminal.
         """
         account, pid_file = self._account, self._paths.pid
         if not pid_file.exists():
@@ -71,9 +81,10 @@ class Bash:
         env["TERM"] = TERM
         env["HOLDFAST_SHELL"] = self._paths.folder.name
         describe_terminal(env)
+        startup_files.prepare(self._program, self._paths, env)
         self.state.begin(env)
         return ProcessTerminal(
-            [bash(), "--rcfile", str(self._paths.rcfile)],
+            startup_files.words(self._program, self._paths),
             cwd=working_directory(self._layout.workspace, account),
             env=env,
             size=size,
@@ -83,13 +94,20 @@ class Bash:
     def offer(self, serial: int, command: bytes) -> None:
         """Leave a command for the shell to take, replacing an offer that was not taken."""
         self.resume()
-        text = b"%d\n%s" % (serial, command)
+        if self._program.kind is ShellKind.BASH:
+            self._leave(self._paths.command, b"%d\n%s" % (serial, command))
+            return
+        self.key = TAKE_OTHER if self.key == TAKE_COMMAND else TAKE_COMMAND
+        self._leave(self._paths.text, command)
+        self._leave(self._paths.command, b"%d %c\n%s" % (serial, self.key[-2], shown(command)))
+
+    def _leave(self, path: Path, text: bytes) -> None:
         try:
-            _write(self._paths.command, text)
+            _write(path, text)
         except FileNotFoundError:  # the user removed the folder
             self.lay_out()
-            _write(self._paths.command, text)
-        self._account.own(self._paths.command)
+            _write(path, text)
+        self._account.own(path)
 
     def withdraw(self) -> bool:
         """Withdraw an offer. Return False if the shell has taken it."""
@@ -135,14 +153,13 @@ class Bash:
         self._paths.abort.unlink(missing_ok=True)
 
 
-def _rcfile(library: Path, control: Path) -> str:
-    path, folder = shlex.quote(str(library)), shlex.quote(str(control))
-    return (
-        "# Read by the session's shell when it starts.\n"
-        "[ -r ~/.bashrc ] && . ~/.bashrc\n"
-        f"enable holdfast_marks 2>/dev/null || enable -f {path} holdfast_marks\n"
-        f"holdfast_marks {folder}\n"
-    )
+def shown(command: bytes) -> bytes:
+    """Return the first lines of a command, which a shell that reads it from a file shows at its prompt."""
+    command = command.rstrip(b"\n")
+    lines = command[:SHOWN_BYTES].split(b"\n")[:SHOWN_LINES]
+    begun = b"\n".join(lines)
+    left = len(command) - len(begun)
+    return begun + (b"\n... (%d more bytes)" % left if left else b"")
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -5,6 +5,7 @@ It reads and decides nothing. As it is only asked when a wait has expired, it ma
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterable
 from enum import StrEnum
@@ -12,6 +13,7 @@ from enum import StrEnum
 from holdfast.procfs import process_status
 from holdfast.runtime.guest.layout import MARKS_LIBRARY
 from holdfast.runtime.guest.pulse import access
+from holdfast.runtime.guest.shells.shell_program import ShellKind, ShellProgram
 
 _WORKING = ("R", "D")
 
@@ -87,15 +89,20 @@ def _has_interrupt(pid: int, *sets: bytes) -> bool:
     return any(int(process_status.field(data, one) or b"0", 16) >> (signal.SIGINT - 1) & 1 for one in sets)
 
 
-def replaced_by(pid: int) -> str:
-    """Return the program that replaced a shell and makes no marks, or "" if the shell still makes them."""
+def replaced_by(pid: int, program: ShellProgram) -> str:
+    """Return the program that replaced a shell and makes no marks, or "" if the shell still makes them.
+
+    A bash that makes them has loaded our library; another shell is the program that was started.
+    """
     who = access.owner(pid)
     if who is None:
         return ""
     with access.reading_as(*who):
-        program = access.link(f"/proc/{pid}/exe")
+        found = access.link(f"/proc/{pid}/exe")
         maps = access.whole(f"/proc/{pid}/maps")
-    if program is None or maps is None or MARKS_LIBRARY.name.encode() in maps:
+    if found is None or maps is None or MARKS_LIBRARY.name.encode() in maps:
         return ""
-    name = program.removesuffix(" (deleted)").rpartition("/")[2]
+    if program.kind is not ShellKind.BASH and found == os.path.realpath(program.path):
+        return ""
+    name = found.removesuffix(" (deleted)").rpartition("/")[2]
     return "a bash that was started without its settings" if name == "bash" else name

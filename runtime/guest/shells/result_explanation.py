@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.runtime.guest.shells import syntax
 from holdfast.runtime.guest.shells.shell_fsm import Exec
+from holdfast.runtime.guest.shells.shell_program import ShellKind
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest.guest import Guest
@@ -23,6 +24,8 @@ _HOW = "close its quotes, blocks or here-document"
 
 async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
     """Return the explanation of a command's end, or an empty string."""
+    if shell.program.kind is not ShellKind.BASH:
+        return ""  # another shell's grammar, of which its own message tells
     if command.incomplete:
         fault = await _fault(guest, shell, command)
         why = f" ({fault.phrase()})" if fault and fault.incomplete else ""

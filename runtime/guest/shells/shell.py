@@ -21,7 +21,7 @@ from holdfast.runtime.guest.pulse.process_lineage import Origin
 from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.records.terminal_recording import ShellRecording
-from holdfast.runtime.guest.shells.bash import END_OF_PASTE, TAKE_COMMAND, Bash
+from holdfast.runtime.guest.shells.driven_shell import END_OF_PASTE, DrivenShell
 from holdfast.runtime.guest.shells.interrupt_delivery import Pursuit
 from holdfast.runtime.guest.shells.known_commands import KnownCommands
 from holdfast.runtime.guest.shells.marks import MarkFilter, MarkKind, MarkReader, OutputPiece
@@ -30,6 +30,7 @@ from holdfast.runtime.guest.shells.respawn import Respawn
 from holdfast.runtime.guest.shells.screen_modes import Picture
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellAction, ShellActivity, ShellMachine
 from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
+from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
@@ -46,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class Shell:
-    """One persistent bash. When it ends, a new one follows at once in the same stream."""
+    """One persistent shell. When it ends, a new one follows at once in the same stream."""
 
     def __init__(
         self,
@@ -57,16 +58,18 @@ class Shell:
         origins: Origins,
         notice: Notice,
         chronicle: Chronicle,
+        program: ShellProgram,
     ) -> None:
         self.name = name
+        self.program = program
         self.chronicle = chronicle
         self._origins = origins
         self._notice = notice
         self._origin = Origin("shell", name)
         self.size = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
-        self._bash = Bash(layout.shell(name), layout, account)
-        self.kept = self._bash.state
-        self.stream = self._bash.nonce
+        self._files = DrivenShell(layout.shell(name), layout, account, program)
+        self.kept = self._files.state
+        self.stream = self._files.nonce
         """Id of the stream that offsets refer to; another supervisor's differs."""
         self._reaper = reaper
         self._loop = asyncio.get_running_loop()
@@ -77,7 +80,7 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self._pursuit: Pursuit | None = None
         self._respawn = Respawn()
-        self._bash.lay_out()
+        self._files.lay_out()
         self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY)
         self.recording = ShellRecording(layout.shell(name).recording, self.size)
         self.picture = Picture()
@@ -85,8 +88,8 @@ class Shell:
         self._over: asyncio.Future[None] | None = None
         self.touched = 0.0
         """The loop's time at which something was last typed or interrupted."""
-        self._marks = MarkReader(self._bash.nonce)
-        self._filter = MarkFilter(self._bash.nonce)
+        self._marks = MarkReader(self._files.nonce)
+        self._filter = MarkFilter(self._files.nonce)
         self.watching = ShellWatch(self)
 
     @property
@@ -124,7 +127,7 @@ class Shell:
             return
         self._respawn.starts(self._loop.time())
         try:
-            terminal = self._bash.start(self.size)
+            terminal = self._files.start(self.size)
         except OSError:
             logger.exception("cannot start shell %s", self.name)
             self._respawn.failed()
@@ -206,7 +209,7 @@ class Shell:
         self.watching.typed(b"")
         current = self._machine.current
         if current and current.phase is not Phase.WAITING:
-            self._bash.abort()
+            self._files.abort()
             self._pursue(current, self._terminal)
         else:
             self._terminal.interrupt()
@@ -273,7 +276,7 @@ class Shell:
         for mark in self._marks.feed(data):
             self.prompts += mark.kind is MarkKind.READY
             now = self._loop.time()
-            self.chronicle.mark(mark, now, self._bash.typed)
+            self.chronicle.mark(mark, now, self._files.typed)
             current = self._machine.current
             actions = self._machine.mark(mark, now)
             if current and current.over:
@@ -286,7 +289,7 @@ class Shell:
         if self._pursuit:
             self._pursuit.end()
             self._pursuit = None
-            self._bash.resume()
+            self._files.resume()
 
     def _do(self, actions: list[ShellAction]) -> None:
         """Carry out what the machine decided, and wake those who wait for its state."""
@@ -309,7 +312,7 @@ class Shell:
             self._offer(current)
             return
         if action is ShellAction.WITHDRAW:
-            self._machine.withdrawn(gone=not self._bash.withdraw())
+            self._machine.withdrawn(gone=not self._files.withdraw())
         if terminal is None:
             return
         logger.info("shell %s: %s, command %s", self.name, action, current and current.id)
@@ -317,8 +320,8 @@ class Shell:
             case ShellAction.NUDGE | ShellAction.WITHDRAW:
                 terminal.restart_output()
                 # If it has the command, or has not read the first key, these would be left to the command.
-                if action is ShellAction.NUDGE and self._bash.offers() and terminal.takes_keys():
-                    terminal.write_now(END_OF_PASTE + TAKE_COMMAND)
+                if action is ShellAction.NUDGE and self._files.offers() and terminal.takes_keys():
+                    terminal.write_now(END_OF_PASTE + self._files.key)
             case ShellAction.CANCEL_INPUT:
                 terminal.interrupt()
             case ShellAction.INTERRUPT:
@@ -331,12 +334,12 @@ class Shell:
     def _offer(self, current: Exec) -> None:
         self.chronicle.offered()
         try:
-            self._bash.offer(current.serial, self.commands.text_of(current) or b"")
+            self._files.offer(current.serial, self.commands.text_of(current) or b"")
         except OSError as error:
             self._machine.refuse(f"its text cannot be left for the shell ({error.strerror})")
             return
         if self._terminal:
-            self._terminal.write_now(TAKE_COMMAND)
+            self._terminal.write_now(self._files.key)
 
     def _tick(self) -> None:
         self._do(self._machine.tick(self._loop.time(), self._at_work))
@@ -366,7 +369,7 @@ class Shell:
         now = self._loop.time()
         self._respawn.ended(now)
         exit_code, number = (code, None) if code >= 0 else (None, -code)
-        if (current := self._machine.current) and self._bash.failed_fast():
+        if (current := self._machine.current) and self._files.failed_fast():
             current.message = FAILED_FAST
         self.chronicle.shell_ended(self.log.end, now, exit_code=exit_code, signal=number)
         self._do(self._machine.exited(self.log.end, now, exit_code=exit_code, signal=number))

@@ -133,8 +133,10 @@ class StateFile:
     Nothing is kept in memory: it would be copied into every fork.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, name: str = "bash") -> None:
+        """Begin; `name` is that of the shell's process: another program may have taken its place."""
         self._path = path
+        self._name = name
         self._given: dict[str, str] = {}
         self.pid: int | None = None
 
@@ -156,7 +158,7 @@ class StateFile:
         """Return what the shell held at its last prompt, or at its start; an empty state if not known."""
         pid = self.pid
         path = self._path.with_name(f"{self._path.name}.first") if first else self._path
-        if pid is None or _command(pid) != "bash" or (data := read(path)) is None:
+        if pid is None or _command(pid) != self._name or (data := read(path)) is None:
             return ShellState()
         state = parse(data)
         return state if state is not None and state.pid == pid else ShellState()

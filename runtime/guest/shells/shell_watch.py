@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.runtime.guest.pulse.prompts import TAIL
-from holdfast.runtime.guest.pulse.sampler import SHELL, Sampler
+from holdfast.runtime.guest.pulse.sampler import Sampler
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase
 from holdfast.runtime.guest.shells.shell_fsm import ShellActivity as Prompt
+from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal
 
 
@@ -22,6 +23,7 @@ class WatchedShell(Protocol):
     """The members of a shell that are used here."""
 
     log: StreamLog
+    program: ShellProgram
 
     @property
     def terminal(self) -> ProcessTerminal | None:
@@ -112,7 +114,7 @@ class ShellWatch:
             return State("starting")
         state = self._sampler.look()
         if state.state == "idle":
-            return State("idle", pid=self._shell.pid, command=SHELL, since=state.since)
+            return State("idle", pid=self._shell.pid, command=self._shell.program.kind, since=state.since)
         return state
 
     def waits(self, command: Exec, reported: int) -> State | None:

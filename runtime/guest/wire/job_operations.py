@@ -14,7 +14,7 @@ from holdfast.runtime.guest.jobs.jobs import (
     JobOrder,
     exit_code,
 )
-from holdfast.runtime.guest.shells.bash import TERM
+from holdfast.runtime.guest.shells.driven_shell import TERM
 from holdfast.runtime.guest.shells.line_limit import refusal
 from holdfast.runtime.guest.wire import shell_operations
 from holdfast.runtime.guest.wire.call import ClientCall, Operations

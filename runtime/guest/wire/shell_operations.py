@@ -18,6 +18,7 @@ from holdfast.runtime.guest.shells.result_explanation import explained
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellBusy
 from holdfast.runtime.guest.shells.shell_output import OutputGap
+from holdfast.runtime.guest.shells.shell_program import ShellKind
 from holdfast.runtime.guest.shells.terminal import TerminalSize, command_of
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -112,6 +113,10 @@ async def check_syntax(guest: Guest, call: ClientCall) -> None:
     if b"\0" in text:
         raise RequestRefused(
             "invalid", "cannot check the text: it contains a NUL byte, which no shell can read"
+        )
+    if (kind := shell.program.kind) is not ShellKind.BASH:
+        raise RequestRefused(
+            "invalid", f"cannot check the text: the shell is {kind}, and only texts for bash are checked"
         )
     try:
         fault = await syntax.check(text, shell.kept.state(), guest.account, guest.reaper)
@@ -244,7 +249,7 @@ def _impossible(reason: str) -> RequestRefused:
 
 
 def _busy(shell: Shell, holder: str | None) -> RequestRefused:
-    if shell.pid and (other := replaced_by(shell.pid)):
+    if shell.pid and (other := replaced_by(shell.pid, shell.program)):
         return _impossible(
             f"the shell is now {other}, which does not mark where commands end; "
             "type with `send`, look with `screen`, or end it and get a new shell"

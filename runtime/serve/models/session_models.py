@@ -48,6 +48,7 @@ class SessionRequest(RequestBody):
     env: Variables | None = None
     mounts: Annotated[list[Place], Field(max_length=100)] | None = None
     workdir: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
+    shell: Annotated[str, Field(pattern=r"^([a-z]{1,20}|/[!-~]{1,200})$")] | None = None
     policy: PolicyFields | None = None
 
 

@@ -33,10 +33,11 @@ def test_a_bundle_gets_no_more_than_a_default_session() -> None:
 
 def test_limits_of_a_session_are_kept() -> None:
     """And the facts its supervisor needs."""
-    found = _parsed({"memory": 512 << 20, "pids": 100, "network": "none", "user": "alice", "workdir": "/srv"})
+    needed = {"user": "alice", "workdir": "/srv", "shell": "zsh"}
+    found = _parsed({"memory": 512 << 20, "pids": 100, "network": "none", **needed})
 
     assert (found.memory, found.pids, found.network) == (512 << 20, 100, "none")
-    assert (found.user, found.workdir) == ("alice", "/srv")
+    assert (found.user, found.workdir, found.shell) == ("alice", "/srv", "zsh")
 
 
 def test_an_import_does_not_open_the_network() -> None:
@@ -62,6 +63,7 @@ def test_the_importer_has_the_last_word() -> None:
         {"user": 5},
         {"workdir": "srv"},
         {"workdir": ["/"]},
+        {"shell": "zsh;reboot"},
         {"memory": 5},
         {"pids": -1},
     ],

@@ -1,0 +1,238 @@
+"""What zsh reads when it starts in a session: its user's own files, and then functions that write marks.
+
+Owns the text of these files, which `startup_files` writes. The marks and the files in the folder `control`
+are those of `images/session/bash_marks.c`. A command is read by `.` from the file `text`, so it is one line
+to zsh, whatever is in it. Its end is marked by an `always` block on that same line, which nothing that a user
+sets can take away; what a person types is marked by hooks, and each of them restores the others.
+"""
+
+from __future__ import annotations
+
+USERS_FOLDER = "HOLDFAST_ZDOTDIR"
+"""The variable with the folder of the user's own files, where that is not the home."""
+
+ENVIRONMENT = """\
+# Read by the session's zsh before anything else of its user's.
+typeset -g _holdfast_here=$ZDOTDIR
+if [[ -n ${HOLDFAST_ZDOTDIR-} ]]; then ZDOTDIR=$HOLDFAST_ZDOTDIR; else unset ZDOTDIR; fi
+unset HOLDFAST_ZDOTDIR
+[[ -r ${ZDOTDIR:-$HOME}/.zshenv ]] && . "${ZDOTDIR:-$HOME}/.zshenv"
+typeset -g _holdfast_theirs=${ZDOTDIR-}
+typeset -g ZDOTDIR=$_holdfast_here
+'builtin' 'setopt' rcs
+"""
+
+SETTINGS = """\
+# Read by the session's zsh instead of its user's file, which comes first.
+if [[ -n $_holdfast_theirs ]]; then ZDOTDIR=$_holdfast_theirs; else unset ZDOTDIR; fi
+unset _holdfast_theirs
+[[ -r ${ZDOTDIR:-$HOME}/.zshrc ]] && . "${ZDOTDIR:-$HOME}/.zshrc"
+# What ends an unfinished line is printed by the hooks, after the mark of the command's end.
+typeset -g _holdfast_ends_lines=${options[promptsp]}
+'builtin' 'setopt' zle nopromptsp
+'builtin' 'emulate' -R zsh -o no_aliases -c "'builtin' . '$_holdfast_here/marks.zsh'"
+unset _holdfast_here
+_holdfast_begin
+"""
+
+MARKS = r"""
+# Functions of the session. They run with zsh's own options, whatever the user sets.
+typeset -g _holdfast_folder='@CONTROL@' _holdfast_nonce='' _holdfast_serial='' _holdfast_shown=''
+typeset -gi _holdfast_number=0 _holdfast_tty=-1 _holdfast_pending=1 _holdfast_first=1 _holdfast_status=0
+typeset -gi _holdfast_inside=0 _holdfast_generation=-1
+
+_holdfast_slurp() {  # into REPLY
+    REPLY=''
+    [[ -f $1 && -r $1 ]] && REPLY=$(<$1)
+}
+
+_holdfast_mark() {  # kind status serial
+    local text=$'\e]133;'$1${2:+;$2}";hf=$_holdfast_nonce;n=$_holdfast_number"${3:+;x=$3}
+    local -a now
+    _holdfast_number+=1
+    if [[ $1 == C ]]; then
+        now=($epochtime)
+        text+=";t=${now[1]}${(l:6::0:)$(( now[2] / 1000 ))}"
+    fi
+    builtin print -rnu $_holdfast_tty -- $text$'\a'
+}
+
+# The identity of the session: it differs in a copy (images/session/bash_self.h).
+_holdfast_self() {
+    local REPLY each name
+    _holdfast_slurp $_holdfast_folder/../../../identity/generation
+    [[ $REPLY == <-> && $REPLY != $_holdfast_generation ]] || return 0
+    (( _holdfast_generation >= 0 )) && RANDOM=$(( epochtime[2] ^ $$ ))  # copies would draw the same
+    _holdfast_generation=$REPLY
+    _holdfast_slurp $_holdfast_folder/../../../identity/variables
+    for each in ${(0)REPLY}; do
+        name=${each%%=*}
+        [[ ${(Pt)name} == scalar*-export* && ${(Pt)name} != *readonly* ]] && typeset -gx "$name=${each#*=}"
+    done
+    return 0
+}
+
+# What the shell holds, for those who start programs as it would (runtime/guest/shells/shell_state.py).
+_holdfast_state() {
+    local REPLY name kind value
+    local -a fields
+    # Not $(umask), which would be a process more at each prompt.
+    { builtin umask >| $_holdfast_folder/umask && _holdfast_slurp $_holdfast_folder/umask } 2>/dev/null
+    fields=(holdfast 1 '' 0: "=$$" c '' '' 0: "=$PWD" u '' '' 0: "=$REPLY")
+    for name kind in ${(kv)parameters}; do
+        [[ $kind == scalar*-export* ]] || continue
+        value=${(P)name}
+        (( $#value <= 65536 )) && fields+=(v $name x ${#value}: "=$value")
+    done
+    for name value in ${(kv)aliases}; do
+        fields+=(l $name '' ${#value}: "=$value")
+    done
+    fields+=(end $(( $#fields / 5 - 1 )) '' 0: '')
+    {
+        builtin print -rNn -- "${(@)fields}" >| $_holdfast_folder/state.new &&
+            builtin zf_mv -f $_holdfast_folder/state.new $_holdfast_folder/state
+        # The first stays beside it: a late reader finds what changed since.
+        (( _holdfast_first )) && builtin print -rNn -- "${(@)fields}" >| $_holdfast_folder/state.first
+    } 2>/dev/null
+    return 0
+}
+
+# The command is over: in the `always` block after it, where $? is its status.
+_holdfast_end() {
+    _holdfast_status=$?
+    (( TRY_BLOCK_INTERRUPT > 0 && ! _holdfast_status )) && _holdfast_status=130
+    _holdfast_pending=0
+    _holdfast_state
+    _holdfast_mark E $(( _holdfast_status & 255 )) $_holdfast_serial
+    _holdfast_serial=''
+    _holdfast_hooks
+}
+
+_holdfast_precmd() {
+    local -i last=$?
+    _holdfast_serial=''
+    if (( _holdfast_pending )); then
+        _holdfast_status=$(( _holdfast_first ? 0 : last & 255 ))
+        _holdfast_pending=0
+        _holdfast_state
+        _holdfast_first=0
+        _holdfast_mark D $_holdfast_status
+    fi
+    if [[ $_holdfast_ends_lines == on ]]; then
+        builtin print -nPu $_holdfast_tty -- "${PROMPT_EOL_MARK-%B%S%#%s%b}"
+        builtin print -rnu $_holdfast_tty -- "${(l:COLUMNS-1:: :)}"$'\r \r'
+    fi
+    _holdfast_mark A $_holdfast_status
+    _holdfast_hooks
+    return 0
+}
+
+# What a person typed, for the journal: the mark that follows names the file by its number.
+_holdfast_preexec() {
+    _holdfast_self
+    _holdfast_hooks
+    [[ -n $_holdfast_serial ]] && return 0
+    _holdfast_pending=1
+    (( $#1 )) && builtin print -rn -- "${1[1,65536]}" 2>/dev/null >| $_holdfast_folder/typed-$_holdfast_number
+    _holdfast_mark C
+    return 0
+}
+
+# A command of ours is in the history as it was given.
+_holdfast_zshaddhistory() {
+    [[ -n $_holdfast_serial ]] || return 0
+    local REPLY
+    (( $#_holdfast_shown <= 2048 )) && builtin print -rs -- "$_holdfast_shown"
+    return 1
+}
+
+_holdfast_line_init() {
+    (( _holdfast_inside )) && return 0
+    _holdfast_inside=1
+    (( ${+widgets[_holdfast_their_init]} )) && builtin zle _holdfast_their_init -- "$@"
+    _holdfast_inside=0
+    if [[ $CONTEXT == start ]]; then
+        _holdfast_keys
+        _holdfast_mark B $_holdfast_status
+    elif [[ $CONTEXT == cont ]]; then
+        _holdfast_mark S
+    fi
+    return 0
+}
+
+# Shows the first lines of the command where a person would have typed it, and then has it read from its file.
+_holdfast_take() {
+    local REPLY
+    [[ $CONTEXT == start && -f $_holdfast_folder/command ]] || return 0
+    _holdfast_slurp $_holdfast_folder/command
+    # The key may be that of an earlier offer: this one's is on its way, and must not be left to the command.
+    [[ $KEYS[-2] == ${${REPLY%%$'\n'*}#* } ]] || return 0
+    builtin zf_rm $_holdfast_folder/command 2>/dev/null || return 0  # it was withdrawn just now
+    _holdfast_serial=${REPLY%% *}
+    _holdfast_shown=${REPLY#*$'\n'}
+    BUFFER=${_holdfast_shown//[^[:print:]$'\n\t']/?}
+    CURSOR=$#BUFFER
+    POSTDISPLAY='' PREDISPLAY=''
+    builtin zle -A zle-line-finish _holdfast_their_finish 2>/dev/null
+    builtin zle -N zle-line-finish _holdfast_line_finish
+    builtin zle .accept-line
+}
+
+_holdfast_line_finish() {
+    if (( ${+widgets[_holdfast_their_finish]} )); then
+        builtin zle -A _holdfast_their_finish zle-line-finish
+        builtin zle -D _holdfast_their_finish
+        builtin zle zle-line-finish -- "$@"
+    else
+        builtin zle -D zle-line-finish
+    fi
+    builtin zle -I
+    BUFFER=" { 'builtin' '.' '$_holdfast_folder/text'; } always { _holdfast_end; }"
+    _holdfast_self
+    _holdfast_pending=1
+    _holdfast_mark C '' $_holdfast_serial
+    return 0
+}
+
+_holdfast_nothing() { }
+
+_holdfast_keys() {
+    local map
+    builtin zle -N _holdfast_take
+    builtin zle -N _holdfast_nothing
+    for map in main vicmd; do
+        builtin bindkey -M $map '\e[9517~' _holdfast_take '\e[9518~' _holdfast_take
+        builtin bindkey -M $map '\e[201~' _holdfast_nothing  # the end of a paste that has not begun
+    done
+}
+
+_holdfast_hooks() {
+    local hook ours list
+    for hook in precmd preexec zshaddhistory; do
+        ours=_holdfast_$hook list=${hook}_functions
+        [[ ${${(P)list}[1]-} == $ours ]] || set -A $list $ours ${${(P)list}:#$ours}
+    done
+    if [[ ${widgets[zle-line-init]-} != user:_holdfast_line_init ]]; then
+        builtin zle -A zle-line-init _holdfast_their_init 2>/dev/null
+        builtin zle -N zle-line-init _holdfast_line_init
+    fi
+    return 0
+}
+
+_holdfast_begin() {
+    local REPLY
+    _holdfast_slurp $_holdfast_folder/pid
+    [[ $REPLY == $$ ]] || return 0
+    builtin zmodload zsh/system zsh/datetime zsh/parameter zsh/zleparameter || return 0
+    builtin zmodload -F zsh/files b:zf_mv b:zf_rm || return 0
+    _holdfast_slurp $_holdfast_folder/nonce
+    _holdfast_nonce=$REPLY
+    _holdfast_slurp $_holdfast_folder/epoch
+    builtin print -r -- $(( REPLY + 1 )) >| $_holdfast_folder/epoch
+    _holdfast_number=$(( (REPLY + 1) << 32 ))
+    builtin sysopen -w -o cloexec -u _holdfast_tty /dev/tty || return 0
+    _holdfast_self
+    _holdfast_keys
+    _holdfast_hooks
+}
+"""
