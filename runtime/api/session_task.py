@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.task.task_changes import NoteKind
     from holdfast.runtime.task.task_record import StepStatus
 
+LONGEST_STEM = 50
+"""Characters of a session's name in the label of a checkpoint, so that the number has room."""
 VERIFY_SECONDS = 3600.0
 """How long a verification may take."""
 _READ_AT_ONCE = 1 << 20
@@ -277,7 +280,7 @@ class SessionTask:
         """Capture the session together with the record, at one instant.
 
         Args:
-            label: of the snapshot; by default `checkpoint-` and the record's revision.
+            label: of the snapshot; by default the session's name and a number, from the record's revision on.
             resume_at: where exactly to continue from here.
             kind: of the snapshot.
 
@@ -285,7 +288,7 @@ class SessionTask:
             LiveUnsupported, CaptureFailed, SessionBusy: nothing was captured, and the record is as it was.
         """
         before = self._known()
-        chosen = label or f"{self._session.name}-{before.revision + 1}"
+        chosen = label or self._free_label(before.revision + 1)
         self._change(partial(task_changes.checkpoint, snapshot=chosen, resume_at=resume_at))
         try:
             return self._session.snapshot(chosen, kind, reason="checkpoint of the task")
@@ -336,6 +339,12 @@ class SessionTask:
         """
         other = task_form.parse(text) if text.lstrip().startswith("{") else task_markdown.parse(text)
         return self._change(partial(task_changes.imported, other=other))
+
+    def _free_label(self, first: int) -> str:
+        # After a rewind the revisions that follow have had their checkpoints.
+        taken = {row.label for row in self._context.store.snapshots(pending=True)}
+        names = (f"{self._session.name[:LONGEST_STEM]}-{number}" for number in count(first))
+        return next(name for name in names if name not in taken)
 
     def _known(self) -> TaskRecord:
         record = self.record()

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.task import task_form
 from holdfast.runtime.task.task_record import (
@@ -219,8 +220,14 @@ def decide(record: TaskRecord | None, stamp: Stamp, text: str, why: str) -> Task
 
 
 def note(record: TaskRecord | None, stamp: Stamp, text: str, kind: NoteKind = "note") -> TaskChange:
-    """Add an open question, a risk, or a remark."""
+    """Add an open question, a risk, or a remark.
+
+    Raises:
+        InvalidArgument: it is of another kind, or the text is not valid.
+    """
     before = _there(record)
+    if kind not in get_args(NoteKind):
+        raise InvalidArgument(f"cannot add a '{plain(kind, 40)}'", hint="known: note, question, risk")
     made = _made(TaskNote, text=text, at=stamp.at, by=stamp.by)
     name = _LISTS[kind]
     return _changed(before, stamp, f"{kind}: {made.text}", **{name: (*getattr(before, name), made)})
@@ -309,7 +316,7 @@ def drop(record: TaskRecord | None, stamp: Stamp, kind: str, number: int) -> Tas
     before = _there(record)
     name = _LISTS.get(kind)
     if name is None:
-        raise InvalidArgument(f"cannot drop a {kind}", hint=f"known: {', '.join(_LISTS)}")
+        raise InvalidArgument(f"cannot drop a '{plain(kind, 40)}'", hint=f"known: {', '.join(_LISTS)}")
     items: tuple[BaseModel, ...] = getattr(before, name)
     if not 1 <= number <= len(items):
         raise InvalidArgument(f"cannot drop {kind} {number}: there are {len(items)}")
@@ -333,7 +340,7 @@ def find_step(record: TaskRecord, number: str) -> TaskStep:
     steps = dict(record.steps())
     if number not in steps:
         known = ", ".join(steps) or "none: `holdfast task plan` makes them"
-        raise InvalidArgument(f"cannot find step {number}", hint=f"steps: {known}")
+        raise InvalidArgument(f"cannot find step {plain(number, 40)}", hint=f"steps: {known}")
     return steps[number]
 
 

@@ -108,6 +108,11 @@ def test_the_record_is_in_the_snapshot_and_comes_back_with_it(work: Session, sha
     }
     for each in made:
         each.remove()
+    work.task.note("so that the revision is that of an earlier checkpoint")
+    work.task.checkpoint(kind="filesystem")
+    work.rewind(snapshot)
+    work.task.note("again")
+    assert work.task.checkpoint(kind="filesystem").name not in (snapshot.name, "later")
     work.rewind(later)
     assert "WAL" in work.task.export()
 

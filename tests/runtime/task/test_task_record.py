@@ -25,6 +25,8 @@ from holdfast.runtime.task.task_record import (
 
 AT = datetime(2026, 11, 26, 21, 0, 5, 123456, UTC)
 BY = Stamp("agent:coder", AT)
+NONSENSE: Any = "nonsense"
+OTHER_KIND: Any = "decision"
 PLAN = "Prepare:\n- Read the code\n- Run the tests :: make test\n\nChange\n- Migrate :: make check\n"
 SCHEMA = Path(__file__).parents[3] / "docs" / "task-record.schema.json"
 
@@ -145,6 +147,9 @@ def test_what_is_settled_can_be_dropped() -> None:
         (lambda r: changes.plan(r, BY, "\n \n"), "no step"),
         (lambda r: changes.plan(changes.done(r, BY, "1.1", None).record, BY, "A\n- b"), "is missing"),
         (lambda r: changes.decide(r, BY, "  ", "why"), "text: it is empty"),
+        (lambda r: changes.note(r, BY, "x", OTHER_KIND), "cannot add a 'decision'"),
+        (lambda r: changes.note(r, BY, "x", NONSENSE), "cannot add a 'nonsense'"),
+        (lambda r: changes.step(r, BY, "1.1", status=NONSENSE), "status: "),
         (lambda r: changes.decide(r, BY, "x" * 1001, "why"), "1001 characters"),
         (lambda r: changes.decide(r, BY, "a\x1b[31mb", "why"), "control characters"),
         (lambda r: changes.set_(r, BY), "no value was given"),
