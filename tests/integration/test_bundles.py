@@ -55,6 +55,9 @@ print(json.dumps(made), end="")
 """
 
 
+TOKEN = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+
+
 @dataclass(frozen=True)
 class Moment:
     """A live snapshot, exported and signed; `pid` is that of its shell."""
@@ -92,6 +95,7 @@ def moment(shared: Session, shared_hf: Holdfast, tmp_path_factory: pytest.TempPa
     shared.exec("cd /workspace; echo text > file; echo part > /dev/shm/part; MOMENT=kept; sleep 1000 &")
     shared.cell("data = [1, 2, 3]")
     pid = int(shared.exec("echo $$").text)
+    shared.task.set(goal="Port the store", resume_at=f"after the login with {TOKEN}")
     taken = shared.snapshot("moment")
     keys = Keys(shared_hf.home)
     keys.new()
@@ -156,7 +160,7 @@ def test_nothing_is_imported_from_untrusted_signers(
 
 
 def test_a_snapshot_continues_in_another_home(trusting: Holdfast, moment: Moment) -> None:
-    """Processes, memory, files, shared memory, variables; its journal and its origin are known."""
+    """Processes, memory, files, shared memory, variables; its journal, task and origin are known."""
     with pytest.raises(InvalidArgument, match="not a valid name"):
         trusting.import_(moment.file, label="../evil")
     came = trusting.import_(moment.file, memory="1g")
@@ -172,6 +176,9 @@ def test_a_snapshot_continues_in_another_home(trusting: Holdfast, moment: Moment
         "shared",
     )
     restored = came.restore("thawed")
+    task = restored.task.record()
+    assert task is not None
+    assert (task.goal, task.resume_at) == ("Port the store", "after the login with [scrubbed: github token]")
     assert restored.verification is not None
     assert restored.verification.deviations == []
     assert restored.exec("cat file /dev/shm/part; echo $MOMENT; jobs").text.splitlines()[:3] == [
