@@ -5,18 +5,15 @@ It runs what verifies a step, and takes snapshots; what a change means is decide
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from holdfast.errors import GuestError, Interrupted, InvalidArgument, SessionError
-from holdfast.runtime.api import step_attempt
+from holdfast.errors import Interrupted, InvalidArgument
+from holdfast.runtime.api import artifact_digest, step_attempt, task_checkpoints
 from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.task import failure_rules_file, kept_task, task_changes, task_form, task_markdown
 from holdfast.runtime.task import handoff as handing
@@ -33,13 +30,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.task.task_changes import NoteKind
     from holdfast.runtime.task.task_record import StepStatus
 
-LONGEST_STEM = 50
-"""Characters of a session's name in the label of a checkpoint, so that the number has room."""
 VERIFY_SECONDS = 3600.0
 """How long a verification may take."""
-_READ_AT_ONCE = 1 << 20
-LARGEST_ARTIFACT = 1 << 30
-"""Bytes of an artifact whose digest is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +150,9 @@ class SessionTask:
 
         Raises:
             SessionFileError: it cannot be read.
-            InvalidArgument: a value is not valid, or the file is larger than `LARGEST_ARTIFACT`.
+            InvalidArgument: a value is not valid, or the file is larger than 1 GiB.
         """
-        digest = self._digest(path)
+        digest = artifact_digest.digest(self._session.files, path)
         try:
             made = TaskArtifact(name=name, path=path, digest=digest, entry=entry)
         except ValidationError as error:
@@ -248,7 +240,7 @@ class SessionTask:
                 self._known(), done=False, entry=made.entry, failure=failure, output=result.plain
             )
         record = self._change(
-            partial(self._done_if_same, number=number, command=command, evidence=made.entry)
+            partial(task_changes.verified, number=number, command=command, evidence=made.entry)
         )
         return TaskVerdict(record, done=True, entry=made.entry)
 
@@ -288,7 +280,9 @@ class SessionTask:
             LiveUnsupported, CaptureFailed, SessionBusy: nothing was captured, and the record is as it was.
         """
         before = self._known()
-        chosen = label or self._free_label(before.revision + 1)
+        chosen = label or task_checkpoints.free_label(
+            self._context.store, self._session.name, before.revision + 1
+        )
         self._change(partial(task_changes.checkpoint, snapshot=chosen, resume_at=resume_at))
         try:
             return self._session.snapshot(chosen, kind, reason="checkpoint of the task")
@@ -303,7 +297,8 @@ class SessionTask:
             InvalidArgument: there is no task, or the budget is too small for its goal.
         """
         record = self._known()
-        drift = self._drift(record) if self._session.refresh().state == "running" else None
+        runs = self._session.refresh().state == "running"
+        drift = task_checkpoints.drift(self._insight, record) if runs else None
         state = drift.text(8) if drift is not None and not drift.empty else ""
         return handing.handoff(self._session.name, record, budget, state)
 
@@ -323,9 +318,10 @@ class SessionTask:
             self._session.resume()
             how = "resumed"
         elif state != "running":
-            self._session.rewind(self._back_to(record), reason="to continue its task")
+            back_to = task_checkpoints.to_return_to(self._context.store, self._session.row, record)
+            self._session.rewind(back_to, reason="to continue its task")
             record, how = self._known(), "rewound"
-        return TaskResumed(record, how, self._drift(record))
+        return TaskResumed(record, how, task_checkpoints.drift(self._insight, record))
 
     def export(self) -> str:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
@@ -340,12 +336,6 @@ class SessionTask:
         other = task_form.parse(text) if text.lstrip().startswith("{") else task_markdown.parse(text)
         return self._change(partial(task_changes.imported, other=other))
 
-    def _free_label(self, first: int) -> str:
-        # After a rewind the revisions that follow have had their checkpoints.
-        taken = {row.label for row in self._context.store.snapshots(pending=True)}
-        names = (f"{self._session.name[:LONGEST_STEM]}-{number}" for number in count(first))
-        return next(name for name in names if name not in taken)
-
     def _known(self) -> TaskRecord:
         record = self.record()
         if record is None:
@@ -358,45 +348,3 @@ class SessionTask:
 
     def _change(self, how: Callable[..., task_changes.TaskChange]) -> TaskRecord:
         return kept_task.change(self._context, self._session.id, how)
-
-    def _done_if_same(
-        self, record: TaskRecord | None, stamp: task_changes.Stamp, number: str, command: str, evidence: str
-    ) -> task_changes.TaskChange:
-        """Mark a step as done unless its verification was changed while it ran."""
-        if record is None or command != task_changes.verification(
-            record, task_changes.find_step(record, number)
-        ):
-            raise InvalidArgument(
-                f"cannot mark step {number} as done: its verification was changed meanwhile"
-            )
-        return task_changes.done(record, stamp, number, evidence)
-
-    def _digest(self, path: str) -> str:
-        files, offset, found = self._session.files, 0, hashlib.sha256()
-        while part := files.read(path, offset, _READ_AT_ONCE):
-            found.update(part)
-            offset += len(part)
-            if offset > LARGEST_ARTIFACT:
-                raise InvalidArgument(f"cannot register artifact: it has more than {LARGEST_ARTIFACT} bytes")
-        return f"sha256:{found.hexdigest()}"
-
-    def _drift(self, record: TaskRecord) -> Drift | None:
-        age = int((datetime.now(UTC) - record.updated).total_seconds()) + 1
-        since = record.checkpoint.snapshot if record.checkpoint is not None else f"{age}s"
-        try:
-            return self._session.drift(since)
-        except (InvalidArgument, GuestError, SessionError):
-            return None
-
-    def _back_to(self, record: TaskRecord) -> str:
-        chosen = record.checkpoint.snapshot if record.checkpoint is not None else None
-        known = {row.name for row in self._context.store.snapshots()}
-        if chosen in known and chosen is not None:
-            return chosen
-        latest = self._context.store.latest_snapshot(self._session.id)
-        if latest is None:
-            raise SessionError(
-                f"cannot resume the task of session {self._session.name}: it is dead and has no snapshot",
-                hint="`holdfast task show` has its record; `task import` it into another session",
-            )
-        return latest.id

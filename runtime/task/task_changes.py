@@ -172,6 +172,18 @@ def done(record: TaskRecord | None, stamp: Stamp, number: str, evidence: str | N
     )
 
 
+def verified(record: TaskRecord | None, stamp: Stamp, number: str, command: str, evidence: str) -> TaskChange:
+    """Mark a step as done by a verification that has passed.
+
+    Raises:
+        InvalidArgument: what verifies it was changed meanwhile.
+    """
+    before = _there(record)
+    if command != verification(before, find_step(before, number)):
+        raise InvalidArgument(f"cannot mark step {number} as done: its verification was changed meanwhile")
+    return done(before, stamp, number, evidence)
+
+
 def attempt(record: TaskRecord | None, stamp: Stamp, number: str, made: StepAttempt) -> TaskChange:
     """Add an attempt to a step, which is active from then on unless it is done.
 

@@ -103,6 +103,13 @@ def test_a_step_is_done_only_with_evidence_if_something_verifies_it() -> None:
     assert changes.find_step(changes.done(record, BY, "1.2", "#9").record, "1.2").evidence == "#9"
 
 
+def test_a_verification_that_was_changed_while_it_ran_proves_nothing() -> None:
+    changed = changes.step(begun(), BY, "1.2", verify="make all").record
+    with pytest.raises(InvalidArgument, match="was changed meanwhile"):
+        changes.verified(changed, BY, "1.2", "make test", "#3")
+    assert changes.verified(changed, BY, "1.2", "make all", "#3").record.finished == (1, 3)
+
+
 def test_old_attempts_are_counted_not_lost_silently() -> None:
     record = begun()
     for entry in range(1, MOST_ATTEMPTS + 4):
