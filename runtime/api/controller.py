@@ -162,6 +162,7 @@ class Holdfast:
         template: str | None = None,
         warm: bool = False,
         devcontainer: Path | str | None = None,
+        entrypoint: bool = False,
         **options: Unpack[NewOptions],
     ) -> Session:
         """Create a session and wait until its shell can be used.
@@ -178,6 +179,7 @@ class Holdfast:
                 ready. The first such start makes it.
             devcontainer: a folder with a devcontainer.json: its image, variables and user; the folder is
                 copied into the session, and its commands run there. The other options win.
+            entrypoint: run the image's ENTRYPOINT with CMD, as a job called `entrypoint`; else it is not run.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, shell, as in `SessionOptions`.
 
@@ -186,6 +188,17 @@ class Holdfast:
             EngineError, ImageError, SessionError: the session could not be created; nothing is left of it.
             SnapshotNotFound, LiveUnsupported, SnapshotDamaged, RestoreFailed: nor could it from the template.
         """
+        if entrypoint:
+            if template is not None or warm or devcontainer is not None:
+                raise InvalidArgument(
+                    "cannot run the entrypoint in a copy or a devcontainer",
+                    hint="`holdfast exec --detach` runs it",
+                )
+            from holdfast.runtime.api import entrypoint_start
+
+            made = self.new(name, remove=remove, policy=policy, **options)
+            entrypoint_start.begin(self.context, made)
+            return made
         if devcontainer is not None:
             if template is not None or warm:
                 raise InvalidArgument("cannot start from a devcontainer and a template", hint="leave out one")

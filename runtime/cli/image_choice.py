@@ -24,6 +24,7 @@ def choose(
     target: str | None,
     policy: str | None,
     devcontainer: str | None,
+    entrypoint: bool,
 ) -> str | None:
     """Return the name of the image for a session, built, loaded or pulled as asked; None for the usual one.
 
@@ -40,6 +41,10 @@ def choose(
     from_file = image is not None and is_path(image)
     if policy is not None and (image is None or from_file):
         raise InvalidArgument("cannot pull: no image was named", hint="add --image NAME")
+    if is_over_a_url() and entrypoint:
+        raise InvalidArgument(
+            "cannot run the entrypoint over a URL", hint="`holdfast exec --detach` runs a command as a job"
+        )
     if is_over_a_url() and (folder or devcontainer or from_file or policy is not None):
         raise InvalidArgument(
             "cannot build, load or pull over a URL: the server's engine needs the image",

@@ -38,6 +38,9 @@ def new(
         str | None,
         typer.Option(metavar="FOLDER", help="As its devcontainer.json says, with a copy of the folder."),
     ] = None,
+    entrypoint: Annotated[
+        bool, typer.Option("--entrypoint", help="Run the image's ENTRYPOINT, as a job of that name.")
+    ] = False,
     network: Annotated[
         str | None, typer.Option("--network", help="`internet`, `none`, `open` or `domains`.")
     ] = None,
@@ -94,8 +97,10 @@ def new(
         target=target,
         policy=pull,
         devcontainer=devcontainer,
+        entrypoint=entrypoint,
     )
     new = holdfast.new if devcontainer is None else partial(holdfast.new, devcontainer=devcontainer)
+    new = partial(new, entrypoint=True) if entrypoint else new
     made = new(
         name if given is None else given,
         image=chosen,

@@ -47,7 +47,7 @@ _OF_EDITORS = frozenset(
     ("$schema", "name", "customizations", "settings", "extensions", "updateRemoteUserUID", "waitFor")
 )
 """What means nothing without an editor, or here."""
-# Strings first: what looks like a comment within one is none.
+# Strings first: what looks like a comment within one stays.
 _TOKENS = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 NamedCommand = tuple[str, tuple[str, ...]]

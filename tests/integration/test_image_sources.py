@@ -31,6 +31,8 @@ ARG WHO=nobody
 COPY . /app/
 RUN echo "$WHO" >/app/who
 WORKDIR /app
+ENTRYPOINT ["cat", "who"]
+CMD ["main.py", "it's none"]
 FROM first
 RUN echo bad news && exit 3
 """
@@ -80,12 +82,18 @@ def test_a_folder_is_built(
     assert refused[0].startswith(f"holdfast: cannot build {folder}: ")
     assert failed.err.endswith("hint: bad news\n")
     assert hf.sessions() == []
-    done = cli("new", "app", *words, "--target", "first", **WITHOUT_BUILDKIT)
+    done = cli("new", "app", *words, "--target", "first", "--entrypoint", **WITHOUT_BUILDKIT)
     assert (done.code, done.out) == (0, "app\n"), done.err
     session = hf.session("app")
     assert provided(session.image).startswith("holdfast/provided:my-app-")
     assert session.exec("pwd; ls; cat who").text.split() == ["/app", "Dockerfile", "main.py", "who", "ada"]
-    assert "build: step 4/5: RUN echo" in done.err
+    assert "RUN echo" in done.err
+    job = session.job("entrypoint")
+    assert job.wait().exit_code == 1
+    assert job.output().splitlines()[:2] == [b"ada", b"print('hello')"]
+    none = cli("new", "ours", "--entrypoint")
+    assert (none.code, "cannot run the entrypoint of" in none.err) == (1, True)
+    assert [each.name for each in hf.sessions()] == ["app"]
 
 
 def test_buildkit_is_used_where_it_is_there(

@@ -79,6 +79,7 @@ ONLY_IN_PROCESS = {
         "import_",
         "keeping",
         "new(devcontainer)",
+        "new(entrypoint)",
         "pull",
         "store",
         "thaw",
