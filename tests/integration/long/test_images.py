@@ -67,6 +67,8 @@ RELEASES = {
     "jupyter-12": ("bookworm", "python3-ipykernel"),
     "jupyter-11": ("bullseye", "python3-ipykernel"),
 }
+_LATE = '--aptopt=Acquire::Check-Valid-Until "false"'
+"""Mirrors of sid may be behind for longer than their lists are valid."""
 PROGRAMS = {"musl": ("/bin/a", "musl\n", 3), "busybox": ("/bin/busybox ls /bin", "busybox\n", 0)}
 """A command of the image, with its output and exit code."""
 
@@ -77,7 +79,8 @@ def _made(name: str, hf: Holdfast, image: Callable[..., str]) -> str:
     if name in RELEASES:
         release, packages = RELEASES[name]
         archive = hf.home.root / "release.tar"
-        command = ["mmdebstrap", "--variant=minbase", f"--include={packages}", release, str(archive)]
+        options = ["--variant=minbase", f"--include={packages}", _LATE]
+        command = ["mmdebstrap", *options, release, str(archive)]
         subprocess.run(command, check=True, capture_output=True)
         return image(name, archive=archive)
     return image(name, files={"readme": b"nothing else\n"})
