@@ -10,7 +10,6 @@ import shlex
 from pathlib import Path
 
 from holdfast.runtime.guest.layout import ShellPaths
-from holdfast.runtime.guest.shells import zsh_startup
 from holdfast.runtime.guest.shells.shell_program import ShellKind, ShellProgram
 
 
@@ -23,6 +22,8 @@ def write(program: ShellProgram, paths: ShellPaths, marks: Path) -> None:
     if program.kind is ShellKind.BASH:
         paths.rcfile.write_text(_bash(marks, paths.control))
         return
+    from holdfast.runtime.guest.shells import zsh_startup  # few sessions need it
+
     paths.zsh.mkdir(exist_ok=True)
     (paths.zsh / ".zshenv").write_text(zsh_startup.ENVIRONMENT)
     (paths.zsh / ".zshrc").write_text(zsh_startup.SETTINGS)
@@ -33,7 +34,7 @@ def prepare(program: ShellProgram, paths: ShellPaths, env: dict[str, str]) -> No
     """Change the variables that the shell begins with to those it needs."""
     if program.kind is ShellKind.ZSH:
         if theirs := env.get("ZDOTDIR"):
-            env[zsh_startup.USERS_FOLDER] = theirs
+            env["HOLDFAST_ZDOTDIR"] = theirs
         env["ZDOTDIR"] = str(paths.zsh)
 
 

@@ -8,11 +8,8 @@ sets can take away; what a person types is marked by hooks, and each of them res
 
 from __future__ import annotations
 
-USERS_FOLDER = "HOLDFAST_ZDOTDIR"
-"""The variable with the folder of the user's own files, where that is not the home."""
-
 ENVIRONMENT = """\
-# Read by the session's zsh before anything else of its user's.
+# Read by the session's zsh before anything else of its user's, whose folder may be in a variable.
 typeset -g _holdfast_here=$ZDOTDIR
 if [[ -n ${HOLDFAST_ZDOTDIR-} ]]; then ZDOTDIR=$HOLDFAST_ZDOTDIR; else unset ZDOTDIR; fi
 unset HOLDFAST_ZDOTDIR
