@@ -61,6 +61,8 @@ def _own_files(kind: str) -> Mapping[str, ContextFile]:
         files.update(tree(PACKAGE / "runtime" / "pytest_plugin", "session", "holdfast_pytest.py"))
         for pattern in ("bash_*", "*.py"):
             files.update(tree(IMAGES / "session", "session", pattern))
+        for pattern in ("*kernel*.py", "gather_kernels", "*.lock"):
+            files.update(tree(IMAGES / "portable", "portable", pattern))
     elif kind == "gateway":
         files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
     elif kind == "controller":

@@ -70,6 +70,7 @@ def become(attempt: str, number: int, start: list, arguments: list) -> None:  # 
         sys.stderr.write("no kernel in %s with packages %s: %s\n" % (sys.executable, attempt, error))
         sys.stderr.flush()
         os.execv(start[0], start + ["--attempt=%d" % (number + 1)] + arguments)  # noqa: S606
+    os.environ.pop("HOLDFAST_PYTHON", None)  # was for us alone
     # SQLite refuses to write a database that a restore replaced.
     arguments = arguments + ["--HistoryManager.hist_file=:memory:"]
     if sys.version_info >= (3, 8):

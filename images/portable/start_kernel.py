@@ -7,12 +7,14 @@ that can run a kernel, so that its PID is the kernel's from the start. An attemp
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path("/opt/holdfast")
-OWN = str(HERE / "bin" / "python")
+CHOICE = "HOLDFAST_PYTHON"
+"""The variable that names the one interpreter to be used."""
 WAYS = ("theirs", "behind", "before")
 """How an interpreter finds ipykernel; `image_kernel.py` says what they mean."""
 # Runs in an interpreter of the image, of any version: what an old one cannot read, it must not see.
@@ -34,7 +36,9 @@ def main(arguments: list[str]) -> None:
     first = 0
     if arguments and arguments[0].startswith("--attempt="):
         first = int(arguments.pop(0).partition("=")[2])
-    start = [OWN, "-I", str(HERE / "start_kernel.py")]
+    if CHOICE in os.environ and first == 0 and not is_python(os.environ[CHOICE]):
+        sys.exit(f"cannot run cells in {os.environ[CHOICE]}: it is no Python")
+    start = [sys.executable, "-I", str(HERE / "start_kernel.py")]
     for number, (interpreter, way) in enumerate(attempts()):
         if number < first:
             continue
@@ -43,12 +47,27 @@ def main(arguments: list[str]) -> None:
             os.execv(interpreter, words)  # noqa: S606
         except OSError:
             continue
+    if CHOICE in os.environ:
+        sys.exit(f"cannot run cells in {os.environ[CHOICE]}: it is no Python in which ipykernel runs")
     # Variables such as PYTHONHOME are the image's, and not for our own interpreter.
-    os.execv(OWN, [OWN, "-E", "-m", "ipykernel_launcher", *arguments])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-E", "-m", "ipykernel_launcher", *arguments])  # noqa: S606
+
+
+def is_python(program: str) -> bool:
+    """Check it before it gets a program to run: a shell would run that as well."""
+    words = [program, "-c", "print(1 + 1)"]
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.stdout.strip() == b"2"
 
 
 def attempts() -> Iterator[tuple[str, str]]:
-    """Yield the image's interpreters, each with all ways."""
+    """Yield the image's interpreters, or the one that was chosen, each with all ways."""
+    if CHOICE in os.environ:
+        yield from ((os.environ[CHOICE], way) for way in WAYS)
+        return
     found = (shutil.which(name) for name in ("python", "python3"))
     for interpreter in dict.fromkeys(found):
         if interpreter is not None and not Path(interpreter).resolve().is_relative_to(HERE):

@@ -61,8 +61,10 @@ class RunningKernel:
         origins: Origins,
         notice: Notice,
         chronicle: CellChronicle,
+        python: str | None = None,
     ) -> None:
         self.name = name
+        self._python = python
         self._origins = origins
         self._notice = notice
         self._origin = Origin("kernel", name)
@@ -263,6 +265,7 @@ class RunningKernel:
             self._workspace,
             self._reaper,
             {"HOLDFAST_KERNEL": self.name},
+            self._python,
         )
         try:
             await load_library()

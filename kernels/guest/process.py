@@ -17,10 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from holdfast.kernels.guest import kernel_specs
 from holdfast.kernels.guest.kernel_channel import KernelChannel, Monitor, new_socket
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
 from holdfast.runtime.guest.jobs.reaper import Reaper
+from holdfast.runtime.guest.layout import DEFAULT_SPEC, KERNEL_STARTER
 
 READY_PATIENCE = 60.0
 _ASK_AGAIN = 0.25
@@ -109,9 +111,15 @@ class KernelProcess:
         workspace: Path,
         reaper: Reaper,
         marks: Mapping[str, str],
+        python: str | None = None,
     ) -> None:
-        """Prepare the process; `marks` are added to its environment."""
+        """Prepare the process.
+
+        `marks` are added to its environment. `python` is the interpreter for the spec `python3`; by default
+        it is what the spec says.
+        """
         self.spec = spec
+        self._python = python if spec == DEFAULT_SPEC else None
         self._marks = marks
         self.pid: int | None = None
         self.language = ""
@@ -140,11 +148,10 @@ class KernelProcess:
         self._listen = listen
         try:
             await self._launch()
+        except KernelFailure:
+            raise
         except Exception as error:
-            from jupyter_client.kernelspec import NoSuchKernel
-
-            kind = UnknownSpec if isinstance(error, NoSuchKernel) else KernelFailure
-            raise kind(f"cannot start kernel {self.spec}: {error}") from error
+            raise KernelFailure(f"cannot start kernel {self.spec}: {error}") from error
         try:
             async with asyncio.timeout(READY_PATIENCE):
                 await self._ready()
@@ -205,6 +212,8 @@ class KernelProcess:
         import zmq.asyncio
         from jupyter_client.manager import AsyncKernelManager
 
+        environment = self._account.environment(os.environ)
+        spec = self._found(environment)
         removal.discard(self._folder)
         self._folder.mkdir(parents=True, mode=0o700)
         self._manager = manager = AsyncKernelManager(
@@ -213,7 +222,7 @@ class KernelProcess:
             transport="ipc",
             ip=str(self._folder / "c"),
             connection_file=str(self._folder / "connection.json"),
-            kernel_spec_manager=_specs(),
+            kernel_spec_manager=_only(spec, self._command(spec, environment)),
         )
         self._session = manager.session
         self._session.digest_history_size = _DIGESTS
@@ -222,7 +231,7 @@ class KernelProcess:
         with self._log.open("ab") as log, self._reaper.held():
             await manager.start_kernel(
                 cwd=working_directory(self._workspace, self._account),
-                env={**self._account.environment(os.environ), **self._marks, **_PARENT},
+                env={**environment, **self._marks, **_PARENT, **self._choice()},
                 independent=True,
                 stdout=log,
                 stderr=log,
@@ -240,6 +249,33 @@ class KernelProcess:
 
             self._reaper.watch(self.pid, ended)
         logger.info("kernel %s: started, pid %s", self.spec, self.pid)
+
+    def _found(self, environment: Mapping[str, str]) -> kernel_specs.FoundSpec:
+        """Return the spec.
+
+        Raises:
+            UnknownSpec: the session has none of that name.
+        """
+        places = kernel_specs.folders(environment, self._account.home)
+        spec = kernel_specs.find(self.spec, places)
+        if spec is None:
+            known = ", ".join(each.name for each in kernel_specs.listed(places)) or "none"
+            raise UnknownSpec(
+                f"cannot start kernel {self.spec[:100]}: the session has no such kernel, but {known[:200]}"
+            )
+        return spec
+
+    def _command(self, spec: kernel_specs.FoundSpec, environment: Mapping[str, str]) -> list[str]:
+        if self._python is None:
+            return kernel_specs.command(spec, environment)
+        if not os.path.isfile(self._python) or not os.access(self._python, os.X_OK):  # noqa: PTH113
+            raise KernelFailure(
+                f"cannot run cells in {self._python}: there is no such program in the session"
+            )
+        return [sys.executable, "-I", str(KERNEL_STARTER), "-f", "{connection_file}"]
+
+    def _choice(self) -> dict[str, str]:
+        return {} if self._python is None else {"HOLDFAST_PYTHON": self._python}
 
     def _identity(self) -> dict[str, Any]:
         account = self._account
@@ -327,18 +363,24 @@ class KernelProcess:
 
     def _last_output(self) -> str:
         try:
-            words = self._log.read_text(errors="replace").strip()[-500:]
+            words = " ".join(self._log.read_text(errors="replace").split())[-500:]
         except OSError:
             return ""
         return f"; its output ends with: {words}" if words else ""
 
 
-def _specs() -> Any:
-    """Return a finder of kernel specs, given everything it would import IPython for: 20 MB for a path."""
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_core.paths import jupyter_path
+def _only(spec: kernel_specs.FoundSpec, command: list[str]) -> Any:
+    """Return a finder of one spec, given everything it would import IPython for: 20 MB for a path."""
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
-    return KernelSpecManager(ensure_native_kernel=False, kernel_dirs=jupyter_path("kernels"))
+    class OneSpec(KernelSpecManager):
+        def get_kernel_spec(self, _name: str) -> Any:
+            return found
+
+    taken = ("display_name", "language", "env", "interrupt_mode", "metadata")
+    fields = {key: spec.fields[key] for key in taken if key in spec.fields}
+    found = KernelSpec(argv=command, resource_dir=str(spec.folder), **fields)
+    return OneSpec(ensure_native_kernel=False, kernel_dirs=[])
 
 
 def _ignore(_channel: str, _message: Message) -> None:

@@ -25,6 +25,8 @@ class NewOptions(TypedDict, total=False):
     mounts: Sequence[str | Mount] | None
     workdir: str | None
     shell: str | None
+    kernel: str | None
+    python: str | None
 
 
 class PolicyOptions(TypedDict, total=False):

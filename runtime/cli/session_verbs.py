@@ -71,6 +71,12 @@ def new(
         str | None,
         typer.Option(metavar="bash|zsh|PATH|holdfast", help="Shell of the image, or our own bash."),
     ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Jupyter kernel of the image that cells run in.")
+    ] = None,
+    python: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Interpreter in the session that cells run in.")
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."),
@@ -117,6 +123,8 @@ def new(
         mounts=mount,
         workdir=workdir,
         shell=shell,
+        kernel=kernel,
+        python=python,
         policy=None if policy is None else policy_text.policy(policy),
         template=template,
         warm=warm,

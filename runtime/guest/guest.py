@@ -81,7 +81,7 @@ class Guest:
         self.opened.add(MAIN)
         self.jobs = Jobs(layout, account, reaper, self.lineage, self.notice)
         self.programs = Programs(layout, reaper, self.lineage, self.notice)
-        self.kernels = {MAIN: self._kernel(MAIN, DEFAULT_SPEC)}
+        self.kernels = {MAIN: self._kernel(MAIN, identity.kernel or DEFAULT_SPEC)}
         self.engine_files = EngineFiles()
         self.uploads = Uploads()
         self.file_calls = FileCalls()
@@ -277,4 +277,5 @@ class Guest:
             self.lineage,
             self.notice,
             CellChronicle(name, self.journal, self.keyed),
+            self.identity.python,
         )

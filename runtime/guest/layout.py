@@ -20,6 +20,8 @@ STATE_DIR = Path("/var/lib/holdfast")
 """The supervisor's own files; they are part of the session's file system and of its snapshots."""
 MARKS_LIBRARY = Path("/opt/holdfast/lib/bash_marks.so")
 GUEST_TREE = Path("/opt/holdfast/guest")
+KERNEL_STARTER = Path("/opt/holdfast/start_kernel.py")
+"""What starts a Python kernel in an interpreter that was chosen."""
 INIT = Path("/opt/holdfast/bin/init")
 WORKSPACE = Path("/workspace")
 

@@ -11,6 +11,8 @@ from holdfast.errors import SessionExists
 from holdfast.runtime.egress import secret, vault
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.files.session_file import asked
+from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.defaults import MAIN
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import chosen_image, naming, provision
@@ -81,6 +83,8 @@ def create(
             context.progress(remark)
         for path in image.folders:
             GuestClient(folder).request("file_folder", payload=asked(path=path), parents=True, user="0")
+        if chosen.kernel is not None or chosen.python is not None:  # it may not be there, or not work
+            GuestClient(folder).request("kernel_open", kernel=MAIN, spec=chosen.kernel or layout.DEFAULT_SPEC)
         made = {"state": "running", "container_id": container}
         context.store.operations.complete(operation.id, sessions={row.id: made})
     with host_events.at_once(context):

@@ -10,7 +10,7 @@ from holdfast.errors import InvalidArgument
 
 TRAVELLING = (
     *("network", "allow", "domains", "memory", "disk", "cpus", "pids"),
-    *("user", "env", "workdir", "shell"),
+    *("user", "env", "workdir", "shell", "kernel", "python"),
 )
 
 

@@ -61,7 +61,8 @@ def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None
     Raises:
         StoreError: they cannot be written.
     """
-    chosen: dict[str, Any] = {key: row.options.get(key) for key in ("user", "workdir", "shell")}
+    given = ("user", "workdir", "shell", "kernel", "python")
+    chosen: dict[str, Any] = {key: row.options.get(key) for key in given}
     if kept is not None:
         before = {"session": kept.session, "name": kept.session_name, "generation": kept.generation}
         chosen |= {"snapshot": kept.id, "before": before}

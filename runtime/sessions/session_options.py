@@ -124,6 +124,9 @@ class SessionOptions(BaseModel):
     else, through the gateway. allow lists exceptions, HOST:PORT. secrets are variables with placeholders; the
     gateway puts the values into requests to their hosts.
 
+    kernel is the Jupyter kernel that cells run in, by the name of its spec in the image: Python's by default.
+    python is the interpreter of Python kernels, a path in the session.
+
     memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
     threads. disk limits the session's own files; with None the engine's limit applies, if it has one.
 
@@ -147,6 +150,8 @@ class SessionOptions(BaseModel):
     mounts: tuple[Mount, ...] = ()
     workdir: str | None = None
     shell: str | None = None
+    kernel: str | None = None
+    python: str | None = None
 
     @classmethod
     def parse(cls, **chosen: Any) -> SessionOptions:
@@ -235,9 +240,9 @@ class SessionOptions(BaseModel):
                 raise ValueError(f"'{plain(key, 60)}' is not the name of a variable")
         return value
 
-    @field_validator("workdir")
+    @field_validator("workdir", "python")
     @classmethod
-    def _workdir(cls, value: str) -> str:
+    def _path(cls, value: str) -> str:
         if not value.startswith("/") or "\0" in value:
             raise ValueError("must be an absolute path in the session")
         return value
@@ -248,6 +253,19 @@ class SessionOptions(BaseModel):
         if not re.fullmatch(r"[a-z]{1,20}|/[!-~]{1,200}", value):
             raise ValueError("must be the name of a shell, or the absolute path of one in the session")
         return value
+
+    @field_validator("kernel")
+    @classmethod
+    def _spec(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", value):
+            raise ValueError("is not the name of a kernel spec: letters, digits, `.`, `-` and `_`")
+        return value
+
+    @model_validator(mode="after")
+    def _one_language(self) -> SessionOptions:
+        if self.python is not None and self.kernel not in (None, layout.DEFAULT_SPEC):
+            raise ValueError("python is for the Python kernel: leave it or the kernel out")
+        return self
 
     @field_validator("image")
     @classmethod

@@ -19,7 +19,7 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 if TYPE_CHECKING:
     from holdfast.runtime.scrubbing.scrubber import Scrubber
 
-OPTIONS = ("network", "memory", "cpus", "pids", "user", "workdir", "shell")
+OPTIONS = ("network", "memory", "cpus", "pids", "user", "workdir", "shell", "kernel", "python")
 
 
 def config(

@@ -123,6 +123,24 @@ def test_which_packages_a_version_gets(version: tuple[int, int], gnu: bool, foun
     assert [Path(each).name for each in _loaded("image_kernel").folders(version, gnu)] == found
 
 
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [("/bin/sh", "it is no Python"), ("none/such", "it is no Python")],
+)
+def test_a_chosen_program_that_is_no_python_is_refused(program: str, why: str) -> None:
+    """In one line, and it is given nothing to run."""
+    words = [sys.executable, str(IMAGES / "portable" / "start_kernel.py"), "-f", "file"]
+    environment = {**os.environ, "HOLDFAST_PYTHON": program}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, f"cannot run cells in {program}: {why}\n")
+
+
+def test_a_chosen_interpreter_is_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no other that would do."""
+    monkeypatch.setenv("HOLDFAST_PYTHON", "/chosen")
+    assert {each for each, _ in _loaded("start_kernel").attempts()} == {"/chosen"}
+
+
 def test_each_interpreter_on_the_path_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`python` first, then `python3` if that is another; ours is not one of them."""
     for name in ("python", "python3"):

@@ -13,7 +13,8 @@ from holdfast.base.value_classes import dataclass, replace
 class Identity:
     """Id and name of the session, the user, directory and shell of its processes, and its number of restores.
 
-    `container` is the id of its container, if the host gave it.
+    `container` is the id of its container, if the host gave it; `kernel` the spec of its main kernel, and
+    `python` the interpreter of its Python kernels, if they were chosen.
     """
 
     session: str = ""
@@ -21,6 +22,8 @@ class Identity:
     user: str | None = None
     workdir: str | None = None
     shell: str | None = None
+    kernel: str | None = None
+    python: str | None = None
     generation: int = 0
     container: str = ""
 
@@ -33,7 +36,7 @@ class Identity:
         }
         if isinstance(fields.get("generation"), int):
             changes["generation"] = fields["generation"]
-        for key in ("user", "workdir", "shell"):
+        for key in ("user", "workdir", "shell", "kernel", "python"):
             if isinstance(fields.get(key), str) and fields[key]:
                 changes[key] = fields[key]
         return replace(self, **changes)

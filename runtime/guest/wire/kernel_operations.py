@@ -87,7 +87,7 @@ async def open_(guest: Guest, call: ClientCall) -> None:
     try:
         await kernel.ensure()
     except KernelFailure as failure:
-        if not kernel.epoch:
+        if not kernel.epoch and kernel.name != MAIN:
             guest.forget_kernel(kernel)
         code = "unknown_spec" if isinstance(failure, UnknownSpec) else "kernel_failed"
         raise RequestRefused(code, str(failure)) from None

@@ -49,6 +49,8 @@ class SessionRequest(RequestBody):
     mounts: Annotated[list[Place], Field(max_length=100)] | None = None
     workdir: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
     shell: Annotated[str, Field(pattern=r"^([a-z]{1,20}|/[!-~]{1,200})$")] | None = None
+    kernel: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] | None = None
+    python: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
     policy: PolicyFields | None = None
 
 

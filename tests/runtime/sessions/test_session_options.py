@@ -102,6 +102,8 @@ def test_options_survive_the_store() -> None:
         ("shell", "bin/bash"),
         ("shell", "/bin/ba sh"),
         ("shell", "bash -x"),
+        ("python", "python3"),
+        ("kernel", "../x"),
         ("image", "--privileged"),
         ("privileged", True),
     ],
@@ -119,6 +121,13 @@ def test_a_relative_source_starts_at_the_current_folder(
     monkeypatch.chdir(tmp_path)
 
     assert str(tmp_path / "data") == Mount.parse("data:/data").source
+
+
+def test_an_interpreter_is_for_the_python_kernel() -> None:
+    """With another kernel it would be ignored."""
+    assert SessionOptions.parse(kernel="python3", python="/usr/bin/python3").python == "/usr/bin/python3"
+    with pytest.raises(InvalidArgument, match="python is for the Python kernel"):
+        SessionOptions.parse(kernel="ir", python="/usr/bin/python3")
 
 
 def test_an_unknown_option_is_named() -> None:
