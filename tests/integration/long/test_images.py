@@ -137,7 +137,7 @@ class Trial:
 
     def drift(self) -> None:
         """Find the one file that is new."""
-        assert self.session.exec("echo new >/var/new || echo new >~/new || echo new >/run/new").ok
+        assert self.session.exec("echo new >/var/new || echo new >~/new || echo new >/workspace/new").ok
         found = [each.path for each in self.session.drift(self._taken.id).files]
         assert [path for path in found if path.endswith("/new")] != [], found
 
