@@ -7,10 +7,13 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.engine.fake_engine import FakeEngine
+from tests.runtime.orchestration import context_of
 
 from holdfast.base.background import Background
 from holdfast.base.home import Home
@@ -192,3 +195,35 @@ def test_abandoned_downloads_may_be_removed(controller: Any) -> None:
     for each in found:
         each.remove()
     assert [path.name for path in (controller.home.root / "downloads").iterdir()] == ["new.part"]
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    """An engine that runs nothing."""
+    engine = FakeEngine()
+    monkeypatch.setattr(engine, "images_in_use", frozenset)
+    return engine
+
+
+def test_what_was_built_or_loaded_stays_while_a_session_uses_it(home: Home, idle: FakeEngine) -> None:
+    """Its container has the fitted image; that it came from this one is among its options."""
+    context = context_of(home, idle)
+    name = "holdfast/provided:app-0123456789ab"
+    idle.images.add("sha256:1", name)
+    row = context.store.add_session("work", "holdfast/fitted:1", {"image": name})
+    assert list(stale_images.find(context, timedelta(days=7))) == []
+    context.store.update_session(row.id, state="removed")
+    assert list(stale_images.find(context, timedelta(days=7))) == [(name, 1)]
+
+
+def test_the_archive_of_the_guest_may_be_removed_when_nothing_is_fitted(home: Home, idle: FakeEngine) -> None:
+    context = context_of(home, idle)
+    (home.root / "cache").mkdir()
+    path = home.root / "cache" / "portable-0123456789ab.tar"
+    path.write_bytes(b"1")
+    assert list(garbage._stale(context, timedelta(days=7))) == []
+    os.utime(path, (0, 0))
+    (found,) = garbage._stale(context, timedelta(days=7))
+    assert (found.kind, found.name) == ("file", "cache/portable-0123456789ab.tar")
+    found.remove()
+    assert not path.exists()
