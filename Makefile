@@ -24,7 +24,7 @@ test: setup  ## run all tests, those against the engine included
 
 test-long: setup  ## run the tests that take many minutes: storms, kills at random moments, every program
 	@setup/bootstrap disks
-	@.venv/bin/pytest tests/integration/long/test_*.py --timeout=3600
+	@$(if $(WRITE),HOLDFAST_WRITE=1) .venv/bin/pytest tests/integration/long/test_*.py --timeout=3600
 
 # PROJECT=NAME (or a kind), SEED=N, SNAPSHOTS=N; WRITE=1 writes docs/compat.md.
 test-compat: setup  ## run the suites of real projects plain, captured and continued in copies, and compare

@@ -137,8 +137,8 @@ class Trial:
 
     def drift(self) -> None:
         """Find the one file that is new."""
-        assert self.session.exec("echo new >/var/new || echo new >~/new || echo new >/workspace/new").ok
-        found = [each.path for each in self.session.drift(self._taken.id).files]
+        assert self.session.exec("echo new >/var/new || echo new >~/new || echo new >/var/tmp/new").ok
+        found = [each.path for each in self.session.drift(self._taken.id, everything=True).files]
         assert [path for path in found if path.endswith("/new")] != [], found
 
     @property
