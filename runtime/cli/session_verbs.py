@@ -69,7 +69,7 @@ def new(
     workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
     shell: Annotated[
         str | None,
-        typer.Option(metavar="bash|zsh|PATH|holdfast", help="Shell of the image, or our own bash."),
+        typer.Option(metavar="bash|zsh|fish|PATH|holdfast", help="Shell of the image, or our own bash."),
     ] = None,
     kernel: Annotated[
         str | None, typer.Option(metavar="NAME", help="Jupyter kernel of the image that cells run in.")

@@ -103,6 +103,11 @@ class ShellPaths:
         return self.folder / "zsh"
 
     @property
+    def fish(self) -> Path:
+        """File that a fish reads when it starts."""
+        return self.folder / "marks.fish"
+
+    @property
     def recording(self) -> Path:
         """Folder of the index that says when the output came."""
         return self.folder / "recording"

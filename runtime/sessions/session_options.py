@@ -130,8 +130,8 @@ class SessionOptions(BaseModel):
     memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
     threads. disk limits the session's own files; with None the engine's limit applies, if it has one.
 
-    shell is what the session's shells run: `bash` or `zsh` of the image, the path of one, or `holdfast`, our
-    own bash; with None the image's bash, and ours if it has none that can be driven.
+    shell is what the session's shells run: `bash`, `zsh` or `fish` of the image, the path of one, or
+    `holdfast`, our own bash; with None the image's bash, and ours if it has none that can be driven.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -37,6 +37,7 @@ class ShellKind(StrEnum):
 
     BASH = "bash"
     ZSH = "zsh"
+    FISH = "fish"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,8 @@ def _fault(kind: ShellKind, path: str, env: Mapping[str, str], account: UserAcco
     """Return why a shell cannot be driven, or an empty string."""
     if kind is ShellKind.ZSH:
         return _zsh_fault(path, env, account)
+    if kind is ShellKind.FISH:
+        return _fish_fault(path, env, account)
     load = f"enable -f '{marks}' holdfast_marks 2>&1 && printf '\\nloaded %s' \"$BASH_VERSION\""
     said = _said([path, "--norc", "--noprofile", "-c", load], env, account)
     if said is None:
@@ -131,6 +134,15 @@ def _zsh_fault(path: str, env: Mapping[str, str], account: UserAccount) -> str:
     if version is None:
         return f"it lacks modules ({_line(said)})"
     return "" if version.startswith("5.") else f"it is version {_line(version)}, and 5 can be driven"
+
+
+def _fish_fault(path: str, env: Mapping[str, str], account: UserAccount) -> str:
+    said = _said([path, "--no-execute", "--version"], env, account)
+    if said is None:
+        return "it cannot be run"
+    version = said.rpartition("version ")[2]
+    # 3.1 marks no end of what is interrupted, and 4 reads other keys.
+    return "" if version.startswith("3.6.") else f"it is version {_line(version)}, and 3.6 can be driven"
 
 
 def _said(argv: list[str], env: Mapping[str, str], account: UserAccount) -> str | None:

@@ -1,7 +1,7 @@
 """What each kind of shell is given when it starts: it reads its user's settings, and then writes marks.
 
 Owns the arguments, variables and files that a kind of shell needs. How the marks are written is the business
-of `images/session/bash_marks.c` and of `zsh_startup`.
+of `images/session/bash_marks.c`, `zsh_startup` and `fish_startup`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ def write(program: ShellProgram, paths: ShellPaths, marks: Path) -> None:
     if program.kind is ShellKind.BASH:
         paths.rcfile.write_text(_bash(marks, paths.control))
         return
-    from holdfast.runtime.guest.shells import zsh_startup  # few sessions need it
+    from holdfast.runtime.guest.shells import fish_startup, zsh_startup  # few sessions need them
 
+    if program.kind is ShellKind.FISH:
+        paths.fish.write_text(fish_startup.MARKS.replace("@CONTROL@", str(paths.control)))
+        return
     paths.zsh.mkdir(exist_ok=True)
     (paths.zsh / ".zshenv").write_text(zsh_startup.ENVIRONMENT)
     (paths.zsh / ".zshrc").write_text(zsh_startup.SETTINGS)
@@ -42,7 +45,9 @@ def words(program: ShellProgram, paths: ShellPaths) -> list[str]:
     """Return the words of the shell's command line."""
     if program.kind is ShellKind.BASH:
         return [program.path, "--rcfile", str(paths.rcfile)]
-    return [program.path, "-i"]
+    if program.kind is ShellKind.ZSH:
+        return [program.path, "-i"]
+    return [program.path, "--init-command", f"source {shlex.quote(str(paths.fish))}"]
 
 
 def _bash(library: Path, control: Path) -> str:

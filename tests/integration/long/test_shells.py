@@ -15,13 +15,17 @@ __all__ = ["image"]  # a fixture
 pytestmark = pytest.mark.timeout(1200)
 
 
+def _release(hf: Holdfast, image: Callable[..., str], release: str, shell: str) -> str:
+    archive = hf.home.root / "release.tar"
+    command = ["mmdebstrap", "--variant=minbase", f"--include={shell}", release, str(archive)]
+    subprocess.run(command, check=True, capture_output=True)
+    return image(release, archive=archive)
+
+
 @pytest.mark.parametrize("release", ["bullseye", "bookworm"])
 def test_zsh(hf: Holdfast, image: Callable[..., str], release: str) -> None:
     """As root and as a user without a home, who cannot write what the supervisor owns."""
-    archive = hf.home.root / "release.tar"
-    command = ["mmdebstrap", "--variant=minbase", "--include=zsh", release, str(archive)]
-    subprocess.run(command, check=True, capture_output=True)
-    name = image(release, archive=archive)
+    name = _release(hf, image, release, "zsh")
     for user in (None, "1000"):
         session = hf.new(image=name, shell="zsh", user=user)
         assert session.exec("cd /; held=kept; f() { echo $held-$1-$ZSH_NAME }; export GIVEN=1").ok
@@ -41,3 +45,23 @@ def test_zsh(hf: Holdfast, image: Callable[..., str], release: str) -> None:
         assert len(drawn) > 1
         again = session.snapshot(kind="filesystem").restore()
         assert again.exec("echo $ZSH_NAME-$held").text == "zsh-\n"
+
+
+def test_fish(hf: Holdfast, image: Callable[..., str]) -> None:
+    """Its scopes and its random numbers are its own."""
+    session = hf.new(image=_release(hf, image, "bookworm", "fish"), shell="fish")
+    assert session.exec("cd /; set -g held kept; function f; echo $held-$argv; end").ok
+    assert session.exec("sh -c 'exit 4'").exit_code == 4
+    assert session.exec("read -g -P 'name? ' name", timeout=20).waiting
+    assert session.answer("ada\n").ok
+    assert session.exec("sleep 1000", timeout=1).exit_code == 130
+    taken = session.snapshot()
+    assert taken.kind == "live"
+    copies = [*session.fork(2), taken.restore()]
+    drawn = set()
+    for copy in copies:
+        shown = copy.exec("f $name; pwd; echo $HOLDFAST_NAME; random; sh -c 'exit 5'")
+        assert shown.exit_code == 5
+        assert shown.text.splitlines()[:3] == ["kept-ada", "/", copy.name]
+        drawn.add(shown.text.splitlines()[3])
+    assert len(drawn) > 1

@@ -122,6 +122,7 @@ class Guest:
         self.home = self.folder / "home"
         self.home.mkdir()
         for name, text in (home or {}).items():
+            (self.home / name).parent.mkdir(parents=True, exist_ok=True)
             (self.home / name).write_text(text)
         (self.folder / "work").mkdir()
         self.marks = marks

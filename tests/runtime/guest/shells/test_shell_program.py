@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -90,7 +91,10 @@ def test_bash_env_of_the_image_is_not_run(
     [
         ("tcsh", "cannot use shell tcsh: there is no such program in the session"),
         ("/nowhere/bash", "cannot use shell /nowhere/bash: there is no such program in the session"),
-        ("/usr/bin/env", "cannot use shell /usr/bin/env: only these can be driven: bash, zsh; or holdfast"),
+        (
+            "/usr/bin/env",
+            "cannot use shell /usr/bin/env: only these can be driven: bash, zsh, fish;",
+        ),
     ],
 )
 def test_what_cannot_be_chosen(own: str, marks_library: Path, wanted: str, why: str) -> None:
@@ -106,3 +110,27 @@ def test_a_link_is_what_it_names(
     named = image_bash(tmp_path, monkeypatch, "exit 1", "bash-static")
     with pytest.raises(LookupError, match="it does not load"):
         choose(named, ME, marks_library, own)
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "why"),
+    [
+        ("zsh", "echo no such module; exit 1", "it lacks modules (no such module)"),
+        ("zsh", "printf '\\nloaded 4.3.17'", "it is version 4.3.17"),
+        ("fish", "echo fish, version 3.1.2", "it is version 3.1.2"),
+        ("fish", "echo fish, version 4.0.2", "it is version 4.0.2"),
+        ("fish", "exit 1", "it is version "),
+    ],
+)
+def test_other_shells_that_cannot_be_driven(
+    own: str,
+    tmp_path: Path,
+    marks_library: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    script: str,
+    why: str,
+) -> None:
+    image_bash(tmp_path, monkeypatch, script, name)
+    with pytest.raises(LookupError, match=re.escape(f"cannot use shell {name}: {why}")):
+        choose(name, ME, marks_library, own)
