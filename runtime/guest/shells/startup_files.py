@@ -53,8 +53,10 @@ def words(program: ShellProgram, paths: ShellPaths) -> list[str]:
 def _bash(library: Path, control: Path) -> str:
     path, folder = shlex.quote(str(library)), shlex.quote(str(control))
     return (
-        "# Read by the session's shell when it starts.\n"
+        "# Read by the session's shell when it starts. The user's settings come last: they could take the\n"
+        "# names of these builtins, but not what has been loaded.\n"
+        f"builtin enable holdfast_marks 2>/dev/null || builtin enable -f {path} holdfast_marks\n"
+        f"builtin holdfast_marks {folder}\n"
         "[ -r ~/.bashrc ] && . ~/.bashrc\n"
-        f"enable holdfast_marks 2>/dev/null || enable -f {path} holdfast_marks\n"
-        f"holdfast_marks {folder}\n"
+        "(exit 0)\n"
     )
