@@ -30,8 +30,8 @@ IMAGES = {
     "busybox": "busybox alone, static",
     "one-file": "one file that is no program",
     "user": "user 1000 that is not listed, without home",
-    "odd": "`/opt` closed, no `/tmp`, variables of Python and bash that lead nowhere, a health check, "
-    "a volume, an ENTRYPOINT that fails",
+    "odd": "`/opt` closed, no `/tmp`, variables of Python and bash with folders that are missing, "
+    "a health check, a volume, an ENTRYPOINT that fails",
     "large": "3 GB",
 }
 """The images in the order of the table, and how it calls them."""
