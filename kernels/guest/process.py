@@ -17,12 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.kernels.guest import kernel_specs
 from holdfast.kernels.guest.kernel_channel import KernelChannel, Monitor, new_socket
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, KERNEL_STARTER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.kernels.guest import kernel_specs
 
 READY_PATIENCE = 60.0
 _ASK_AGAIN = 0.25
@@ -256,6 +259,8 @@ class KernelProcess:
         Raises:
             UnknownSpec: the session has none of that name.
         """
+        from holdfast.kernels.guest import kernel_specs  # not before the shell is there
+
         places = kernel_specs.folders(environment, self._account.home)
         spec = kernel_specs.find(self.spec, places)
         if spec is None:
@@ -267,6 +272,8 @@ class KernelProcess:
 
     def _command(self, spec: kernel_specs.FoundSpec, environment: Mapping[str, str]) -> list[str]:
         if self._python is None:
+            from holdfast.kernels.guest import kernel_specs
+
             return kernel_specs.command(spec, environment)
         if not os.path.isfile(self._python) or not os.access(self._python, os.X_OK):  # noqa: PTH113
             raise KernelFailure(
