@@ -51,6 +51,7 @@ def test_the_public_names_are_pinned() -> None:
         "Holdfast",
         "Home",
         "KernelInfo",
+        "KernelSpecInfo",
         "Ladder",
         "Lease",
         "Memory",

@@ -1,4 +1,4 @@
-"""The kernels of a session beside the main one: listed, opened, closed.
+"""The kernels of a session beside the main one: what there is, listed, opened, closed.
 
 What is done in a kernel (`cell`, `interrupt`, `restart`) takes its name.
 """
@@ -12,7 +12,7 @@ from holdfast.runtime.guest_rpc import call_arguments
 if TYPE_CHECKING:
     from typing import Any
 
-    from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
+    from holdfast.runtime.guest_rpc.kernel_report import KernelInfo, KernelSpecInfo
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
 PYTHON = "python3"
@@ -35,6 +35,19 @@ class SessionKernels:
 
         return Kernels.of(self._line.request("hello").head).kernels
 
+    def specs(self) -> tuple[KernelSpecInfo, ...]:
+        """Return the specs of Jupyter that are found in the session, by their names, 100 at most.
+
+        They are those of the image, of the user, and of the environments whose `python` or `jupyter` is on
+        the path. Whether a kernel of one works is seen when it is opened.
+
+        Raises:
+            SessionDead, SessionError: the session cannot be used.
+        """
+        from holdfast.runtime.guest_rpc.kernel_report import KernelSpecs
+
+        return KernelSpecs.of(self._line.request("kernel_specs").head).specs
+
     def open(self, name: str, *, spec: str = PYTHON, cwd: str | None = None) -> KernelInfo:
         """Open a kernel, or return the one of that name that is open already.
 
@@ -43,7 +56,7 @@ class SessionKernels:
 
         Args:
             name: up to 40 letters, digits, `-` and `_`.
-            spec: which of the kernels that the image has, by its name in `jupyter kernelspec list`.
+            spec: one of `specs`, by its name.
             cwd: the directory in which it starts, also after a restart; the session's workspace by default.
 
         Raises:

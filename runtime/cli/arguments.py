@@ -50,6 +50,10 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object or list on s
 Shell = Annotated[
     str, typer.Option("--shell", metavar="NAME", help="A shell of `shells` instead of the main one.")
 ]
+KernelName = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="A kernel of `kernels` instead of the main one."),
+]
 Timeout = Annotated[
     float | None, typer.Option("--timeout", help="Interrupt it after this many seconds.", metavar="S")
 ]

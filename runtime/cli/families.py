@@ -27,6 +27,7 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "network": "Show or change what a session can reach.",
         "shells": "List shells, open one beside the main one, or close it.",
         "lease": "Show, take, return or hand over the shell.",
+        "kernels": "List kernels and what others there are, open or close one.",
         "kernel": "Interrupt or restart the Jupyter kernel.",
     },
     "Run": {

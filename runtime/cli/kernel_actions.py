@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 EXIT = {"ok": 0, "error": 1, "restarted": 1, "died": 1, "timeout": 124, "interrupted": 130, "waiting": 75}
 
 
-def cell(session: str, code: str, *, json: bool = False, **how: Any) -> int:
+def cell(session: str, code: str, *, json: bool = False, kernel: str | None = None, **how: Any) -> int:
     """Run code and return the exit code; `how` is for `Session.cell`."""
+    if kernel is not None:
+        how["kernel"] = kernel
     if code == "-":
         code = sys.stdin.read()
     found = controller().session(session)

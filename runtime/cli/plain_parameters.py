@@ -47,6 +47,7 @@ OPTIONS = {
         "--busy-wait": ("busy_wait", NUMBER),
         "--key": ("key", TEXT),
         "--reason": ("reason", TEXT),
+        "--kernel": ("kernel", TEXT),
         "--json": ("json", FLAG),
     },
     "send": {

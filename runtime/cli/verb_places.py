@@ -71,6 +71,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "key": ("key_verbs", "app"),
     "mcp": ("mcp_verbs", "mcp"),
     "serve": ("serve_verbs", "serve"),
+    "kernels": ("kernel_set_verbs", "kernels"),
     "kernel": ("kernel_verbs", "app"),
 }
 GROUP = "app"

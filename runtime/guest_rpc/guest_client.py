@@ -89,7 +89,7 @@ HINTS = {
     "in_use": "`--force` closes it nevertheless",
     "unknown_shell": "`holdfast shells S` lists them, `shells S open NAME` opens one",
     "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
-    "unknown_spec": "`jupyter kernelspec list` in the session lists those of its image",
+    "unknown_spec": "`holdfast kernels SESSION` lists them",
     "busy": "a command or cell waits with `--busy-wait SECONDS`",
     "held": "`holdfast lease S` shows who it is; a command waits with `--lease-wait SECONDS`",
 }

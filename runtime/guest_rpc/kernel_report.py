@@ -28,6 +28,20 @@ class KernelInfo(GuestValue):
     epoch: Count = 0
 
 
+class KernelSpecInfo(GuestValue):
+    """A spec of Jupyter that was found in a session: what kernels can be opened from, by its name."""
+
+    name: Annotated[str, shown(100)]
+    display_name: Annotated[str, shown(200)] = ""
+    language: Annotated[str, shown(100)] = ""
+
+
+class KernelSpecs(GuestValue):
+    """The specs that were found in a session."""
+
+    specs: Annotated[tuple[KernelSpecInfo, ...], listed(1000)]
+
+
 class Kernels(GuestValue):
     """The kernels of a session."""
 

@@ -101,7 +101,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.flaky.spread import Difference, Run, Spread
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.guest_rpc.event import Event
-    from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
+    from holdfast.runtime.guest_rpc.kernel_report import KernelInfo, KernelSpecInfo
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
     from holdfast.runtime.guest_rpc.results import (
@@ -176,6 +176,7 @@ __all__ = [
     "KernelDied",
     "KernelInfo",
     "KernelNotFound",
+    "KernelSpecInfo",
     "Ladder",
     "Lease",
     "LiveUnsupported",
@@ -286,6 +287,7 @@ _LATE = {
     "Holdfast": "runtime.api.controller",
     "Home": "base.home",
     "KernelInfo": "runtime.guest_rpc.kernel_report",
+    "KernelSpecInfo": "runtime.guest_rpc.kernel_report",
     "Ladder": "snapshots.fitness",
     "Lease": "runtime.guest_rpc.shell_report",
     "Memory": "runtime.pulse.limits",

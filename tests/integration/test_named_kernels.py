@@ -127,6 +127,7 @@ def test_they_are_served(plain: Session, make_cli: Callable[[Home], Cli], shared
         asked = {"code": "import os; print(os.getcwd())", "kernel": "second"}
         assert server.post("/v1/sessions/shared/cells", asked)["stdout"] == "/tmp\n"
         assert listed(server) == ["main", "second"]
+        assert [each["name"] for each in server.get("/v1/sessions/shared/kernel-specs")] == ["python3"]
         assert (
             server.post(path, {"name": "third", "spec": "no-such"}, 404)["error"]["code"]
             == "kernel_not_found"
@@ -135,3 +136,34 @@ def test_they_are_served(plain: Session, make_cli: Callable[[Home], Cli], shared
         server.call("DELETE", f"{path}/second", status=404)
         server.call("DELETE", f"{path}/main", status=400)
         assert listed(server) == ["main"]
+
+
+SPEC = """
+import json, os, pathlib
+place = pathlib.Path.home() / ".local/share/jupyter/kernels"
+for name in ("mine", "pipe"):
+    (place / name).mkdir(parents=True, exist_ok=True)
+argv = ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+spec = {"argv": argv, "display_name": "Mine \\x1b[31mred", "language": "python", "env": {"MINE": "1"}}
+(place / "mine" / "kernel.json").write_text(json.dumps(spec))
+if not (place / "pipe" / "kernel.json").exists():
+    os.mkfifo(place / "pipe" / "kernel.json")
+"""
+
+
+def test_any_spec_that_is_found_can_be_opened(plain: Session, shared_cli: Cli) -> None:
+    """Listed as text that is safe to show; what would hold up a reader is passed over."""
+    assert plain.cell(SPEC).ok
+    specs = plain.kernels.specs()
+    assert [(each.name, each.language) for each in specs] == [("mine", "python"), ("python3", "python")]
+    assert "\x1b" not in specs[0].display_name
+    opened = shared_cli("kernels", plain.name, "open", "other", "--spec", "mine")
+    assert (opened.code, opened.out, opened.err) == (0, "", "")
+    code = "import os; print(os.environ['MINE'])"
+    assert shared_cli("cell", plain.name, "--kernel", "other", code).out == "1\n"
+    listed = shared_cli("kernels", plain.name).out
+    assert "other" in listed
+    assert "Mine" in listed
+    shared_cli("kernels", plain.name, "close", "other")
+    assert names(plain) == ["main"]
+    assert plain.exec("rm -r ~/.local/share/jupyter").ok

@@ -12,7 +12,7 @@ from holdfast.runtime.client.channel_calls import CellCall
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.kernel_calls import OnEvent, OnInput
-from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
+from holdfast.runtime.guest_rpc.kernel_report import KernelInfo, KernelSpecInfo
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import CellResult
 
@@ -115,6 +115,11 @@ class AsyncKernels:
         """Return all kernels, the main one first."""
         told = await self._transport.ask(HttpCall("GET", place("sessions", self._session, "kernels")))
         return tuple(KernelInfo.of(each) for each in client_values.tables(told))
+
+    async def specs(self) -> tuple[KernelSpecInfo, ...]:
+        """Return the specs of Jupyter that are found in the session, by their names."""
+        told = await self._transport.ask(HttpCall("GET", place("sessions", self._session, "kernel-specs")))
+        return tuple(KernelSpecInfo.of(each) for each in client_values.tables(told))
 
     async def open(self, name: str, *, spec: str = PYTHON, cwd: str | None = None) -> KernelInfo:
         """Open a kernel, or return the one of that name that is open already."""

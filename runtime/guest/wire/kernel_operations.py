@@ -7,6 +7,7 @@ import json
 import os
 from contextlib import suppress
 
+from holdfast.kernels.guest import kernel_specs
 from holdfast.kernels.guest.cell_log import CellRecord
 from holdfast.kernels.guest.kernel import KernelBusy, RunningKernel
 from holdfast.kernels.guest.process import KernelFailure, UnknownSpec
@@ -92,6 +93,16 @@ async def open_(guest: Guest, call: ClientCall) -> None:
         code = "unknown_spec" if isinstance(failure, UnknownSpec) else "kernel_failed"
         raise RequestRefused(code, str(failure)) from None
     await call.finish("kernel", kernel=guest.described(kernel))
+
+
+async def specs(guest: Guest, call: ClientCall) -> None:
+    """Send the specs from which kernels can be opened."""
+    places = kernel_specs.folders(guest.account.environment(os.environ), guest.account.home)
+    found = [
+        {"name": each.name, "display_name": each.display_name, "language": each.language}
+        for each in kernel_specs.listed(places)
+    ]
+    await call.finish("specs", specs=found)
 
 
 async def close(guest: Guest, call: ClientCall) -> None:
@@ -182,5 +193,6 @@ OPERATIONS: Operations = {
     "kernel_restart": restart,
     "kernel_open": open_,
     "kernel_close": close,
+    "kernel_specs": specs,
     "kernel_variables": variables,
 }

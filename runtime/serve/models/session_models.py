@@ -141,6 +141,14 @@ class KernelAnswer(AnswerBody):
     epoch: int
 
 
+class KernelSpecAnswer(AnswerBody):
+    """A spec of Jupyter that kernels can be opened from."""
+
+    name: str
+    display_name: str
+    language: str
+
+
 class ScreenAnswer(AnswerBody):
     """What a terminal shows: lines without trailing blanks; the cursor as row and column from 0."""
 

@@ -23,7 +23,7 @@ from holdfast.runtime.serve.models.base_models import (
     Ref,
 )
 from holdfast.runtime.serve.models.command_models import CellAnswer, CellAnswerRequest, CellQuery, CellRequest
-from holdfast.runtime.serve.models.session_models import KernelAnswer, KernelRequest
+from holdfast.runtime.serve.models.session_models import KernelAnswer, KernelRequest, KernelSpecAnswer
 
 router = APIRouter(prefix="/v1/sessions/{session}", tags=["kernels"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
@@ -64,6 +64,13 @@ async def answer_cell(who: From, session: Ref, cell_id: Id, body: CellAnswerRequ
 async def list_kernels(who: From, session: Ref) -> list[KernelAnswer]:
     """List the kernels, the main one first."""
     return [_kernel(each) for each in await who.in_session(session, lambda found: found.kernels.list())]
+
+
+@router.get("/kernel-specs")
+async def list_kernel_specs(who: From, session: Ref) -> list[KernelSpecAnswer]:
+    """List the specs of Jupyter that are found in the session, by their names."""
+    found = await who.in_session(session, lambda each: each.kernels.specs())
+    return [KernelSpecAnswer.model_validate(each.model_dump()) for each in found]
 
 
 @router.post("/kernels", status_code=201)
