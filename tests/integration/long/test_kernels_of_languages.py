@@ -1,0 +1,80 @@
+"""Kernels of other languages, as their authors publish them: R, bash and Scheme beside Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.integration.any_image import image
+
+from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
+
+__all__ = ["image"]  # a fixture
+
+pytestmark = pytest.mark.timeout(1200)
+
+RECIPE = """
+FROM {session}
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends r-cran-irkernel
+RUN pip install -q bash_kernel calysto_scheme && python -m bash_kernel.install --sys-prefix
+WORKDIR /opt/python/share/jupyter/kernels
+RUN mkdir -p calysto_scheme ir
+RUN echo '{{"argv": ["python", "-m", "calysto_scheme", "-f", "{{connection_file}}"]}}' \\
+    >calysto_scheme/kernel.json
+RUN echo '{{"argv": ["R", "--slave", "-e", "IRkernel::main()", "--args", "{{connection_file}}"]}}' \\
+    >ir/kernel.json
+WORKDIR /workspace
+"""
+LANGUAGES = {"bash": "bash", "calysto_scheme": "scheme", "ir": "r"}
+GROW = {
+    "bash": "x=$((x + 1)); echo $x",
+    "calysto_scheme": "(set! x (+ x 1)) x",
+    "ir": "x <- x + 1; print(x)",
+}
+
+
+def _grown(session: Session, spec: str) -> str:
+    ran = session.cell(GROW[spec], kernel=spec)
+    assert ran.ok, ran
+    return (ran.stdout + (ran.text or "")).split()[-1]
+
+
+def test_three_languages_at_once(hf: Holdfast, image: Callable[..., str]) -> None:
+    """Each runs cells beside the others, and is captured and forked with what it holds."""
+    name = image("languages", RECIPE)
+    session = hf.new("it", image=name)
+    assert [each.name for each in session.kernels.specs()] == [*LANGUAGES, "python3"]
+    for spec, language in LANGUAGES.items():
+        assert session.kernels.open(spec, spec=spec).language == language
+    for spec, code in {"bash": "x=40", "calysto_scheme": "(define x 40)", "ir": "x <- 40"}.items():
+        assert session.cell(code, kernel=spec).ok
+    shown = session.cell("data.frame(a = 1:2)", kernel="ir")
+    assert "text/html" in shown.outputs[-1].data
+    for spec, code in {
+        "calysto_scheme": '(input "name? ")',
+        "ir": "y <- readline('name? '); print(y)",
+    }.items():
+        answered = session.cell(code, kernel=spec, on_input=lambda _prompt, _hidden: "ada")
+        assert "ada" in answered.stdout + str(answered.text)
+    taken = session.snapshot()
+    assert taken.kind == "live"
+    for copy in (*session.fork(2), taken.restore()):
+        for spec in LANGUAGES:
+            assert _grown(copy, spec) == "41"
+        for spec, code in {"bash": "sleep 600", "ir": "Sys.sleep(600)"}.items():
+            left = copy.cell(code, kernel=spec, patience=2)
+            copy.kernel.interrupt(spec, cell_id=left.cell_id)
+            assert copy.kernel.join(left.cell_id, kernel=spec).status in ("interrupted", "error")
+            assert _grown(copy, spec) == "42"
+    assert _grown(session, "ir") == "41"
+
+
+def test_one_of_them_as_the_kernel_of_cells(hf: Holdfast, image: Callable[..., str]) -> None:
+    """What `new` chose is what cells run in, also after a restart in a restored session."""
+    session = hf.new("it", image=image("languages", RECIPE), kernel="ir")
+    assert session.cell("print(R.version$major)").ok
+    copy = session.snapshot().restore()
+    copy.kernel.restart()
+    assert [each.spec for each in copy.kernels.list()] == ["ir"]
+    assert copy.cell("nchar('four')").ok
