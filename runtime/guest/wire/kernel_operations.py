@@ -7,7 +7,6 @@ import json
 import os
 from contextlib import suppress
 
-from holdfast.kernels.guest import kernel_specs
 from holdfast.kernels.guest.cell_log import CellRecord
 from holdfast.kernels.guest.kernel import KernelBusy, RunningKernel
 from holdfast.kernels.guest.process import KernelFailure, UnknownSpec
@@ -97,6 +96,8 @@ async def open_(guest: Guest, call: ClientCall) -> None:
 
 async def specs(guest: Guest, call: ClientCall) -> None:
     """Send the specs from which kernels can be opened."""
+    from holdfast.kernels.guest import kernel_specs  # not before the shell is there
+
     places = kernel_specs.folders(guest.account.environment(os.environ), guest.account.home)
     found = [
         {"name": each.name, "display_name": each.display_name, "language": each.language}
