@@ -96,6 +96,10 @@ def readers(session: Session) -> dict[str, tuple[Frame, Read]]:
             client.request("lease", shell="main", action="show"),
             lambda one: shell_report.lease(one.head),
         ),
+        "kernel_specs": (
+            client.request("kernel_specs"),
+            lambda one: kernel_report.KernelSpecs.of(one.head),
+        ),
         "job_list": (client.request("job_list"), lambda one: job_info.JobList.of(one.head)),
         "events": (journal[-1], lambda one: event.parse(wire_fields.body(one))),
         "journal": (journal[-1], lambda one: entry.parse_line(one.payload)),

@@ -265,6 +265,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "kernel_interrupt": lambda one: SessionKernel(one._line).interrupt(),
     "kernel_restart": lambda one: SessionKernel(one._line).restart(),
     "kernel_open": lambda one: one.kernels.open("other"),
+    "kernel_specs": lambda one: one.kernels.specs(),
     "kernel_close": lambda one: one.kernels.close("other"),
     "cell_after": lambda one: one.cell("1", timeout=PATIENCE, before="0"),
     "journal": lambda one: list(one.events()),
