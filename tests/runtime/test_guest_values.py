@@ -18,7 +18,7 @@ from holdfast.runtime.capture.supervisor_counters import Records, SupervisorCoun
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import event, wait_state
 from holdfast.runtime.guest_rpc.guest_value import GuestValue
-from holdfast.runtime.guest_rpc.kernel_report import Kernels
+from holdfast.runtime.guest_rpc.kernel_report import Kernels, KernelSpecs
 from holdfast.runtime.guest_rpc.shell_calls import Following
 from holdfast.runtime.guest_rpc.shell_report import Shells, SyntaxCheck
 from holdfast.runtime.history.drift import holdings, observe_session, session_drift
@@ -138,6 +138,7 @@ SAMPLES: dict[type[GuestValue], Any] = {
     JobList: {"jobs": [JOB]},
     Shells: {"shells": [SHELL]},
     Kernels: {"kernels": [KERNEL]},
+    KernelSpecs: {"specs": [{"name": "ir", "display_name": "R", "language": "R"}]},
     SyntaxCheck: {"message": "unexpected `)'", "line": 2, "incomplete": False},
     HookOutcomes: {"outcomes": [HOOK]},
     SupervisorCounters: COUNTERS,
