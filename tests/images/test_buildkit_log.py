@@ -12,7 +12,7 @@ OLD = """\
 #1 transferring dockerfile: 192B done
 #1 DONE 0.0s
 
-#4 [t 1/3] FROM docker.io/library/debian:13
+#4 [t 1/3] FROM registry.example/debian:13
 #4 DONE 0.0s
 #6 [t 2/3] COPY a /a
 #6 DONE 0.1s
@@ -55,7 +55,7 @@ def test_each_step_is_shown_once() -> None:
     """What BuildKit does for itself is not one."""
     log, shown = fed(OLD)
     assert shown == [
-        "step t 1/3: FROM docker.io/library/debian:13",
+        "step t 1/3: FROM registry.example/debian:13",
         "step t 2/3: COPY a /a",
         "step t 3/3: RUN echo one; exit 7",
     ]

@@ -26,12 +26,11 @@ from typing import Any
 
 import pytest
 
+from holdfast import Holdfast, Session
 from holdfast.base import run_dir
 from holdfast.errors import GuestDisconnected, HoldfastError
 from holdfast.runtime.api import capture_requests, pulse_calls
-from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.job import Job
-from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_kernel import SessionKernel
 from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.attachment.attach import Attachment
@@ -213,9 +212,8 @@ def _attach(session: Session) -> str:
     """Attach a terminal, and press the key that detaches a moment later."""
     master, slave = pty.openpty()
     wake, unused = os.pipe()
-    attachment = Attachment(
-        _client(session), Persistence(lambda: None), OwnTerminal(slave, slave, wake), shell=layout.MAIN
-    )
+    person = OwnTerminal(slave, slave, wake)
+    attachment = Attachment(_client(session), Persistence(lambda: None), person, shell=layout.MAIN)
     drain = threading.Thread(target=_drained, args=(master,), daemon=True)
     drain.start()
     leave = threading.Timer(PATIENCE, os.write, (master, b"x" * 100 + b"\n\x1d\n"))
