@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
-
-pytestmark = pytest.mark.skipif(not shutil.which("zsh"), reason="`setup/shells` installs zsh")
 
 Make = Callable[..., Guest]
 
