@@ -55,6 +55,12 @@ def text(name: str, data: bytes) -> dict[str, str | None]:
         }
 
 
+def cut(data: bytes) -> tuple[bytes, bytes]:
+    """Return the whole characters of UTF-8, and the beginning of one at the end."""
+    end = len(data) - unfinished(data)
+    return data[:end], data[end:]
+
+
 def unfinished(data: bytes) -> int:
     """Return how many bytes at the end are the beginning of a character in UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -83,9 +83,7 @@ class FarTerminal:
 
     def write(self, data: bytes) -> None:
         """Show output; a character that is not whole waits for its rest."""
-        whole = self._held + data
-        end = len(whole) - event_format.unfinished(whole)
-        piece, self._held = whole[:end], whole[end:]
+        piece, self._held = event_format.cut(self._held + data)
         if piece and self.emit is not None:
             self.emit({"event": "output", **event_format.text("output", piece)}, len(piece) + OVERHEAD)
 

@@ -120,10 +120,8 @@ class _CommandEvents:
         self._piece += data
 
     def _place(self, following: int) -> None:
-        held = event_format.unfinished(self._piece)
-        end = len(self._piece) - held
-        piece, self._piece = self._piece[:end], self._piece[end:]
-        self._report(piece, following - held)
+        piece, self._piece = event_format.cut(self._piece)
+        self._report(piece, following - len(self._piece))
 
     def _report(self, piece: bytes, following: int) -> None:
         if piece and self._emit is not None:

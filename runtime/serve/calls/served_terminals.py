@@ -53,9 +53,7 @@ class TerminalCall:
 
     def _report(self, link: TerminalLink, emit: Emit) -> None:
         def output(data: bytes, following: int) -> None:
-            whole = self._held + data
-            end = len(whole) - event_format.unfinished(whole)
-            piece, self._held = whole[:end], whole[end:]
+            piece, self._held = event_format.cut(self._held + data)
             if piece:
                 told = {"event": "output", **event_format.text("output", piece)}
                 emit({**told, "next": following - len(self._held)}, len(piece) + OVERHEAD)
