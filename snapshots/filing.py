@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.engine.engine import ContainerState, Engine
+from holdfast.engine.container_state import ContainerState
+from holdfast.engine.engine import Engine
 from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.layer import image

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.base import run_dir
 from holdfast.base.interrupts import held
-from holdfast.engine.engine import ContainerState
+from holdfast.engine.container_state import ContainerState
 from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
 from holdfast.runtime.capture import capture_errors, capture_retry, preflight, requirements, reuse_check
 from holdfast.runtime.capture import capture_record as taken

@@ -24,7 +24,7 @@ from holdfast.snapshots.link import CheckpointerFailed, Target
 from holdfast.snapshots.survivability import Resource, Survivability
 
 if TYPE_CHECKING:
-    from holdfast.engine.engine import ContainerState
+    from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
 

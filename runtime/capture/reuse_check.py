@@ -26,7 +26,7 @@ from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.sessions import identity_messages
 
 if TYPE_CHECKING:
-    from holdfast.engine.engine import ContainerState
+    from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 

@@ -27,7 +27,8 @@ from holdfast.snapshots.link import CheckpointerFailed, LinkLost
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
-    from holdfast.engine.engine import ContainerState, Engine
+    from holdfast.engine.container_state import ContainerState
+    from holdfast.engine.engine import Engine
     from holdfast.runtime.sessions.session_options import SessionOptions
     from holdfast.snapshots.checkpointer.netrules import Opening
 

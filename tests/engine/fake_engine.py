@@ -12,7 +12,8 @@ from typing import Any
 from uuid import uuid4
 
 from holdfast.engine.container_files import ContainerFiles
-from holdfast.engine.engine import ContainerState, Engine
+from holdfast.engine.container_state import ContainerState
+from holdfast.engine.engine import Engine
 from holdfast.engine.engine_images import EngineImages, ListedImage
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.errors import EngineError, ImageError

@@ -30,7 +30,7 @@ from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 
 if TYPE_CHECKING:
-    from holdfast.engine.engine import ContainerState
+    from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.row_details import OperationKeys
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow

@@ -6,11 +6,8 @@ this module is cheap; the SDK is imported on connecting.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -18,43 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import polling
 from holdfast.base.interrupts import held
-from holdfast.base.text import plain
 from holdfast.engine import disk_limits, engine_place, machine_facts
 from holdfast.engine.container_files import ContainerFiles
-from holdfast.engine.engine_faults import ELSEWHERE_HINT, PERMISSION_HINT, START_HINT, translated
+from holdfast.engine.container_state import ContainerState, state_of
+from holdfast.engine.engine_connection import connected, require_here
+from holdfast.engine.engine_faults import translated
 from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.engine_place import EnginePlace
 from holdfast.engine.exec_stream import ExecStream
 from holdfast.engine.label_filters import label_filters
-from holdfast.errors import EngineError, EngineUnavailable
+from holdfast.errors import EngineError
 
 if TYPE_CHECKING:
     import docker
 
-# The engine answers in milliseconds, except for a commit of gigabytes.
-TIMEOUT_SECONDS = 900
 PAUSE_SECONDS = 30
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerState:
-    """The engine's description of a container. `pid` is that of its first process, in the host's numbering.
-
-    `subnets` are its networks as `address/prefix length`, `gateways` the addresses of the host in these.
-    """
-
-    id: str
-    running: bool
-    paused: bool
-    pid: int
-    exit_code: int
-    labels: Mapping[str, str]
-    image_id: str
-    oom_killed: bool
-    addresses: tuple[str, ...] = ()
-    subnets: tuple[str, ...] = ()
-    gateways: tuple[str, ...] = ()
 
 
 class Engine:
@@ -74,7 +50,7 @@ class Engine:
             EngineUnavailable: no engine answers, or it is on another machine; or the context does not exist.
         """
         place = engine_place.find()
-        _require_here(place)
+        require_here(place)
         return cls.reach(place)
 
     @classmethod
@@ -84,22 +60,7 @@ class Engine:
         Raises:
             EngineUnavailable: none answers.
         """
-        _knock(place)
-        import docker as sdk
-        from docker.utils import kwargs_from_env
-
-        with translated("reach Docker"):
-            settings: dict[str, Any] = (
-                {"base_url": place.url, "tls": _certificates(place)}
-                if place.context
-                else {**kwargs_from_env(environment={**os.environ, "DOCKER_HOST": place.url})}
-            )
-            direct = not place.path and not place.elsewhere
-            if not settings.get("tls") and not direct:
-                return cls(sdk.DockerClient(**settings, timeout=TIMEOUT_SECONDS))
-            version = _offered(settings, direct=direct)
-            made = sdk.DockerClient(**settings, version=version, timeout=TIMEOUT_SECONDS)
-            return cls(_trusting(made, direct=direct))
+        return cls(connected(place))
 
     @property
     def socket(self) -> str:
@@ -191,22 +152,7 @@ class Engine:
     def inspect(self, container_id: str) -> ContainerState | None:
         """Return the state of a container; None if there is none of this id or name."""
         found = self._raw(container_id)
-        if found is None:
-            return None
-        state = found["State"]
-        return ContainerState(
-            id=str(found["Id"]),
-            running=bool(state["Running"]) and not state.get("Restarting"),
-            paused=bool(state["Paused"]),
-            pid=int(state["Pid"]),
-            exit_code=int(state["ExitCode"]),
-            labels=dict(found["Config"]["Labels"] or {}),
-            image_id=str(found["Image"]),
-            oom_killed=bool(state.get("OOMKilled")),
-            addresses=_in_networks(found, "IPAddress", "GlobalIPv6Address"),
-            subnets=_subnets(found),
-            gateways=_in_networks(found, "Gateway", "IPv6Gateway"),
-        )
+        return None if found is None else state_of(found)
 
     def containers(self, **labels: str) -> dict[str, dict[str, str]]:
         """Return labels by id of all containers, running or not, that have these labels (`_` stands
@@ -382,84 +328,3 @@ class Engine:
             self.client.api.wait(container_id, timeout=60, condition="removed")
         except docker.errors.NotFound:
             return
-
-
-def _require_here(place: EnginePlace) -> None:
-    """Refuse an engine on another machine, which would mount the home from its own disk."""
-    if not place.elsewhere:
-        return
-    source = f"context {plain(place.context, 60)}" if place.context else "DOCKER_HOST"
-    raise EngineUnavailable(
-        f"cannot use the engine of {source} from here: it is on another machine", hint=ELSEWHERE_HINT
-    )
-
-
-def _knock(place: EnginePlace) -> None:
-    """Check whether anything listens, without the SDK, which leaks its socket on a refusal."""
-    if not place.path:
-        return
-    with socket.socket(socket.AF_UNIX) as knocking:
-        try:
-            knocking.connect(place.path)
-        except OSError as error:
-            why = "permission denied" if isinstance(error, PermissionError) else "no Docker engine answers"
-            hint = PERMISSION_HINT if isinstance(error, PermissionError) else START_HINT
-            raise EngineUnavailable(
-                f"cannot reach Docker: {why} on {place.path}{place.named}", hint=hint
-            ) from error
-
-
-def _offered(settings: dict[str, Any], *, direct: bool) -> str:
-    """Return the newest version of its API that the engine offers, which the SDK would ask for too soon."""
-    import docker as sdk
-    from docker.constants import DEFAULT_DOCKER_API_VERSION
-
-    asking = sdk.DockerClient(**settings, version=DEFAULT_DOCKER_API_VERSION)
-    with closing(_trusting(asking, direct=direct)):
-        return str(asking.api.version(api_version=False)["ApiVersion"])
-
-
-def _trusting(client: docker.DockerClient, *, direct: bool) -> docker.DockerClient:
-    """Let a client trust the authority it was given, even if REQUESTS_CA_BUNDLE names others.
-
-    The environment's proxies lie on its way, unless that is `direct`: to this machine.
-    """
-    import requests.utils
-
-    client.api.trust_env = False
-    client.api.proxies = {} if direct else requests.utils.get_environ_proxies(client.api.base_url)
-    return client
-
-
-def _certificates(place: EnginePlace) -> Any:
-    """Return the TLS settings of a context, as the SDK takes them; None if it has none."""
-    from docker.tls import TLSConfig
-
-    if place.certificates is None:
-        return None
-    cert, key = place.certificates / "cert.pem", place.certificates / "key.pem"
-    authority = place.certificates / "ca.pem"
-    return TLSConfig(
-        client_cert=(str(cert), str(key)) if cert.exists() and key.exists() else None,
-        ca_cert=str(authority) if authority.exists() else None,
-        verify=place.verified,
-    )
-
-
-def _in_networks(found: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
-    """Return what a running container has under these keys in its networks: IPv4, then IPv6."""
-    return tuple(str(network[key]) for network in _networks(found) for key in keys if network.get(key))
-
-
-def _subnets(found: Mapping[str, Any]) -> tuple[str, ...]:
-    families = (("IPAddress", "IPPrefixLen"), ("GlobalIPv6Address", "GlobalIPv6PrefixLen"))
-    return tuple(
-        f"{network[address]}/{network[length]}"
-        for network in _networks(found)
-        for address, length in families
-        if network.get(address)
-    )
-
-
-def _networks(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return list(((found.get("NetworkSettings") or {}).get("Networks") or {}).values())

@@ -10,7 +10,7 @@ from tests.engine.fake_engine import FakeEngine
 from tests.runtime.orchestration import context_of, running
 
 from holdfast.base.home import Home
-from holdfast.engine.engine import ContainerState
+from holdfast.engine.container_state import ContainerState
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.capture import preflight
 from holdfast.snapshots.link import CheckpointerFailed
