@@ -88,6 +88,7 @@ def test_the_public_names_are_pinned() -> None:
         "Socket",
         "Spread",
         "State",
+        "StatedAction",
         "Survivability",
         "SyntaxCheck",
         "Job",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.store.rows import SnapshotKind, SnapshotRow
+    from holdfast.runtime.task.stated_actions import StatedAction
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.fitness import Ladder, Name
 
@@ -177,6 +178,21 @@ class Snapshot:
         from holdfast.runtime.restore.compat import command_history as recorded
 
         return recorded.recorded(self._context, self._row)
+
+    def actions(self, since: str | None = None) -> list[StatedAction]:
+        """Return each action that led to it, with its stated reason and its result, the oldest first.
+
+        Args:
+            since: a snapshot of its past, after which they begin; by default the last checkpoint before it,
+                or else the session's begin.
+
+        Raises:
+            InvalidArgument: `since` is not of its past.
+            SnapshotNotFound: there is no snapshot `since`.
+        """
+        from holdfast.runtime.api import snapshot_actions
+
+        return snapshot_actions.up_to(self._context, self._row, since)
 
     def fits(self) -> Ladder:
         """Return what is possible with it on this machine, and why not more. Changes nothing."""

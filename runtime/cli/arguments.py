@@ -23,7 +23,8 @@ def snapshot_names(incomplete: str) -> list[str]:
     return [name for name in peek.names(Home.default().database, "snapshots") if name.startswith(incomplete)]
 
 
-def _both(incomplete: str) -> list[str]:
+def session_and_snapshot_names(incomplete: str) -> list[str]:
+    """Completion: names of sessions, and labels and ids of snapshots."""
     return _sessions(incomplete) + snapshot_names(incomplete)
 
 
@@ -44,7 +45,10 @@ SnapshotRefs = Annotated[
     list[str], typer.Argument(metavar="SNAPSHOT...", help="Labels or ids.", autocompletion=snapshot_names)
 ]
 EitherRef = Annotated[
-    str, typer.Argument(metavar="SESSION|SNAPSHOT", help="What to fork.", autocompletion=_both)
+    str,
+    typer.Argument(
+        metavar="SESSION|SNAPSHOT", help="What to fork.", autocompletion=session_and_snapshot_names
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object or list on standard output.")]
 Shell = Annotated[

@@ -4,22 +4,45 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.errors import StoreError
+from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, Shell
+from holdfast.runtime.cli.arguments import Json, Raw, Shell, session_and_snapshot_names
 from holdfast.runtime.cli.caller import controller, is_over_a_url, wants_json
 from holdfast.runtime.guest.layout import MAIN
+
+if TYPE_CHECKING:
+    from holdfast.runtime.history.recording.recording import Recording
 
 _PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
 
 
 def replay(
-    session: SessionRef,
-    start: Annotated[str | None, typer.Option("--from", metavar="PLACE", help=f"Where: {_PLACE}.")] = None,
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION|SNAPSHOT",
+            help="A session; with --why a snapshot.",
+            autocompletion=session_and_snapshot_names,
+        ),
+    ],
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why", help="Show each action that led to a snapshot, why it was done, and its result."
+        ),
+    ] = False,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help=f"Where: {_PLACE}. With --why a snapshot; by default the last checkpoint before.",
+        ),
+    ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="PLACE", help="Where to stop.")] = None,
     speed: Annotated[
         float, typer.Option("--speed", metavar="X", help="Playback speed (2: twice as fast).")
@@ -40,8 +63,16 @@ def replay(
     """Play back what the session's terminal showed, or write it as an asciinema recording.
 
     While it plays, space pauses and q ends. Without a terminal everything is written at once.
+    With --why: list the actions between two snapshots, with their reasons and results.
     """
     holdfast = controller()
+    if why:
+        from holdfast.runtime.cli import stated_action_rows
+
+        if raw or shell != MAIN or speed != 1.0 or {end, max_idle, cast} != {None}:
+            raise InvalidArgument("cannot play back with --why: it takes only --from and --json")
+        stated_action_rows.show(holdfast.snapshot(session).actions(start), as_json=wants_json(json))
+        return
     found = holdfast.session(session)
     recording = found.terminal_of(shell).recording(start, end)
     if recording.missing:
@@ -63,11 +94,7 @@ def replay(
         recording.write(sys.stdout, **how)
         return
     else:
-        try:
-            with Path(cast).open("w", encoding="utf-8", newline="\n") as file:
-                count = recording.write(file, **how)
-        except OSError as error:
-            raise StoreError(f"cannot write {cast}: {error.strerror}") from error
+        count = _written(cast, recording, how)
     if wants_json(json):
         printing.emit(
             {
@@ -83,3 +110,11 @@ def replay(
         )
     elif count is not None:
         printing.note(f"{count} events written to {cast}")
+
+
+def _written(cast: str, recording: Recording, how: dict[str, Any]) -> int:
+    try:
+        with Path(cast).open("w", encoding="utf-8", newline="\n") as file:
+            return recording.write(file, **how)
+    except OSError as error:
+        raise StoreError(f"cannot write {cast}: {error.strerror}") from error

@@ -10,6 +10,7 @@ from holdfast.runtime.api.session_task import TaskResumed, TaskVerdict
 from holdfast.runtime.client import client_values, insight_values
 from holdfast.runtime.task import task_form
 from holdfast.runtime.task.classify_failure import FailureClass
+from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
 from holdfast.runtime.task.task_standing import TaskStanding
 
@@ -52,6 +53,11 @@ def standing(raw: Any) -> TaskStanding:
     told = client_values.table(raw)
     known = {field.name for field in fields(TaskStanding)}
     return insight_values.read(TaskStanding, {name: told[name] for name in told if name in known})
+
+
+def action(raw: Any) -> StatedAction:
+    """Return an action that led to a snapshot."""
+    return insight_values.read(StatedAction, raw)
 
 
 def text(raw: Any) -> str:

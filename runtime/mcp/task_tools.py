@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
+from holdfast.base.text import plain
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
 from holdfast.runtime.mcp.agent_sessions import AgentSession
 from holdfast.runtime.mcp.agent_tools import AgentTools, said
 from holdfast.runtime.mcp.patient_calls import LastLine
 from holdfast.runtime.mcp.short_text import shorten
 from holdfast.runtime.task import handoff
+from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
 
 Action = Literal[
@@ -31,6 +33,7 @@ Action = Literal[
     "unblock",
     "checkpoint",
     "resume",
+    "actions",
 ]
 _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "goal": lambda task, text, why, step: task.set(goal=text),
@@ -55,6 +58,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "risk": ("text",),
     "resume_at": ("text",),
     "block": ("text", "why"),
+    "actions": ("text",),
 }
 """The arguments without which an action says nothing."""
 
@@ -81,6 +85,9 @@ class TaskTools(AgentTools):
             task = found.session.task
             if action == "show":
                 return said(found, task.handoff().rstrip())
+            if action == "actions":
+                snapshot = self.agents(context).holdfast.snapshot(text)
+                return said(found, shorten(_actions(snapshot.actions())).text)
             if action == "done":
                 return _verdict(found, step, task.done(step))
             if action == "checkpoint":
@@ -97,6 +104,14 @@ class TaskTools(AgentTools):
         return await self.call(
             context, session, work, stop=lambda found: found.session.interrupt() if action == "done" else None
         )
+
+
+def _actions(found: Sequence[StatedAction]) -> str:
+    rows = (
+        (each.entry, each.actor, plain(each.text.strip(), 200), each.why and f"({each.why})", each.outcome)
+        for each in found
+    )
+    return "\n".join("  ".join(part for part in row if part) for row in rows)
 
 
 def _verdict(found: AgentSession, step: str, verdict: TaskVerdict) -> str:

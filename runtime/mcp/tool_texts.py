@@ -52,4 +52,5 @@ List sessions; make one with `new`, a name; end one with `end`: what is not in a
 TASK = """\
 The record of the work, kept with the session for the next conversation: goal, plan, decisions. A \
 plan has a line for each phase, then `- STEP :: COMMAND`; done(step="1.2") runs COMMAND and counts \
-only if it passes. block: `why` is what it needs. resume says where to continue."""
+only if it passes. block: `why` is what it needs. resume says where to continue; \
+actions, what led to the checkpoint `text`, and why."""

@@ -61,5 +61,6 @@ def change(context: Context, session_id: str, how: How) -> TaskRecord:
             position=context.store.entries.last(session_id),
             what=made[-1].line,
             revision=made[-1].record.revision,
+            **made[-1].facts,
         )
     return made[-1].record

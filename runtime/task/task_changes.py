@@ -5,7 +5,8 @@ The caller keeps the result and the line; nothing here stores, runs or asks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar, get_args
 
@@ -40,6 +41,7 @@ _LISTS = {
     "note": "notes",
 }
 """What `drop` can remove, and the field that has it."""
+_ATTEMPT_FACTS = {"entry", "outcome", "verified", "failure_type", "failure_detail"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,15 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class TaskChange:
-    """The next record, and one line that says what was changed."""
+    """The next record, one line that says what was changed, and the same as `facts` for the journal.
+
+    Facts: the `step` with its `step_title` and `step_status`; of an attempt its `entry`, `outcome`,
+    `failure_type`, `failure_detail` and whether it `verified` the step; a `decision` and its `why`; a `note`.
+    """
 
     record: TaskRecord
     line: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def set_(
@@ -199,7 +206,10 @@ def attempt(record: TaskRecord | None, stamp: Stamp, number: str, made: StepAtte
     earlier = old.earlier_attempts + dropped
     new = _with(old, status=status, attempts=kept[dropped:], earlier_attempts=earlier)
     kind = f" ({made.failure_type})" if made.failure_type else ""
-    return _with_step(before, stamp, number, new, f"step {number}: attempt {made.entry} {made.outcome}{kind}")
+    line = f"step {number}: attempt {made.entry} {made.outcome}{kind}"
+    change = _with_step(before, stamp, number, new, line)
+    facts = made.model_dump(include=_ATTEMPT_FACTS, exclude_none=True)
+    return replace(change, facts={**change.facts, **facts})
 
 
 def check_limit(record: TaskRecord, number: str) -> None:
@@ -228,7 +238,8 @@ def decide(record: TaskRecord | None, stamp: Stamp, text: str, why: str) -> Task
     made = _made(Decision, text=text, why=why, at=stamp.at, by=stamp.by)
     if any(each.text == made.text for each in before.decisions):
         raise InvalidArgument("cannot lock this decision: it is locked already")
-    return _changed(before, stamp, f"decided: {made.text}", decisions=(*before.decisions, made))
+    change = _changed(before, stamp, f"decided: {made.text}", decisions=(*before.decisions, made))
+    return replace(change, facts={"decision": made.text, "why": made.why})
 
 
 def note(record: TaskRecord | None, stamp: Stamp, text: str, kind: NoteKind = "note") -> TaskChange:
@@ -242,7 +253,8 @@ def note(record: TaskRecord | None, stamp: Stamp, text: str, kind: NoteKind = "n
         raise InvalidArgument(f"cannot add a '{plain(kind, 40)}'", hint="known: note, question, risk")
     made = _made(TaskNote, text=text, at=stamp.at, by=stamp.by)
     name = _LISTS[kind]
-    return _changed(before, stamp, f"{kind}: {made.text}", **{name: (*getattr(before, name), made)})
+    change = _changed(before, stamp, f"{kind}: {made.text}", **{name: (*getattr(before, name), made)})
+    return replace(change, facts={"note": made.text})
 
 
 def read_again(record: TaskRecord | None, stamp: Stamp, path: str, why: str | None = None) -> TaskChange:
@@ -380,7 +392,8 @@ def _undone(old: TaskStep) -> dict[str, Any]:
 
 
 def _with_step(before: TaskRecord, stamp: Stamp, number: str, new: TaskStep, line: str) -> TaskChange:
-    return _changed(_replaced(before, number, new), stamp, line)
+    change = _changed(_replaced(before, number, new), stamp, line)
+    return replace(change, facts={"step": number, "step_title": new.title, "step_status": new.status})
 
 
 def _replaced(record: TaskRecord, number: str, new: TaskStep) -> TaskRecord:

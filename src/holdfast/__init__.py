@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.storage.verify_storage import Verified
     from holdfast.runtime.store.entry import Entry
     from holdfast.runtime.store.policy import Policy
+    from holdfast.runtime.task.stated_actions import StatedAction
     from holdfast.runtime.task.task_record import TaskRecord
     from holdfast.runtime.task.task_standing import TaskStanding
     from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
@@ -251,6 +252,7 @@ __all__ = [
     "Socket",
     "Spread",
     "State",
+    "StatedAction",
     "StoreError",
     "Survivability",
     "SyntaxCheck",
@@ -328,6 +330,7 @@ _LATE = {
     "Socket": "runtime.pulse.facts",
     "Spread": "runtime.flaky.spread",
     "State": "runtime.guest.pulse.state",
+    "StatedAction": "runtime.task.stated_actions",
     "Survivability": "snapshots.survivability",
     "SyntaxCheck": "runtime.guest_rpc.shell_report",
     "Job": "runtime.api.job",

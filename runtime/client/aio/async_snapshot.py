@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.flaky.spread import Spread
     from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.store.rows import SnapshotKind
+    from holdfast.runtime.task.stated_actions import StatedAction
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.fitness import Ladder, Name
 
@@ -198,6 +199,13 @@ class AsyncSnapshot:
         told = client_values.tables(await self._ask("GET", "commands"))
         return [insight_values.recorded(each) for each in told]
 
+    async def actions(self, since: str | None = None) -> list[StatedAction]:
+        """Return each action that led to it, with its stated reason and its result, the oldest first."""
+        from holdfast.runtime.client import task_values
+
+        told = client_values.tables(await self._ask("GET", "actions", params=given(since=since)))
+        return [task_values.action(each) for each in told]
+
     async def pin(self, *, pinned: bool = True) -> AsyncSnapshot:
         """Keep it until it is removed by hand, or leave it to policy and quota again."""
         self._told = client_values.table(await self._ask("PATCH", body={"pinned": pinned}))
@@ -207,8 +215,15 @@ class AsyncSnapshot:
         """Delete it."""
         await self._ask("DELETE")
 
-    async def _ask(self, method: str, *what: str, body: Mapping[str, Any] | None = None) -> Any:
-        return await self._transport.ask(HttpCall(method, place("snapshots", self.id, *what), body=body))
+    async def _ask(
+        self,
+        method: str,
+        *what: str,
+        params: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        call = HttpCall(method, place("snapshots", self.id, *what), params or {}, body=body)
+        return await self._transport.ask(call)
 
     def _text(self, name: str) -> str | None:
         found = self._told[name]

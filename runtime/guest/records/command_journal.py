@@ -54,6 +54,8 @@ class Chronicle:
         self._origin = Origin("shell", shell)
         self._given: _Given | None = None
         self._typed: _Typed | None = None
+        self.output_digest: Callable[[int, int], str | None] = lambda _start, _end: None
+        """Returns the digest of the output between two offsets."""
         self.typist = str(PERSON)
         """The actor who typed last."""
         self.hidden = False
@@ -152,8 +154,19 @@ class Chronicle:
             self._keyed.end(command.id, start_offset=command.start_offset, **result)
         self._origins.end(self._origin, command.id)
         self._journal.append(
-            "command_ended", id=command.id, shell=self._shell, actor=who.actor, key=who.key, **result
+            "command_ended",
+            id=command.id,
+            shell=self._shell,
+            actor=who.actor,
+            key=who.key,
+            output_digest=self._digest(command),
+            **result,
         )
+
+    def _digest(self, command: Exec) -> str | None:
+        if self.hidden or command.start_offset is None or command.end_offset is None:
+            return None
+        return self.output_digest(command.start_offset, command.end_offset)
 
     def _own(self, id_: str, text: bytes, actor: str) -> None:
         line = short(text[:HEAD].decode("utf-8", "replace"))

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
@@ -29,7 +30,7 @@ from holdfast.runtime.guest.shells.process_progress import at_work
 from holdfast.runtime.guest.shells.respawn import Respawn
 from holdfast.runtime.guest.shells.screen_modes import Picture
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellAction, ShellActivity, ShellMachine
-from holdfast.runtime.guest.shells.shell_output import OutputGap, T, no_pause, visible
+from holdfast.runtime.guest.shells.shell_output import OutputGap, T, digest, no_pause, visible
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
@@ -90,6 +91,7 @@ class Shell:
         """The loop's time at which something was last typed or interrupted."""
         self._marks = MarkReader(self._files.nonce)
         self._filter = MarkFilter(self._files.nonce)
+        chronicle.output_digest = partial(digest, self.log, self._filter)
         self.watching = ShellWatch(self)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
@@ -10,6 +11,10 @@ from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.shells.marks import MAX_MARK, MarkFilter, OutputPiece
 
 CHUNK = 256 << 10
+DIGESTED = 256 << 10
+"""Bytes of an output that its digest covers: the end of a command costs a millisecond at most."""
+DIGITS = 8
+"""Hex digits of a digest: enough to see that two outputs differ, too few to confirm a guess at a secret."""
 
 T = TypeVar("T")
 
@@ -59,6 +64,15 @@ async def visible(
             else:
                 await log.more()
         at = following
+
+
+def digest(log: StreamLog, marks: MarkFilter, start: int, end: int) -> str | None:
+    """Return a short digest of the first `DIGESTED` bytes of an output; None if it is no longer kept."""
+    if start < log.start or end < start:
+        return None
+    base, stop = max(log.start, start - MAX_MARK), min(end, start + DIGESTED)
+    pieces, _ = marks.pieces(log.read(base, stop - base), base, start, final=stop == end)
+    return hashlib.sha256(b"".join(piece.data for piece in pieces)).hexdigest()[:DIGITS]
 
 
 def _cut(log: StreamLog, marks: MarkFilter, at: int, limit: int | None) -> tuple[list[OutputPiece], int]:

@@ -127,6 +127,30 @@ class TaskResumedAnswer(AnswerBody):
     drift: dict[str, Any] | None
 
 
+class StatedActionAnswer(AnswerBody):
+    """An action that led to a snapshot, its stated reasons, and its result."""
+
+    entry: str
+    at: float
+    actor: str
+    kind: Literal["command", "cell", "job", "run", "files_in", "files_out", "missing"]
+    text: str
+    place: str
+    cut: bool
+    key: str | None
+    typed: int
+    reason: str
+    step: str
+    decision: str
+    note: str
+    result: int | str | None
+    attempt: str
+    verified: bool
+    failure_type: str
+    failure_detail: str
+    output_digest: str
+
+
 class TaskTextAnswer(AnswerBody):
     """A handoff, or a record as Markdown."""
 

@@ -23,6 +23,7 @@ from holdfast.runtime.serve.models.session_models import (
     SnapshotAnswer,
     SnapshotForkRequest,
 )
+from holdfast.runtime.serve.models.task_models import StatedActionAnswer
 
 router = APIRouter(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
@@ -80,6 +81,20 @@ async def recorded(who: From, snapshot: Ref) -> list[RecordedAnswer]:
     def work(controller: Holdfast) -> list[RecordedAnswer]:
         found = controller.snapshot(snapshot).recorded()
         return [RecordedAnswer.model_validate(asdict(each)) for each in found]
+
+    return await who.brief(work)
+
+
+@router.get("/{snapshot}/actions")
+async def actions(who: From, snapshot: Ref, since: RefQuery | None = None) -> list[StatedActionAnswer]:
+    """Return each action that led to a snapshot, with its stated reason and its result, the oldest first.
+
+    They begin after the snapshot `since`; by default after the last checkpoint before it.
+    """
+
+    def work(controller: Holdfast) -> list[StatedActionAnswer]:
+        found = controller.snapshot(snapshot).actions(since)
+        return [StatedActionAnswer.model_validate(asdict(each)) for each in found]
 
     return await who.brief(work)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 from tests.runtime.guest.harness import Guest, Refused
+
+from holdfast.runtime.guest.shells.shell_output import DIGESTED
 
 
 def entries(guest: Guest, *kinds: str) -> list[dict[str, Any]]:
@@ -38,6 +41,38 @@ def test_a_command_is_two_entries(guest: Guest) -> None:
     assert (ended["id"], ended["exit_code"], ended["end_offset"]) == (started["id"], 3, done.end_offset)
     assert ended["seq"] == started["seq"] + 1
     assert ended["at"] >= started["at"]
+
+
+def test_the_end_of_a_command_has_a_digest_of_its_output(guest: Guest) -> None:
+    """Of what readers see, and of its beginning if it is long; it is the same in any shell."""
+    for command in (
+        "echo same",
+        "printf 'same\\n'",
+        "echo other",
+        "true",
+        "yes | head -c 900000",
+        "(exit 3)",
+    ):
+        guest.exec(command)
+    long = b"y\r\n" * (1 + DIGESTED // 3)
+
+    found = [ended.get("output_digest") for ended in entries(guest, "command_ended")]
+
+    texts = (b"same\r\n", b"same\r\n", b"other\r\n", b"", long[:DIGESTED], b"")
+    assert found == [hashlib.sha256(text).hexdigest()[:8] for text in texts]
+
+
+def test_the_output_of_a_command_that_was_given_something_hidden_has_no_digest(guest: Guest) -> None:
+    """It may say it again, and what is short could be guessed."""
+    with guest.begin("read -s -p 'PIN: ' x; echo $x") as running:
+        running.until_output(b"PIN: ")
+        while guest.shell()["observed"]["detail"] != "password":
+            os.sched_yield()
+        guest.ask("send", b"1234\r")
+        running.until("finished")
+
+    ended = await_entry(guest, "command_ended", exit_code=0)
+    assert "output_digest" not in ended
 
 
 @pytest.mark.parametrize("typed", [False, True])
