@@ -88,6 +88,8 @@ def test_the_public_names_are_pinned() -> None:
         "Socket",
         "Spread",
         "State",
+        "Redo",
+        "RedoneAction",
         "StatedAction",
         "Survivability",
         "SyntaxCheck",

@@ -7,17 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.base.text import plain
 from holdfast.runtime.guest import layout
 from holdfast.runtime.restore.compat.command_history import Recorded
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
 
 LIMIT = 600.0
 """Seconds for each command, by default."""
+
+
+class CommandPlace(Protocol):
+    """Where commands are replayed: a session, as far as that takes."""
+
+    def exec(
+        self,
+        command: str,
+        *,
+        timeout: float | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+    ) -> ExecResult:
+        """Run a command in the shell."""
+
+    def cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+    ) -> CellResult:
+        """Run code in the kernel."""
+
+    def detach(self, command: str, *, name: str | None = None) -> object:
+        """Start a job."""
+
+    def interrupt(self) -> object:
+        """Interrupt the command that runs."""
+
+    def join(self, command_id: str, *, wait: bool = False, patience: float | None = None) -> ExecResult:
+        """Follow a command to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +73,7 @@ class Again:
 
 
 def run(
-    session: Session,
+    session: CommandPlace,
     commands: Sequence[Recorded],
     *,
     limit: float = LIMIT,
@@ -49,7 +82,7 @@ def run(
     """Run all commands, and report each when it has ended."""
     done: list[Again] = []
     for one in commands:
-        found = _one(session, one, limit)
+        found = again(session, one, limit)
         done.append(found)
         report(found)
         if found.left_out and not _skipped(one):
@@ -65,16 +98,27 @@ def _skipped(one: Recorded) -> str:
     return ""
 
 
-def _one(session: Session, one: Recorded, limit: float) -> Again:
+def again(
+    session: CommandPlace, one: Recorded, limit: float, *, key: str | None = None, reason: str | None = None
+) -> Again:
+    """Run one command, cell or job, and return its outcome.
+
+    Args:
+        session: where it runs.
+        one: what is run.
+        limit: seconds that it may take.
+        key: under which it runs at most once there.
+        reason: for the journal.
+    """
     if why := _skipped(one):
         return Again(one, left_out=why)
     if one.kind == "job":
         session.detach(one.text, name=one.place or None)
         return Again(one, one.result)
     if one.kind == "cell":
-        cell = session.cell(one.text, timeout=limit)
+        cell = session.cell(one.text, timeout=limit, key=key, reason=reason)
         return Again(one, cell.status, "it waits for an answer" if cell.waiting else "")
-    found = session.exec(one.text, timeout=limit)
+    found = session.exec(one.text, timeout=limit, key=key, reason=reason)
     if found.waiting:
         session.interrupt()
         session.join(found.command_id, wait=True, patience=limit)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.base.delegation import delegate
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
+    from holdfast.runtime.api.redo_snapshot import Redo
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.flaky.repeat import Keep, KeepAs, Series
     from holdfast.runtime.flaky.spread import Run, Spread
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.restore.compat.command_history import Recorded
     from holdfast.runtime.store.rows import SnapshotKind, SnapshotRow
+    from holdfast.runtime.task.redo_rules import RedoneAction
     from holdfast.runtime.task.stated_actions import StatedAction
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.fitness import Ladder, Name
@@ -193,6 +196,58 @@ class Snapshot:
         from holdfast.runtime.api import snapshot_actions
 
         return snapshot_actions.up_to(self._context, self._row, since)
+
+    def redo(
+        self,
+        name: str | None = None,
+        *,
+        since: str | None = None,
+        rung: Name | None = None,
+        skip: Sequence[str] = (),
+        repeat: Sequence[str] = (),
+        exit_codes: bool = False,
+        timeout: float = 600.0,
+        on_action: Callable[[RedoneAction], None] = lambda _action: None,
+        patience: Patience | None = None,
+    ) -> Redo:
+        """Repeat in a new session what led to it, for where it cannot be restored live.
+
+        It begins from an earlier snapshot, and ends at the first action whose exit code or output differs or
+        that cannot be repeated. What was sent with an idempotency key, to run once, is skipped. The session
+        continues in any case.
+
+        Args:
+            name: of the session; must be free; by default one is generated.
+            since: the snapshot to begin from, or `begin` for a fresh session of the same image and options;
+                by default the last snapshot before this one of which anything can be restored.
+            rung: what is restored of that, `live` or `files`; by default the best that is possible.
+            skip: entries of actions to leave out, such as `#12`.
+            repeat: idempotency keys whose commands are repeated all the same.
+            exit_codes: compare exit codes only, because the outputs differ by nature.
+            timeout: seconds that each action may take.
+            on_action: called with each action and what became of it.
+            patience: another thread ends it with this, after the action that runs.
+
+        Raises:
+            InvalidArgument: an argument is not valid, or there is nothing to repeat.
+            SnapshotError, EngineError, SessionError: no session could be made.
+        """
+        from holdfast.runtime.api import redo_snapshot
+        from holdfast.runtime.api.session import Session
+        from holdfast.runtime.task.redo_rules import RedoOptions
+
+        options = RedoOptions(tuple(skip), tuple(repeat), exit_codes, timeout)
+        return redo_snapshot.redo(
+            self._context,
+            self._row,
+            name,
+            since=since,
+            rung=rung,
+            options=options,
+            handle=partial(Session, self._context),
+            report=on_action,
+            patience=patience,
+        )
 
     def fits(self) -> Ladder:
         """Return what is possible with it on this machine, and why not more. Changes nothing."""

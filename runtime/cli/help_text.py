@@ -75,6 +75,7 @@ Snapshots:
   template        Keep a session as a template for new ones.
   diff            Show what differs between two snapshots.
   verify          Check every stored byte, and repair what can be.
+  redo            Repeat in a new session what led to a snapshot.
   rmi             Delete snapshots.
   serve-captures  Take snapshots when programs in a session ask.
 

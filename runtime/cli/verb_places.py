@@ -73,6 +73,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "serve": ("serve_verbs", "serve"),
     "kernels": ("kernel_set_verbs", "kernels"),
     "kernel": ("kernel_verbs", "app"),
+    "redo": ("redo_verbs", "redo"),
 }
 GROUP = "app"
 """Instead of a function: the verb has verbs of its own."""

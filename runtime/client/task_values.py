@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime.api.redo_snapshot import Redo
 from holdfast.runtime.api.session_task import TaskResumed, TaskVerdict
 from holdfast.runtime.client import client_values, insight_values
 from holdfast.runtime.task import task_form
@@ -58,6 +59,12 @@ def standing(raw: Any) -> TaskStanding:
 def action(raw: Any) -> StatedAction:
     """Return an action that led to a snapshot."""
     return insight_values.read(StatedAction, raw)
+
+
+def redo(raw: Any) -> Redo:
+    """Return what was repeated."""
+    told = client_values.table(raw)
+    return insight_values.read(Redo, {name: told[name] for name in told if name != "complete"})
 
 
 def text(raw: Any) -> str:

@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from holdfast.base.text import plain
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
-from holdfast.runtime.mcp.agent_sessions import AgentSession
+from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.mcp.agent_tools import AgentTools, said
 from holdfast.runtime.mcp.patient_calls import LastLine
 from holdfast.runtime.mcp.short_text import shorten
@@ -34,6 +34,7 @@ Action = Literal[
     "checkpoint",
     "resume",
     "actions",
+    "redo",
 ]
 _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "goal": lambda task, text, why, step: task.set(goal=text),
@@ -59,6 +60,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "resume_at": ("text",),
     "block": ("text", "why"),
     "actions": ("text",),
+    "redo": ("text",),
 }
 """The arguments without which an action says nothing."""
 
@@ -88,6 +90,8 @@ class TaskTools(AgentTools):
             if action == "actions":
                 snapshot = self.agents(context).holdfast.snapshot(text)
                 return said(found, shorten(_actions(snapshot.actions())).text)
+            if action == "redo":
+                return _redo(self.agents(context), found, text)
             if action == "done":
                 return _verdict(found, step, task.done(step))
             if action == "checkpoint":
@@ -112,6 +116,16 @@ def _actions(found: Sequence[StatedAction]) -> str:
         for each in found
     )
     return "\n".join("  ".join(part for part in row if part) for row in rows)
+
+
+def _redo(agents: AgentSessions, found: AgentSession, snapshot: str) -> str:
+    made = agents.holdfast.snapshot(snapshot).redo()
+    name = agents.keep(agents.holdfast.session(made.session)).session.name
+    lines = [
+        f"{each.action.entry} {plain(each.action.text, 100)}: {each.fate} {each.why}" for each in made.actions
+    ]
+    ended = "complete" if made.complete else f"it ended early, {made.left} actions were not reached"
+    return said(found, shorten("\n".join(lines)).text, f"made {name}", ended, "name it as `session`")
 
 
 def _verdict(found: AgentSession, step: str, verdict: TaskVerdict) -> str:

@@ -6,6 +6,8 @@ them. It infers no reason: without a stated one it stays empty.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -146,6 +148,27 @@ def stated_actions(entries: Iterable[Entry], after: int = 0, since: float = 0.0)
     return list(reading.actions.values())
 
 
+def output_digest(kind: str, details: Mapping[str, Any]) -> str:
+    """Return the digest of the output that an entry of an end has; empty if it has none.
+
+    A cell's is made here of its outputs, without its number in the kernel, which is another in another run.
+    """
+    if kind != "cell_ended":
+        return _text(details.get("output_digest"), 80)
+    outputs = details.get("outputs")
+    if not isinstance(outputs, list) or details.get("outputs_cut"):
+        return ""
+    numbered = ("execution_count", "traceback")
+    same = [
+        {key: each[key] for key in each if key not in numbered} if isinstance(each, dict) else each
+        for each in outputs
+    ]
+    try:
+        return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()[:8]
+    except RecursionError:
+        return ""
+
+
 def _begun(reading: _ActionReading, entry: Entry, kind: str, text: object, place: str) -> None:
     if entry.at <= reading.since if entry.host else entry.seq <= reading.after:
         return
@@ -187,7 +210,7 @@ def _ended(reading: _ActionReading, details: Mapping[str, Any]) -> None:
     result = plain(code, 40) if isinstance(code, str) else code if isinstance(code, int) else None
     if result is None and isinstance(details.get("signal"), int):
         result = 128 + int(details["signal"])
-    digest = _text(details.get("output_digest"), 80)
+    digest = output_digest(f"{found.kind}_ended", details)
     reading.actions[ident] = replace(found, result=result, output_digest=digest)
 
 

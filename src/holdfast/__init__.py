@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+    from holdfast.runtime.api.redo_snapshot import Redo
     from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
@@ -125,6 +126,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.storage.verify_storage import Verified
     from holdfast.runtime.store.entry import Entry
     from holdfast.runtime.store.policy import Policy
+    from holdfast.runtime.task.redo_rules import RedoneAction
     from holdfast.runtime.task.stated_actions import StatedAction
     from holdfast.runtime.task.task_record import TaskRecord
     from holdfast.runtime.task.task_standing import TaskStanding
@@ -206,6 +208,8 @@ __all__ = [
     "Reach",
     "Recorded",
     "Recording",
+    "Redo",
+    "RedoneAction",
     "ReferenceNotFound",
     "Refusal",
     "RegistryDenied",
@@ -330,6 +334,8 @@ _LATE = {
     "Socket": "runtime.pulse.facts",
     "Spread": "runtime.flaky.spread",
     "State": "runtime.guest.pulse.state",
+    "Redo": "runtime.api.redo_snapshot",
+    "RedoneAction": "runtime.task.redo_rules",
     "StatedAction": "runtime.task.stated_actions",
     "Survivability": "snapshots.survivability",
     "SyntaxCheck": "runtime.guest_rpc.shell_report",

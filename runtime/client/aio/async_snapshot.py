@@ -16,6 +16,7 @@ from holdfast.runtime.client.client_errors import not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
+    from holdfast.runtime.api.redo_snapshot import Redo
     from holdfast.runtime.client.aio.async_session import AsyncSession
     from holdfast.runtime.flaky.repeat import Keep, KeepAs
     from holdfast.runtime.flaky.spread import Spread
@@ -205,6 +206,24 @@ class AsyncSnapshot:
 
         told = client_values.tables(await self._ask("GET", "actions", params=given(since=since)))
         return [task_values.action(each) for each in told]
+
+    async def redo(
+        self,
+        name: str | None = None,
+        *,
+        since: str | None = None,
+        rung: Name | None = None,
+        skip: Sequence[str] = (),
+        repeat: Sequence[str] = (),
+        exit_codes: bool = False,
+        timeout: float = 600.0,
+    ) -> Redo:
+        """Repeat in a new session what led to it. Leaving the call early ends it after the present action."""
+        from holdfast.runtime.client import task_values
+
+        how = given(name=name, since=since, rung=rung, exit_codes=exit_codes, timeout=timeout)
+        body = {**how, "skip": list(skip), "repeat": list(repeat)}
+        return task_values.redo(await self._ask("POST", "redo", body=body))
 
     async def pin(self, *, pinned: bool = True) -> AsyncSnapshot:
         """Keep it until it is removed by hand, or leave it to policy and quota again."""

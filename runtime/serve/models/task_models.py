@@ -12,6 +12,7 @@ Line = Annotated[str, Field(max_length=4000, pattern=TEXT)]
 Whole = Annotated[str, Field(max_length=256 << 10, pattern=TEXT)]
 """A plan, or a record as Markdown or JSON."""
 StepNumber = Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
+ActionNumber = Annotated[str, Field(pattern=r"^#[0-9]{1,16}\+?$")]
 EntryNumber = Annotated[str, Field(pattern=r"^#[1-9][0-9]{0,15}$")]
 
 
@@ -149,6 +150,40 @@ class StatedActionAnswer(AnswerBody):
     failure_type: str
     failure_detail: str
     output_digest: str
+
+
+class RedoRequest(RequestBody):
+    """What is to be repeated, as `Snapshot.redo` takes it; `timeout` in seconds for each action."""
+
+    name: Name | None = None
+    since: Name | None = None
+    rung: Literal["live", "files"] | None = None
+    skip: Annotated[list[ActionNumber], Field(default_factory=list, max_length=1000)]
+    repeat: Annotated[list[Line], Field(default_factory=list, max_length=1000)]
+    exit_codes: bool = False
+    timeout: Seconds = 600.0
+
+
+class RedoneActionAnswer(AnswerBody):
+    """An action, and what became of it."""
+
+    action: StatedActionAnswer
+    fate: Literal["same", "skipped", "differs", "stopped"]
+    why: str
+    result: int | str | None
+    output_digest: str
+
+
+class RedoAnswer(AnswerBody):
+    """What was repeated, in which session; `left`: how many actions were not reached."""
+
+    session: str
+    session_id: str
+    base: str
+    rung: Literal["live", "files", "fresh"]
+    actions: list[RedoneActionAnswer]
+    left: int
+    complete: bool
 
 
 class TaskTextAnswer(AnswerBody):

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from holdfast.base import ids
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import Ref
@@ -23,7 +24,7 @@ from holdfast.runtime.serve.models.session_models import (
     SnapshotAnswer,
     SnapshotForkRequest,
 )
-from holdfast.runtime.serve.models.task_models import StatedActionAnswer
+from holdfast.runtime.serve.models.task_models import RedoAnswer, RedoRequest, StatedActionAnswer
 
 router = APIRouter(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
@@ -97,6 +98,21 @@ async def actions(who: From, snapshot: Ref, since: RefQuery | None = None) -> li
         return [StatedActionAnswer.model_validate(asdict(each)) for each in found]
 
     return await who.brief(work)
+
+
+@router.post("/{snapshot}/redo", status_code=201)
+async def redo(who: From, snapshot: Ref, body: RedoRequest) -> RedoAnswer:
+    """Repeat in a new session what led to a snapshot, up to the first difference.
+
+    A client that leaves ends it after the action that runs; the session stays.
+    """
+    how: dict[str, Any] = body.model_dump()
+
+    def work(patience: Patience) -> RedoAnswer:
+        found = who.holdfast().snapshot(snapshot).redo(patience=patience, **how)
+        return RedoAnswer.model_validate(found.as_dict())
+
+    return await who.while_there(None, work)
 
 
 @router.post("/{snapshot}/restore", status_code=201)
