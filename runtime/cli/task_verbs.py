@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -200,9 +200,17 @@ def block(
     suspend: Annotated[bool, typer.Option("--suspend", help="Suspend the session until `unblock`.")] = False,
     json: Json = False,
 ) -> None:
-    """Record what blocks the work."""
-    found = _task(session).block(why, needs, step=at, entry=entry, tried=tried, suspend=suspend)
-    _report(found, as_json=json)
+    """Record what blocks the work, and show the report for the one who can unblock it."""
+    from holdfast.runtime.task import block_report
+
+    opened = controller().session(session)
+    found = opened.task.block(why, needs, step=at, entry=entry, tried=tried, suspend=suspend)
+    if wants_json(json):
+        printing.emit({**_summary(found), "resume": block_report.resume_command(opened.name)})
+        return
+    printing.say(_line(found))
+    for line in block_report.block_report(opened.name, found):
+        printing.say(line)
 
 
 @app.command()
@@ -309,11 +317,20 @@ def _task(session: str) -> SessionTask:
 
 
 def _report(record: TaskRecord, *, as_json: bool) -> None:
-    done, total = record.finished
     if wants_json(as_json):
-        printing.emit({"revision": record.revision, "state": record.state, "done": done, "steps": total})
+        printing.emit(_summary(record))
     else:
-        printing.say(f"{record.state}, {done} of {total} steps, revision {record.revision}")
+        printing.say(_line(record))
+
+
+def _summary(record: TaskRecord) -> dict[str, Any]:
+    done, total = record.finished
+    return {"revision": record.revision, "state": record.state, "done": done, "steps": total}
+
+
+def _line(record: TaskRecord) -> str:
+    done, total = record.finished
+    return f"{record.state}, {done} of {total} steps, revision {record.revision}"
 
 
 def _standard_input() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.task.block_report import block_report
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
 
 BYTES_PER_TOKEN = 3
@@ -65,10 +66,7 @@ def _head(session: str, record: TaskRecord) -> Iterator[str]:
     done, total = record.finished
     yield f"Task of session {session}: {record.goal}"
     yield f"{record.state}, {done} of {total} steps, revision {record.revision}, last changed by {record.by}"
-    if record.blocked is not None:
-        yield f"BLOCKED: {record.blocked.why}. Needs: {record.blocked.needs}"
-        if record.blocked.tried:
-            yield f"tried: {record.blocked.tried}"
+    yield from block_report(session, record)
     if record.resume_at is not None:
         yield f"Resume at: {record.resume_at}"
     if record.checkpoint is not None:

@@ -170,7 +170,9 @@ def test_blocked_work_is_suspended_and_wakes_when_unblocked(work: Session) -> No
     work.exec("state=kept")
     work.task.block("no key", "a key", step="2.1", suspend=True)
     assert work.refresh().state == "suspended"
-    assert "BLOCKED: no key. Needs: a key" in work.task.handoff(200)
+    handed = work.task.handoff(200)
+    assert "BLOCKED: no key. Needs: a key" in handed
+    assert "`holdfast task unblock work && holdfast task resume work`" in handed
     work.task.unblock()
     assert work.refresh().state == "running"
     assert work.exec("echo $state").text == "kept\n"
