@@ -28,8 +28,9 @@ def joined(parts: Iterable[str]) -> str:
 
 
 def facts(parts: Iterable[str]) -> str:
-    """Return facts as one line."""
-    return f"[{' · '.join(part for part in parts if part)}]"
+    """Return facts as one line; empty if there are none."""
+    known = " · ".join(part for part in parts if part)
+    return f"[{known}]" if known else ""
 
 
 def lost(count: int) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.mcp.agent_tools import AgentTools, said
@@ -17,6 +20,7 @@ from holdfast.runtime.mcp.short_text import shorten
 from holdfast.runtime.task import handoff
 from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
+from holdfast.runtime.task.task_standing import TaskStanding
 
 Action = Literal[
     "show",
@@ -31,6 +35,14 @@ Action = Literal[
     "resume_at",
     "block",
     "unblock",
+    "attempt",
+    "reread",
+    "artifact",
+    "drop",
+    "verify",
+    "export",
+    "import",
+    "board",
     "checkpoint",
     "resume",
     "actions",
@@ -47,6 +59,11 @@ _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "resume_at": lambda task, text, why, step: task.set(resume_at=text),
     "block": lambda task, text, why, step: task.block(text, why, step=step or None),
     "unblock": lambda task, text, why, step: task.unblock(),
+    "reread": lambda task, text, why, step: task.read_again(text, why or None),
+    "artifact": lambda task, text, why, step: task.artifact(PurePosixPath(text).name or text, text),
+    "drop": lambda task, text, why, step: task.drop(*_item(text)),
+    "verify": lambda task, text, why, step: task.step(step, verify=text) if step else task.set(verify=text),
+    "import": lambda task, text, why, step: task.import_(text),
 }
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "goal": ("text",),
@@ -61,6 +78,12 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "block": ("text", "why"),
     "actions": ("text",),
     "redo": ("text",),
+    "attempt": ("step", "text"),
+    "reread": ("text",),
+    "artifact": ("text",),
+    "drop": ("text",),
+    "verify": ("text",),
+    "import": ("text",),
 }
 """The arguments without which an action says nothing."""
 
@@ -83,6 +106,9 @@ class TaskTools(AgentTools):
         if missing:
             raise ToolError(f"cannot do `{action}`: it needs {' and '.join(missing)}")
 
+        if action == "board":
+            return await self.plainly(context, lambda _: _board(self.agents(context).holdfast.board()))
+
         def work(found: AgentSession, _: LastLine) -> str:
             task = found.session.task
             if action == "show":
@@ -94,6 +120,10 @@ class TaskTools(AgentTools):
                 return _redo(self.agents(context), found, text)
             if action == "done":
                 return _verdict(found, step, task.done(step))
+            if action == "attempt":
+                return _attempted(found, step, text, task.attempt(step, text))
+            if action == "export":
+                return said(found, task.export().rstrip())
             if action == "checkpoint":
                 return said(found, "", f"checkpoint {task.checkpoint(text or None).name}")
             if action == "resume":
@@ -126,6 +156,31 @@ def _redo(agents: AgentSessions, found: AgentSession, snapshot: str) -> str:
     ]
     ended = "complete" if made.complete else f"it ended early, {made.left} actions were not reached"
     return said(found, shorten("\n".join(lines)).text, f"made {name}", ended, "name it as `session`")
+
+
+def _item(text: str) -> tuple[str, int]:
+    kind, _, number = text.strip().partition(" ")
+    if not re.fullmatch(r"[0-9]{1,4}", number.strip(), re.ASCII):
+        raise InvalidArgument("cannot drop an item without its number", hint="such as `question 2`")
+    return kind, int(number)
+
+
+def _board(standings: Sequence[TaskStanding]) -> str:
+    lines = [
+        f"{each.session} [{each.session_state}] {each.state} {each.done}/{each.steps}: {each.goal}"
+        + (f"; at {each.step}" if each.step else "")
+        + (f"; blocked: {each.blocked}, needs {each.needs}" if each.blocked else "")
+        for each in standings
+    ]
+    return shorten("\n".join(lines)).text or "no session has a task"
+
+
+def _attempted(found: AgentSession, step: str, entry: str, verdict: TaskVerdict) -> str:
+    failure = verdict.failure
+    facts = [f"attempt {entry} at step {step} passed"]
+    if failure is not None:
+        facts = [f"attempt {entry} at step {step} failed", failure.failure_type, failure.failure_detail]
+    return said(found, "", *facts)
 
 
 def _verdict(found: AgentSession, step: str, verdict: TaskVerdict) -> str:

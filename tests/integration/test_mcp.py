@@ -194,8 +194,34 @@ def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
         assert "step 1.2 done · verified by #" in await agent("task", action="done", step="1.2")
         assert "done, 2 of 2 steps" in await agent("task")
 
+    async def third(agent: Agent) -> None:
+        """The rest of what the command line can do with a record."""
+        await agent("run", command="true")
+        (entry,) = hf.session("work").journal(kinds=["command_started"])[-1:]
+        attempt = await agent("task", action="attempt", step="1.1", text=f"#{entry.seq}")
+        assert f"attempt #{entry.seq} at step 1.1 passed" in attempt
+        assert "still" not in attempt
+        assert "no command started" in await agent.refused("task", action="attempt", step="1.1", text="#0")
+        await agent("task", action="reread", text="store.py", why="the form")
+        await agent("task", action="artifact", text="answer")
+        await agent("task", action="verify", text="true")
+        await agent("task", action="question", text="Which?")
+        for wrong in ("question", "question x", "question 9", "joke 1"):
+            assert "cannot drop" in await agent.refused("task", action="drop", text=wrong)
+        await agent("task", action="drop", text="question 1")
+        exported = await agent("task", action="export")
+        assert "## Open questions\n\nNone." in exported
+        assert "- answer" in exported
+        assert "section 'Risks' is missing" in await agent.refused(
+            "task", action="import", text=exported.replace("## Risks\n", "")
+        )
+        assert "[done · 2 of 2 steps done]" in await agent("task", action="import", text=exported)
+        board = await agent("task", action="board")
+        assert "work [running] done 2/2: Port the store" in board
+
     talk(hf, first)
     talk(hf, second)
+    talk(hf, third)
 
 
 def test_it_goes_back_and_copies(hf: Holdfast) -> None:
