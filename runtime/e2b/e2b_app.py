@@ -93,7 +93,7 @@ def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: Sand
     app.state.lives, app.state.ids, app.state.once = lives, ids, OnceMade()
     app.state.watchers = PolledWatchers(callers)
     for router in ROUTERS:
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # included, each would be prepared once more
     app.add_exception_handler(HoldfastError, _of_library)
     app.add_exception_handler(RequestValidationError, _of_request)
     app.add_exception_handler(HTTPException, _of_http)

@@ -110,28 +110,9 @@ class TaskTools(AgentTools):
             return await self.plainly(context, lambda _: _board(self.agents(context).holdfast.board()))
 
         def work(found: AgentSession, _: LastLine) -> str:
-            task = found.session.task
-            if action == "show":
-                return said(found, task.handoff().rstrip())
-            if action == "actions":
-                snapshot = self.agents(context).holdfast.snapshot(text)
-                return said(found, shorten(_actions(snapshot.actions())).text)
-            if action == "redo":
-                return _redo(self.agents(context), found, text)
-            if action == "done":
-                return _verdict(found, step, task.done(step))
-            if action == "attempt":
-                return _attempted(found, step, text, task.attempt(step, text))
-            if action == "export":
-                return said(found, task.export().rstrip())
-            if action == "checkpoint":
-                return said(found, "", f"checkpoint {task.checkpoint(text or None).name}")
-            if action == "resume":
-                back = task.resume()
-                drift = "" if back.drift is None or back.drift.empty else shorten(back.drift.text()).text
-                name = found.session.name
-                return said(found, handoff.handoff(name, back.record, state=drift).rstrip(), back.how)
-            record = _CHANGES[action](task, text, why, step)
+            if action in _ANSWERS:
+                return _ANSWERS[action](self.agents(context), found, text, step)
+            record = _CHANGES[action](found.session.task, text, why, step)
             done, total = record.finished
             return said(found, "", record.state, f"{done} of {total} steps done")
 
@@ -140,7 +121,41 @@ class TaskTools(AgentTools):
         )
 
 
-def _actions(found: Sequence[StatedAction]) -> str:
+def _show(_agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:
+    return said(found, found.session.task.handoff().rstrip())
+
+
+def _done(_agents: AgentSessions, found: AgentSession, _text: str, step: str) -> str:
+    return _verdict(found, step, found.session.task.done(step))
+
+
+def _attempt(_agents: AgentSessions, found: AgentSession, text: str, step: str) -> str:
+    verdict = found.session.task.attempt(step, text)
+    facts = [f"attempt {text} at step {step} passed"]
+    if (failure := verdict.failure) is not None:
+        facts = [f"attempt {text} at step {step} failed", failure.failure_type, failure.failure_detail]
+    return said(found, "", *facts)
+
+
+def _export(_agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:
+    return said(found, found.session.task.export().rstrip())
+
+
+def _checkpoint(_agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
+    return said(found, "", f"checkpoint {found.session.task.checkpoint(text or None).name}")
+
+
+def _resume(_agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:
+    back = found.session.task.resume()
+    drift = "" if back.drift is None or back.drift.empty else shorten(back.drift.text()).text
+    return said(found, handoff.handoff(found.session.name, back.record, state=drift).rstrip(), back.how)
+
+
+def _actions(agents: AgentSessions, found: AgentSession, snapshot: str, _step: str) -> str:
+    return said(found, shorten(_rows(agents.holdfast.snapshot(snapshot).actions())).text)
+
+
+def _rows(found: Sequence[StatedAction]) -> str:
     rows = (
         (each.entry, each.actor, plain(each.text.strip(), 200), each.why and f"({each.why})", each.outcome)
         for each in found
@@ -148,7 +163,7 @@ def _actions(found: Sequence[StatedAction]) -> str:
     return "\n".join("  ".join(part for part in row if part) for row in rows)
 
 
-def _redo(agents: AgentSessions, found: AgentSession, snapshot: str) -> str:
+def _redo(agents: AgentSessions, found: AgentSession, snapshot: str, _step: str) -> str:
     made = agents.holdfast.snapshot(snapshot).redo()
     name = agents.keep(agents.holdfast.session(made.session)).session.name
     lines = [
@@ -175,14 +190,6 @@ def _board(standings: Sequence[TaskStanding]) -> str:
     return shorten("\n".join(lines)).text or "no session has a task"
 
 
-def _attempted(found: AgentSession, step: str, entry: str, verdict: TaskVerdict) -> str:
-    failure = verdict.failure
-    facts = [f"attempt {entry} at step {step} passed"]
-    if failure is not None:
-        facts = [f"attempt {entry} at step {step} failed", failure.failure_type, failure.failure_detail]
-    return said(found, "", *facts)
-
-
 def _verdict(found: AgentSession, step: str, verdict: TaskVerdict) -> str:
     if verdict.done:
         return said(found, "", f"step {step} done", f"verified by {verdict.entry}" if verdict.entry else "")
@@ -192,3 +199,16 @@ def _verdict(found: AgentSession, step: str, verdict: TaskVerdict) -> str:
     if failure is not None:
         facts += [failure.failure_type, failure.failure_detail, failure.suggested_focus]
     return said(found, "\n".join(lines), *facts)
+
+
+_ANSWERS: Mapping[str, Callable[[AgentSessions, AgentSession, str, str], str]] = {
+    "show": _show,
+    "done": _done,
+    "attempt": _attempt,
+    "export": _export,
+    "checkpoint": _checkpoint,
+    "resume": _resume,
+    "actions": _actions,
+    "redo": _redo,
+}
+"""What answers with more than how the record stands: of the agent's sessions, its session, `text` and `step`."""

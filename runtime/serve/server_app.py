@@ -20,7 +20,6 @@ from holdfast.errors import HoldfastError
 from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.json_answers import PrintableAnswer
 from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.routes import (
     channel_routes,
@@ -66,10 +65,6 @@ def inner(callers: Callers) -> FastAPI:
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,
-        default_response_class=PrintableAnswer,
-        generate_unique_id_function=lambda route: (
-            f"{route.tags[0]}.{route.name}" if route.tags else route.name
-        ),
     )
     app.state.callers = callers
     for each in (
@@ -87,7 +82,7 @@ def inner(callers: Callers) -> FastAPI:
         task_routes,
         channel_routes,
     ):
-        app.include_router(each.router)
+        app.router.routes.extend(each.router.routes)  # see api_router
     app.add_exception_handler(HoldfastError, _of_library)
     app.add_exception_handler(RequestValidationError, _of_request)
     app.add_exception_handler(HTTPException, _of_http)

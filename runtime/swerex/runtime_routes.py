@@ -11,6 +11,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.swerex import program_commands, runtime_shells, text_files, uploaded_forms
+from holdfast.runtime.swerex.ascii_answers import AsciiAnswer
 from holdfast.runtime.swerex.runtime_bodies import (
     Action,
     ClosedShell,
@@ -26,7 +27,7 @@ from holdfast.runtime.swerex.runtime_caller import RuntimeCaller, runtime_caller
 from holdfast.runtime.swerex.runtime_shells import CommandAction
 from holdfast.runtime.swerex.shell_interrupts import ForcedInterrupt
 
-router = APIRouter(prefix="/swerex/{session}")
+router = APIRouter(prefix="/swerex/{session}", default_response_class=AsciiAnswer)
 From = Annotated[RuntimeCaller, Depends(runtime_caller)]
 Answer = dict[str, Any]
 

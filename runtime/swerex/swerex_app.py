@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -22,6 +20,7 @@ from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.surroundings import Surrounded
 from holdfast.runtime.swerex import runtime_failures, runtime_routes
+from holdfast.runtime.swerex.ascii_answers import AsciiAnswer
 from holdfast.runtime.swerex.unread_output import UnreadOutput
 
 STREAMED = frozenset({("POST", "/upload")})
@@ -29,14 +28,6 @@ STREAMED = frozenset({("POST", "/upload")})
 KEY = b"x-api-key"
 _PATH = re.compile(r"/swerex(/|$)")
 logger = logging.getLogger("holdfast.serve")
-
-
-class AsciiAnswer(JSONResponse):
-    """JSON in ASCII, in which halves of characters, as names of files and texts may have, can be sent."""
-
-    def render(self, content: Any) -> bytes:
-        """Return the body."""
-        return json.dumps(content, separators=(",", ":")).encode()
 
 
 class RuntimeDoor:
@@ -72,15 +63,9 @@ def beside(other: App, callers: Callers, admission: Admission, rate: RequestRate
 
 def wire(callers: Callers) -> FastAPI:
     """Return the application without what guards and limits it."""
-    app = FastAPI(
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        default_response_class=AsciiAnswer,
-    )
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.callers, app.state.unread = callers, UnreadOutput()
-    app.include_router(runtime_routes.router)
+    app.router.routes.extend(runtime_routes.router.routes)  # included, each would be prepared once more
     app.add_exception_handler(HoldfastError, _of_library)
     app.add_exception_handler(RequestValidationError, _of_request)
     app.add_exception_handler(HTTPException, _of_http)

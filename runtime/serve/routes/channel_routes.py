@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from fastapi import WebSocket, WebSocketDisconnect
 
 from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.channels.channel_connection import ChannelConnection
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter()
+router = api_router()
 PROTOCOL = "holdfast.v1"
 
 

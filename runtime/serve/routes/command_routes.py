@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.responses import Response
 
 from holdfast.errors import InvalidArgument
@@ -41,8 +41,9 @@ from holdfast.runtime.serve.models.session_models import (
     ShellAnswer,
     ShellRequest,
 )
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(prefix="/v1/sessions/{session}", tags=["shells"], responses=ERRORS)
+router = api_router(prefix="/v1/sessions/{session}", tags=["shells"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 
 

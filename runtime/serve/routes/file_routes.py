@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
@@ -29,9 +29,10 @@ from holdfast.runtime.serve.models.file_models import (
     UserQuery,
     WrittenAnswer,
 )
+from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.written_bodies import written_body
 
-router = APIRouter(prefix="/v1/sessions/{session}/files", tags=["files"], responses=ERRORS)
+router = api_router(prefix="/v1/sessions/{session}/files", tags=["files"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 Mode = Annotated[str | None, Query(pattern="^[0-7]{3,4}$", description="Permissions, in octal.")]
 Range = Annotated[

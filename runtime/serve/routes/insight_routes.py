@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
@@ -20,8 +20,9 @@ from holdfast.runtime.serve.event_streams import LastEvent, place, stream
 from holdfast.runtime.serve.models.base_models import TEXT, Offset, Ref
 from holdfast.runtime.serve.models.file_models import FilePath, UserQuery
 from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(prefix="/v1/sessions/{session}", tags=["insight"], responses=ERRORS)
+router = api_router(prefix="/v1/sessions/{session}", tags=["insight"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 Kinds = Annotated[list[Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,39}$")]] | None, Query()]
 PulsePart = Literal["processes", "files", "sockets", "limits", "terminals", "kernels", "variables"]

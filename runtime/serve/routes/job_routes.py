@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.responses import Response
 
 from holdfast.errors import InvalidArgument
@@ -23,8 +23,9 @@ from holdfast.runtime.serve.models.command_models import (
     SizeRequest,
     TypedRequest,
 )
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(prefix="/v1/sessions/{session}/jobs", tags=["jobs"], responses=ERRORS)
+router = api_router(prefix="/v1/sessions/{session}/jobs", tags=["jobs"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from starlette.responses import Response
 
 from holdfast.runtime.guest import defaults
@@ -24,8 +24,9 @@ from holdfast.runtime.serve.models.base_models import (
 )
 from holdfast.runtime.serve.models.command_models import CellAnswer, CellAnswerRequest, CellQuery, CellRequest
 from holdfast.runtime.serve.models.session_models import KernelAnswer, KernelRequest, KernelSpecAnswer
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(prefix="/v1/sessions/{session}", tags=["kernels"], responses=ERRORS)
+router = api_router(prefix="/v1/sessions/{session}", tags=["kernels"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 CellQueryId = Annotated[str, Query(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
 

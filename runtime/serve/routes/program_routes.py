@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.responses import Response
 
 from holdfast.runtime.api.session import Session
@@ -24,8 +24,9 @@ from holdfast.runtime.serve.models.command_models import (
     RunRequest,
     SignalRequest,
 )
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(prefix="/v1/sessions/{session}", tags=["programs"], responses=ERRORS)
+router = api_router(prefix="/v1/sessions/{session}", tags=["programs"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 
 

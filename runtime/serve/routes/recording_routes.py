@@ -6,7 +6,7 @@ import io
 from dataclasses import asdict
 from typing import IO, Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from starlette.responses import StreamingResponse
 
 from holdfast.base import printable_json
@@ -17,9 +17,10 @@ from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import TEXT, PartRef, Ref
 from holdfast.runtime.serve.models.recording_models import CastEventAnswer, RecordingAnswer
+from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.written_bodies import written_body
 
-router = APIRouter(
+router = api_router(
     prefix="/v1/sessions/{session}/shells/{shell}/recording", tags=["recordings"], responses=ERRORS
 )
 From = Annotated[ApiCaller, Depends(caller)]

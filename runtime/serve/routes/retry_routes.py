@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 
 from holdfast.runtime.flaky.spread import Spread
 from holdfast.runtime.guest_rpc.patience import Patience
@@ -13,8 +13,9 @@ from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.retry_models import RetryRequest, SpreadAnswer
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
+router = api_router(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from holdfast.base.version import VERSION
 from holdfast.runtime.serve import server_metrics
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.models.base_models import AnswerBody
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(tags=["server"], responses={401: ERRORS[401], 421: ERRORS[421]})
+router = api_router(tags=["server"], responses={401: ERRORS[401], 421: ERRORS[421]})
 
 
 class HealthAnswer(AnswerBody):

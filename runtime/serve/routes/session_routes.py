@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.responses import Response
 
 from holdfast.runtime.api.session import Session
@@ -25,9 +25,10 @@ from holdfast.runtime.serve.models.session_models import (
     SnapshotRequest,
     TemplateRequest,
 )
+from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.routes.snapshot_routes import answered as snapshot_answer
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"], responses=ERRORS)
+router = api_router(prefix="/v1/sessions", tags=["sessions"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 
 

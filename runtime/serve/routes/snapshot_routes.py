@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from starlette.responses import Response
 
 from holdfast.base import ids
@@ -25,8 +25,9 @@ from holdfast.runtime.serve.models.session_models import (
     SnapshotForkRequest,
 )
 from holdfast.runtime.serve.models.task_models import RedoAnswer, RedoRequest, StatedActionAnswer
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
+router = api_router(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 RefQuery = Annotated[str, Query(pattern=f"^{ids.NAME}$")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_task import TaskVerdict
@@ -15,11 +15,12 @@ from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models import task_models as models
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.session_models import SnapshotAnswer
+from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.routes.snapshot_routes import answered
 from holdfast.runtime.task import task_form
 from holdfast.runtime.task.task_record import TaskRecord
 
-router = APIRouter(prefix="/v1", tags=["task"], responses=ERRORS)
+router = api_router(prefix="/v1", tags=["task"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 PREFIX = "/sessions/{session}/task"
 Budget = Annotated[int, Query(ge=1, lt=2**31, description="The most tokens.")]

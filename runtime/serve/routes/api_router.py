@@ -1,0 +1,25 @@
+"""How paths of the server are declared: completely, so that the application only has to list them.
+
+FastAPI prepares the routes of a router that is included a second time, at the first request that any of them
+may be for. That takes longer than most requests. Knows no path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+
+from holdfast.runtime.serve.json_answers import PrintableAnswer
+
+
+def api_router(**options: Any) -> APIRouter:
+    """Return a router whose routes are complete; `options` are those of `APIRouter`."""
+    return APIRouter(
+        default_response_class=PrintableAnswer, generate_unique_id_function=_operation_id, **options
+    )
+
+
+def _operation_id(route: APIRoute) -> str:
+    return f"{route.tags[0]}.{route.name}" if route.tags else route.name
