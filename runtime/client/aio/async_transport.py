@@ -16,7 +16,7 @@ from websockets.protocol import State
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
 from holdfast.runtime.client import connect_again, http_call
-from holdfast.runtime.client.aio import async_receiving
+from holdfast.runtime.client.aio import async_receiving, async_requests
 from holdfast.runtime.client.aio.async_waking import AsyncWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
@@ -52,7 +52,7 @@ class AsyncTransport:
         self._http = httpx.AsyncClient(
             base_url=address.url,
             headers=self._headers,
-            transport=httpx.AsyncHTTPTransport(uds=address.socket, limits=httpx.Limits()),
+            transport=async_requests.carrier(address),
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
         )
         self._free: list[AsyncLink] = []

@@ -17,7 +17,7 @@ from websockets.sync.client import ClientConnection, connect, unix_connect
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
 from holdfast.runtime.client import connect_again, http_call
-from holdfast.runtime.client.blocking import remote_receiving
+from holdfast.runtime.client.blocking import remote_receiving, remote_requests
 from holdfast.runtime.client.blocking.remote_waking import RemoteWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
@@ -53,7 +53,7 @@ class RemoteTransport:
         self._http = httpx.Client(
             base_url=address.url,
             headers=self._headers,
-            transport=httpx.HTTPTransport(uds=address.socket, limits=httpx.Limits()),
+            transport=remote_requests.carrier(address),
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
         )
         self._free: list[RemoteLink] = []

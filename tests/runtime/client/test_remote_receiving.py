@@ -22,8 +22,7 @@ def silent(seconds: float, message: str = "") -> Iterator[str]:
     over = threading.Event()
 
     def answer(connection: ServerConnection) -> None:
-        over.wait(seconds)
-        if message:
+        if not over.wait(seconds):
             connection.send(message)
 
     with serve(answer, "127.0.0.1", 0) as server:
@@ -46,6 +45,8 @@ def test_a_signal_to_another_thread_is_heeded() -> None:
             threading.Thread(target=elsewhere, daemon=True).start()
             with pytest.raises(KeyboardInterrupt):
                 next_message(connection)
+            with pytest.raises(TimeoutError):  # it is silent still: not its end has let the wait return
+                connection.recv(0)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
