@@ -54,22 +54,41 @@ class CallThreads:
             TooManyCalls: too much is being done.
             ServerStopping: it was given up.
         """
-        if self.running >= self._most:
-            raise TooManyCalls(
-                f"cannot do more than {self._most} such calls at once", hint="try again when one has ended"
-            )
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Result] = loop.create_future()
-        copied = contextvars.copy_context()
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
         def finish(result: Result | None, error: BaseException | None) -> None:
-            self.running -= 1
             if done.done():  # nothing waits for it any more
                 return
             if error is not None:
                 done.set_exception(error)
             else:
                 done.set_result(result)  # type: ignore[arg-type]
+
+        self.begin(work, finish)
+        self._awaited.add(done)
+        try:
+            return await done
+        finally:
+            self._awaited.discard(done)
+
+    def begin(
+        self, work: Callable[[], Result], finish: Callable[[Result | None, BaseException | None], None]
+    ) -> None:
+        """Do the work in a thread; `finish` is called in the loop with its result, or its error.
+
+        Raises:
+            TooManyCalls: too much is being done; `finish` is not called.
+        """
+        if self.running >= self._most:
+            raise TooManyCalls(
+                f"cannot do more than {self._most} such calls at once", hint="try again when one has ended"
+            )
+        loop = asyncio.get_running_loop()
+        copied = contextvars.copy_context()
+
+        def finished(result: Result | None, error: BaseException | None) -> None:
+            self.running -= 1
+            finish(result, error)
 
         def body() -> Callable[[], None]:
             result: Result | None = None
@@ -81,7 +100,7 @@ class CallThreads:
 
             def report() -> None:
                 with suppress(RuntimeError):  # the server has ended
-                    loop.call_soon_threadsafe(finish, result, error)
+                    loop.call_soon_threadsafe(finished, result, error)
 
             return report
 
@@ -91,11 +110,6 @@ class CallThreads:
         except RuntimeError:  # no more threads on this machine
             self.running -= 1
             raise TooManyCalls("cannot start another call: the machine has no room for its thread") from None
-        self._awaited.add(done)
-        try:
-            return await done
-        finally:
-            self._awaited.discard(done)
 
     def give_up(self) -> None:
         """Let all calls return at once, with an error; their threads continue for as long as the process."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -20,6 +19,7 @@ class Lull:
 
     def __init__(self) -> None:
         self.is_over = False
+        self.timer: asyncio.TimerHandle | None = None
 
 
 class EventBridge(Generic[Item]):
@@ -53,16 +53,17 @@ class EventBridge(Generic[Item]):
         if wakes:
             self._wake()
 
-    @contextmanager
-    def lull(self, seconds: float) -> Iterator[Lull]:
-        """Yield a lull that is over after some time, or at the end of the block; from the loop."""
+    def lull(self, seconds: float) -> Lull:
+        """Return a lull that is over after some time, or once it is ended; from the loop."""
         made = Lull()
-        timer = self._loop.call_later(seconds, self._end, made)
-        try:
-            yield made
-        finally:
-            timer.cancel()
-            self._end(made)
+        made.timer = self._loop.call_later(seconds, self._end, made)
+        return made
+
+    def end_lull(self, lull: Lull) -> None:
+        """Let it be over now; from the loop."""
+        assert lull.timer is not None
+        lull.timer.cancel()
+        self._end(lull)
 
     def _end(self, lull: Lull) -> None:
         with self._changed:  # what was put before is found now, what is put later wakes the reader

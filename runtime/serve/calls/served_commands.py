@@ -17,7 +17,7 @@ from holdfast.runtime.serve.models.command_models import AnswerRequest, ExecRequ
 
 def exec_call(asked: ExecRequest, key: str | None) -> ServedCall:
     """Run a command."""
-    how = asked.model_dump(exclude={"command", "patience"}) | {"key": key}
+    how = {name: value for name, value in asked if name not in ("command", "patience")} | {"key": key}
 
     def run(found: Session, patience: Patience, events: _CommandEvents) -> ExecResult:
         return found.exec(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -24,6 +24,8 @@ MOST_CHANNELS = 256
 ROOM = 4 << 20
 """Bytes of all channels together that may wait to be sent."""
 PIECE = 200
+_FAILED = "cannot answer: the server failed"
+logger = logging.getLogger("holdfast.serve")
 LULL_SECONDS = 0.003
 """For a call to end before its first event is sent: that of a brief command goes with the result."""
 
@@ -35,7 +37,6 @@ class ChannelConnection:
         self._caller = caller
         self._outbox = EventBridge[str](ROOM)
         self._channels: dict[int, _Channel] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def count(self) -> int:
@@ -88,30 +89,40 @@ class ChannelConnection:
             raise InvalidArgument(f"cannot open more than {MOST_CHANNELS} channels", hint="close some")
         channel = _Channel(_made(message), message.credit, self._caller.all.patience(message.patience))
         self._channels[message.open] = channel
-        task = asyncio.create_task(self._run(message, channel))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        lull = self._outbox.lull(LULL_SECONDS)
 
-    async def _run(self, message: OpenMessage, channel: _Channel) -> None:
-        def work(lull: Lull) -> dict[str, Any]:
-            def emit(event: Event, size: int) -> None:
-                if channel.gate.pass_on(size):
-                    self._outbox.put(messages.written(message.open, dict(event)), size, lull)
+        def work() -> str:
+            return messages.written(message.open, self._answer(message, channel, lull))
 
-            return channel.call(self._caller.session(message.session), channel.patience, emit)
+        def finish(told: str | None, error: BaseException | None) -> None:
+            self._forget(message.open, lull)
+            if told is None:
+                logger.error("the call of a channel failed", exc_info=error)
+                told = messages.written(message.open, error_answers.body("internal_error", _FAILED))
+            self._outbox.put_now(told, PIECE)
 
         try:
-            with self._outbox.lull(LULL_SECONDS) as lull:
-                told: dict[str, Any] = {"result": await self._caller.all.waiting.run(lambda: work(lull))}
-        except HoldfastError as error:
-            told = error_answers.body_of(error)
-        except Exception:
-            self._tell(message.open, error_answers.body("internal_error", "cannot answer: the server failed"))
+            self._caller.all.waiting.begin(work, finish)
+        except HoldfastError:
+            self._forget(message.open, lull)
             raise
-        finally:
-            self._caller.all.done(channel.patience)
-            del self._channels[message.open]
-        self._tell(message.open, told)
+
+    def _answer(self, message: OpenMessage, channel: _Channel, lull: Lull) -> dict[str, Any]:
+        """Make a call, in its thread; return its result or the error that says why there is none."""
+
+        def emit(event: Event, size: int) -> None:
+            if channel.gate.pass_on(size):
+                self._outbox.put(messages.written(message.open, dict(event)), size, lull)
+
+        try:
+            return {"result": channel.call(self._caller.session(message.session), channel.patience, emit)}
+        except HoldfastError as error:
+            return error_answers.body_of(error)
+
+    def _forget(self, number: int, lull: Lull) -> None:
+        """Forget a channel whose call is over; the lull in which it began ends with it."""
+        self._outbox.end_lull(lull)
+        self._caller.all.done(self._channels.pop(number).patience)
 
     def _tell(self, channel: int | None, told: dict[str, Any]) -> None:
         self._outbox.put_now(messages.written(channel, told), PIECE)

@@ -81,6 +81,7 @@ FORMS: tuple[tuple[str, type[Message]], ...] = (
     ("resize", ResizeMessage),
 )
 """The key by which a message is recognized."""
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def parse(text: str) -> Message:
@@ -98,7 +99,7 @@ def parse(text: str) -> Message:
         keys = ", ".join(key for key, _ in FORMS)
         raise InvalidArgument(f"cannot read the message: it has none of {keys}")
     try:
-        return form.model_validate_json(text)
+        return form.model_validate(found)
     except ValidationError as error:
         raise InvalidArgument(f"cannot read the message: {wrong(error)}") from error
 
@@ -127,4 +128,4 @@ def typed(message: TypeMessage | TypeBytesMessage) -> bytes:
 def written(channel: int | None, told: dict[str, Any]) -> str:
     """Return a message to the client; one without channel is about the connection."""
     about = {} if channel is None else {"channel": channel}
-    return printable_json.dumps({**about, **told}, separators=(",", ":"))
+    return printable_json.escaped(_COMPACT.encode({**about, **told}))

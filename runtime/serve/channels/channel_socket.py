@@ -25,7 +25,7 @@ class ChannelSocket(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._arrived = bytearray()
-        """Bytes that are not parsed yet; nothing more is read meanwhile."""
+        """Bytes that are not parsed yet; nothing more is read while there are any."""
         self._scheduled = False
 
     @property
@@ -74,6 +74,15 @@ class ChannelSocket(WebSocketsSansIOProtocol):
         self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"more than {MOST_FRAGMENTS} fragments")
         self.handle_parser_exception()
 
+    def send_receive_event_to_app(self) -> None:
+        """Queue a message for the application, and read on only until something else arrives.
+
+        Most clients wait for an answer first: to stop reading, and to begin again, takes two calls of the
+        system for each message.
+        """
+        self.read_paused = True
+        super().send_receive_event_to_app()
+
     def keepalive_timeout(self) -> None:
         """Give up a client that did not answer, also if it never reads what was sent to it."""
         super().keepalive_timeout()
@@ -93,7 +102,8 @@ class ChannelSocket(WebSocketsSansIOProtocol):
     def _proceed(self) -> None:
         """Parse the next piece or read more, unless something holds that up."""
         if self._is_held_up:
-            self.transport.pause_reading()
+            if self._arrived:
+                self.transport.pause_reading()
         elif not self._arrived:
             self.transport.resume_reading()
         elif not self._scheduled:

@@ -250,29 +250,30 @@ def test_events_of_a_lull_come_with_the_next_or_when_it_is_over() -> None:
     async def read() -> None:
         bridge: EventBridge[str] = EventBridge()
         items = bridge.items()
-        with bridge.lull(60) as lull:
-            coming = asyncio.ensure_future(anext(items))
-            await asyncio.sleep(0)  # it waits now
-            await asyncio.to_thread(bridge.put, "first", 1, lull)
-            await asyncio.sleep(0.05)
-            assert not coming.done()
-            bridge.put_now("second", 1)
-            assert [await coming, await anext(items)] == ["first", "second"]
-            coming = asyncio.ensure_future(anext(items))
-            await asyncio.sleep(0)
-            await asyncio.to_thread(bridge.put, "third", 1, lull)
+        lull = bridge.lull(60)
+        coming = asyncio.ensure_future(anext(items))
+        await asyncio.sleep(0)  # it waits now
+        await asyncio.to_thread(bridge.put, "first", 1, lull)
+        await asyncio.sleep(0.05)
+        assert not coming.done()
+        bridge.put_now("second", 1)
+        assert [await coming, await anext(items)] == ["first", "second"]
+        coming = asyncio.ensure_future(anext(items))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(bridge.put, "third", 1, lull)
+        bridge.end_lull(lull)
         assert await asyncio.wait_for(coming, 60) == "third"
-        with bridge.lull(0.01) as lull:
-            coming = asyncio.ensure_future(anext(items))
-            await asyncio.sleep(0)
-            await asyncio.to_thread(bridge.put, "fourth", 1, lull)
-            assert await asyncio.wait_for(coming, 60) == "fourth"
-            while not lull.is_over:
-                await asyncio.sleep(0.01)
-            coming = asyncio.ensure_future(anext(items))
-            await asyncio.sleep(0)
-            await asyncio.to_thread(bridge.put, "fifth", 1, lull)
-            assert await asyncio.wait_for(coming, 60) == "fifth"
+        lull = bridge.lull(0.01)
+        coming = asyncio.ensure_future(anext(items))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(bridge.put, "fourth", 1, lull)
+        assert await asyncio.wait_for(coming, 60) == "fourth"
+        while not lull.is_over:
+            await asyncio.sleep(0.01)
+        coming = asyncio.ensure_future(anext(items))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(bridge.put, "fifth", 1, lull)
+        assert await asyncio.wait_for(coming, 60) == "fifth"
 
     asyncio.run(read())
 
@@ -282,15 +283,35 @@ def test_a_full_bridge_is_emptied_after_a_lull() -> None:
 
     async def read() -> None:
         bridge: EventBridge[int] = EventBridge(room=2)
-        with bridge.lull(0.01) as lull:
+        lull = bridge.lull(0.01)
 
-            def put() -> None:
-                for number in range(6):
-                    bridge.put(number, 1, lull)
-                bridge.end()
+        def put() -> None:
+            for number in range(6):
+                bridge.put(number, 1, lull)
+            bridge.end()
 
-            putting = asyncio.create_task(asyncio.to_thread(put))
-            assert [item async for item in bridge.items()] == list(range(6))
-            await putting
+        putting = asyncio.create_task(asyncio.to_thread(put))
+        assert [item async for item in bridge.items()] == list(range(6))
+        await putting
 
     asyncio.run(asyncio.wait_for(read(), 60))
+
+
+def test_work_that_is_refused_is_not_reported() -> None:
+    """Its caller hears of it at once; the end of the other is told in the loop."""
+
+    async def run() -> None:
+        threads, go, told = CallThreads(1), threading.Event(), asyncio.Queue[tuple[int | None, object]]()
+
+        def work() -> int:
+            go.wait(60)
+            return 7
+
+        threads.begin(work, lambda result, error: told.put_nowait((result, error)))
+        with pytest.raises(TooManyCalls):
+            threads.begin(work, lambda result, error: told.put_nowait((result, error)))
+        go.set()
+        assert await asyncio.wait_for(told.get(), 60) == (7, None)
+        assert (threads.running, told.empty()) == (0, True)
+
+    asyncio.run(run())
