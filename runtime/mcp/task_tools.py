@@ -211,4 +211,4 @@ _ANSWERS: Mapping[str, Callable[[AgentSessions, AgentSession, str, str], str]] =
     "actions": _actions,
     "redo": _redo,
 }
-"""What answers with more than how the record stands: of the agent's sessions, its session, `text` and `step`."""
+"""What answers with more than how the record stands, by its action; the texts are `text` and `step`."""
