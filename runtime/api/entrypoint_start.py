@@ -5,10 +5,10 @@ The job has a terminal of its own beside the shell, in the image's user, folder 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import shell_words
 from holdfast.errors import ImageError
 from holdfast.runtime.store.rows import FITTED
 
@@ -40,7 +40,7 @@ def begin(context: Context, session: Session) -> None:
             raise ImageError(
                 f"cannot run the entrypoint of {session.image}: it has none", hint="leave it out"
             )
-        session.detach(f"exec {shlex.join(argv)}", name=NAME)
+        session.detach(f"exec {shell_words.join(argv)}", name=NAME)
     except BaseException:
         session.remove()
         raise

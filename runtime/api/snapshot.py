@@ -5,11 +5,11 @@ How sessions are restored is in `runtime.restore`, imported on first use.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from holdfast.base import shell_words
 from holdfast.base.delegation import delegate
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.bundles import Outgoing
@@ -327,7 +327,7 @@ class Snapshot:
         """
         from holdfast.runtime.flaky.repeat import Series
 
-        text = command if isinstance(command, str) else shlex.join(command)
+        text = command if isinstance(command, str) else shell_words.join(command)
         series = Series(text, n, jobs, timeout, keep, keep_as, until_differs, compare_output, name)
         return self.tried(series, patience=patience)
 

@@ -70,6 +70,6 @@ def command_text(words: Sequence[str], *, separated: bool) -> str:
         return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
     if not separated and len(words) == 1:
         return words[0]
-    import shlex
+    from holdfast.base import shell_words
 
-    return shlex.join(words)
+    return shell_words.join(words)

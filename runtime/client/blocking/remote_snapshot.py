@@ -6,11 +6,11 @@ How sessions are made of them is imported on first use: these have snapshots the
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import shell_words
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.client_errors import not_over_a_url
@@ -176,7 +176,7 @@ class RemoteSnapshot:
         from holdfast.runtime.client import insight_values
 
         body = given(
-            command=command if isinstance(command, str) else shlex.join(command),
+            command=command if isinstance(command, str) else shell_words.join(command),
             n=n,
             jobs=jobs,
             timeout=timeout,

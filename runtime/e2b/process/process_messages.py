@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.base import shell_words
+
 NOT_EXITED = -1
 """The exit code of a process that a signal ended."""
 _EXEC = "exec "
@@ -61,7 +63,7 @@ def described(pid: int, tag: str, words: Sequence[str], cwd: str) -> dict[str, A
 
 def command_of(words: Sequence[str]) -> str:
     """Return the text by which bash becomes a program."""
-    return _EXEC + shlex.join(words)
+    return _EXEC + shell_words.join(words)
 
 
 def words_of(command: str) -> list[str]:
