@@ -199,7 +199,7 @@ class SessionShell:
         It starts in the shell's directory with the shell's exported variables.
 
         Args:
-            command: as bash reads it.
+            command: as the session's shell reads it.
             name: to find it by, while it runs.
             env: more variables.
             cwd: another directory.

@@ -93,8 +93,14 @@ async def _supervise(layout: Layout) -> None:
         layout = replace(layout, workspace=Path(identity.workdir))
     account = UserAccount.of(identity.user)
     program = shell_program.choose(identity.shell, account, layout.marks)
+    account = replace(account, shell=program.path)
+    awakening = Awakening.of(fields)
+    if account.foreign and awakening.event == "started" and identity.workdir is None:
+        from holdfast.runtime.guest.identity import workspace  # most sessions are root's
+
+        workspace.give(layout.workspace, account)
     guest = Guest(layout, identity, account, reaper, program)
-    guest.start(Awakening.of(fields))
+    guest.start(awakening)
 
     async def hello(guest: Guest, call: ClientCall) -> None:
         await call.finish("hello", **guest.hello())

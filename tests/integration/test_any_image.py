@@ -145,13 +145,14 @@ def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
 
 
 def test_an_image_is_fitted_once(hf: Holdfast, home: Home, cli: Cli, image: Callable[..., str]) -> None:
-    """Its name can be that of a user; a second session finds what the first had made."""
+    """Its name can be that of a user; a second session finds what the first made, also as another user."""
     name = image("once", files={"a": b"1"})
     first = cli("new", "first", "--image", name)
     assert (first.code, first.out) == (0, "first\n")
     assert f"adding the guest to {name}, once for this image" in first.err
-    second = cli("new", "second", "--image", name)
+    second = cli("new", "second", "--image", name, "--user", "1000")
     assert (second.code, second.err) == (0, "")
+    assert cli("exec", "second", "echo mine >mine; pwd; test -O mine; echo $?").out == "/workspace\n0\n"
     assert cli("ls").out.count(name) == 2
 
 

@@ -17,7 +17,7 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class UserAccount:
-    """A user of the container."""
+    """A user of the container. `shell` is the program that `SHELL` names."""
 
     name: str
     uid: int
@@ -53,7 +53,9 @@ class UserAccount:
 
     @classmethod
     def _from(cls, entry: pwd.struct_passwd) -> UserAccount:
-        return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, entry.pw_shell)
+        # Some have a program there that keeps them from logging in.
+        shell = entry.pw_shell if entry.pw_shell.endswith("sh") else ""
+        return cls(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir, shell)
 
     @property
     def foreign(self) -> bool:
@@ -67,7 +69,7 @@ class UserAccount:
             env.update(HOME=self.home)
         env.setdefault("HOME", self.home)
         env.update(USER=self.name, LOGNAME=self.name)
-        env["SHELL"] = self.shell if self.shell.endswith("sh") else bash()
+        env["SHELL"] = self.shell or bash()
         return env
 
     def groups(self) -> list[int]:

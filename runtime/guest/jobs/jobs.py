@@ -20,7 +20,6 @@ from pathlib import Path
 from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
-from holdfast.runtime.guest.identity.bash_program import bash
 from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.jobs.job_watch import JobWatching
 from holdfast.runtime.guest.jobs.reaper import Reaper
@@ -59,11 +58,12 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """The command to run, its directory and its environment, and as whom: None for the session's user."""
+    """A command, as `shell` reads it, where it runs, its variables, and its user: None is the session's."""
 
     id: str
     name: str
     command: str
+    shell: str
     cwd: str
     env: Mapping[str, str]
     account: UserAccount | None = None
@@ -288,7 +288,7 @@ class Jobs:
 
         env = {name: value for name, value in order.env.items() if name not in _OURS}
         return ProcessTerminal(
-            [bash(), "-c", order.command],
+            [order.shell, "-c", order.command],
             cwd=order.cwd,
             env={**with_identity(env, os.environ), "HOLDFAST_JOB": order.id},
             size=order.size,

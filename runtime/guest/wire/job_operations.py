@@ -147,6 +147,7 @@ def _start(guest: Guest, call: ClientCall) -> DetachedCommand:
         id=call.id(),
         name=name,
         command=command,
+        shell=guest.program.path,
         cwd=os.path.join(shell.kept.cwd(), call.text("cwd", shell.kept.cwd())),  # noqa: PTH118
         env={**exported, "TERM": TERM, **extra},  # that of the shell is for another terminal
         account=other,
