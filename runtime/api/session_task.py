@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from holdfast.errors import Interrupted, InvalidArgument
 from holdfast.runtime.api import artifact_digest, step_attempt, task_checkpoints
 from holdfast.runtime.api.session_insight import SessionInsight
+from holdfast.runtime.api.session_report import SessionReport
 from holdfast.runtime.task import failure_rules_file, kept_task, task_changes, task_form, task_markdown
 from holdfast.runtime.task import handoff as handing
 from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
@@ -200,7 +201,12 @@ class SessionTask:
         return record
 
     def done(
-        self, number: str, *, timeout: float = VERIFY_SECONDS, patience: Patience | None = None
+        self,
+        number: str,
+        *,
+        timeout: float = VERIFY_SECONDS,
+        junit: str | None = None,
+        patience: Patience | None = None,
     ) -> TaskVerdict:
         """Mark a step as done, if its verification passes: it is run now, in a subshell of the session.
 
@@ -210,21 +216,30 @@ class SessionTask:
         Args:
             number: the step's, such as `2.1`.
             timeout: seconds that the verification may take.
+            junit: a test report in JUnit's form that the verification must write, by its path in the
+                session. The step is done only if it has tests and none failed, whatever the exit code.
             patience: another thread ends the waiting with it.
 
         Raises:
-            InvalidArgument: there is no such step, or it has failed as often as the policy allows.
+            InvalidArgument: there is no such step, it has failed as often as the policy allows, or a report
+                is given for a step that nothing verifies.
             SessionBusy, SessionDead: the verification could not be run.
             Interrupted: the patience has ended; the verification continues, and nothing was recorded.
         """
         record = self._known()
         command = task_changes.verification(record, task_changes.find_step(record, number))
         if command is None:
+            if junit is not None:
+                raise InvalidArgument(
+                    f"cannot verify step {number} by a report: it has no command that writes one",
+                    hint="`holdfast task step S N --verify CMD` sets it",
+                )
             return TaskVerdict(
                 self._change(partial(task_changes.done, number=number, evidence=None)), done=True
             )
         task_changes.check_limit(record, number)
         rules = failure_rules_file.read(self._context.home)
+        report = SessionReport(self._session.files, junit) if junit is not None else None
         result = self._session.exec(f"( {command}\n)", timeout=timeout, patience=patience)
         if result.running and result.waiting is None and patience is not None:
             raise Interrupted(f"cannot say whether step {number} is done: its verification still runs")
@@ -232,7 +247,14 @@ class SessionTask:
             self._session.interrupt()
         entry = step_attempt.entry_of(self._insight, result.command_id)
         made, failure = step_attempt.of(
-            self._insight, entry, command, result, actor=self._context.actor, rules=rules, verified=True
+            self._insight,
+            entry,
+            command,
+            result,
+            actor=self._context.actor,
+            rules=rules,
+            verified=True,
+            report=report,
         )
         self._change(partial(task_changes.attempt, number=number, made=made))
         if failure is not None:

@@ -14,10 +14,12 @@ from holdfast.base.text import plain
 from holdfast.errors import GuestError, InvalidArgument
 from holdfast.runtime.task.classify_failure import FailureClass, classify
 from holdfast.runtime.task.failure_evidence import Evidence
+from holdfast.runtime.task.report_verdict import report_failure
 from holdfast.runtime.task.task_record import StepAttempt
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session_insight import SessionInsight
+    from holdfast.runtime.api.session_report import SessionReport
     from holdfast.runtime.guest_rpc.event import Event
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.task.failure_rules import FailureRule
@@ -39,6 +41,7 @@ def of(
     actor: str,
     rules: Sequence[FailureRule],
     verified: bool,
+    report: SessionReport | None = None,
 ) -> tuple[StepAttempt, FailureClass | None]:
     """Return the attempt, and the kind of its failure; None if it passed.
 
@@ -50,8 +53,13 @@ def of(
         actor: who made the attempt.
         rules: a user's own, for the kind of the failure.
         verified: the command is what verifies the step.
+        report: the test report that it had to write; a command that passes fails without it.
     """
-    failure = None if result.ok else _failure(insight, entry, command, result, rules)
+    written = report.written() if report is not None else None
+    if not result.ok:
+        failure: FailureClass | None = _failure(insight, entry, command, result, rules, written or b"")
+    else:
+        failure = None if report is None else report_failure(written, report.path)
     code = result.exit_code  # of the session's own telling
     fields: dict[str, Any] = {} if failure is None else failure.as_dict()
     fields.pop("seen", None)
@@ -112,7 +120,12 @@ def fatal_events(
 
 
 def _failure(
-    insight: SessionInsight, entry: str, command: str, result: ExecResult, rules: Sequence[FailureRule]
+    insight: SessionInsight,
+    entry: str,
+    command: str,
+    result: ExecResult,
+    rules: Sequence[FailureRule],
+    report: bytes,
 ) -> FailureClass:
     after = int(entry.removeprefix("#"))
     waiting = result.waiting.detail if result.waiting is not None else None
@@ -124,6 +137,7 @@ def _failure(
         waiting=str(waiting or "line") if result.running else "",
         events=fatal_events(insight.events, after, result.exit_code),
         output=result.text,
+        report=report,
     )
     found = classify(evidence, rules)
     if found is None:  # the shell itself ended, without a code

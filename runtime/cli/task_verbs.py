@@ -87,10 +87,18 @@ def done(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", help="Seconds that its verification may take.")
     ] = 3600.0,
+    junit: Annotated[
+        str | None,
+        typer.Option(
+            "--junit",
+            metavar="PATH",
+            help="A test report that it must write in the session: with tests, and none failed.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Mark a step as done, after its verification has passed in the session; exit code 1 if it fails."""
-    found = _task(session).done(number, timeout=timeout)
+    found = _task(session).done(number, timeout=timeout, junit=junit)
     if wants_json(json):
         failure = found.failure.as_dict() if found.failure is not None else None
         printing.emit({"step": number, "done": found.done, "entry": found.entry, "failure": failure})

@@ -125,8 +125,8 @@ def _show(_agents: AgentSessions, found: AgentSession, _text: str, _step: str) -
     return said(found, found.session.task.handoff().rstrip())
 
 
-def _done(_agents: AgentSessions, found: AgentSession, _text: str, step: str) -> str:
-    return _verdict(found, step, found.session.task.done(step))
+def _done(_agents: AgentSessions, found: AgentSession, text: str, step: str) -> str:
+    return _verdict(found, step, found.session.task.done(step, junit=text or None))
 
 
 def _attempt(_agents: AgentSessions, found: AgentSession, text: str, step: str) -> str:

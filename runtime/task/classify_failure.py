@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.base.text import plain
 from holdfast.runtime.scrubbing.rule import compiled
-from holdfast.runtime.task.failure_evidence import Evidence, read_report
+from holdfast.runtime.task.failure_evidence import Evidence, TestReport, read_report
 from holdfast.runtime.task.failure_rules import RULES, FailureRule
 
 _DETAIL = 200
@@ -87,8 +87,11 @@ def _by_event(evidence: Evidence) -> FailureClass | None:
 
 def _by_report(evidence: Evidence) -> FailureClass | None:
     found = read_report(evidence.report)
-    if found is None or not found.failed:
-        return None
+    return by_report(found) if found is not None and found.failed else None
+
+
+def by_report(found: TestReport) -> FailureClass:
+    """Return the kind of the failures that a test report has."""
     detail = plain(f"{found.failed} of {found.tests} failed, first {found.first}: {found.message}", _DETAIL)
     focus = plain(f"run {found.first} alone and read its message", _DETAIL)
     return FailureClass("tests_failed", detail, focus, "test report in JUnit's form")

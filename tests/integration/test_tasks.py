@@ -55,6 +55,37 @@ def test_a_step_is_done_when_its_verification_passes_in_the_session(work: Sessio
     assert len(audit) == record.revision
 
 
+def test_a_report_must_be_written_by_the_verification_and_have_no_failures(work: Session) -> None:
+    """One of before does not count, nor exit code 0 with failures; what is there may be anything."""
+    case = '<testsuite><testcase classname="a" name="b">%s</testcase></testsuite>'
+    write = "cp /tmp/next /tmp/report.xml; true"
+    work.task.step("1.2", verify=write)
+    work.files.write("/tmp/report.xml", case % "")
+
+    def kind(path: str = "/tmp/report.xml") -> str | None:
+        verdict = work.task.done("1.2", junit=path)
+        assert verdict.done == (verdict.failure is None)
+        return verdict.failure.failure_type if verdict.failure is not None else None
+
+    assert kind() == "report_missing"
+    work.files.write("/tmp/next", case % '<failure message="1 != 2"/>')
+    assert kind() == "tests_failed"
+    record = work.task.record()
+    assert record is not None
+    attempt = dict(record.steps())["1.2"].attempts[-1]
+    assert (attempt.exit_code, attempt.failure_detail) == (0, "1 of 1 failed, first a::b: 1 != 2")
+    work.files.write("/tmp/next", case % "")
+    assert kind("/tmp/nothing.xml") == "report_missing"
+    assert kind() is None
+    work.task.step("1.2", verify="rm -f /tmp/report.xml; mkfifo /tmp/report.xml")
+    assert kind() == "report_missing", "what it became meanwhile is not opened"
+    for path in ("/tmp", "/dev/zero"):
+        with pytest.raises(InvalidArgument, match="cannot read a test report at"):
+            work.task.done("1.2", junit=path)
+    with pytest.raises(InvalidArgument, match="no command that writes one"):
+        work.task.done("1.1", junit="/tmp/report.xml")
+
+
 def test_a_command_that_was_run_is_an_attempt(work: Session) -> None:
     """By its journal entry; killed for lack of memory or not is known from the session's events."""
     work.exec("echo fine")

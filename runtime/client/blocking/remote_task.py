@@ -96,9 +96,10 @@ class RemoteTask:
         """Record that nothing blocks the work any more, and resume the session if it is suspended."""
         return task_values.record(self._tell("unblock", None))
 
-    def done(self, number: str, *, timeout: float = VERIFY_SECONDS) -> TaskVerdict:
-        """Mark a step as done, if its verification passes."""
-        return task_values.verdict(self._tell("done", {"number": number, "timeout": timeout}))
+    def done(self, number: str, *, timeout: float = VERIFY_SECONDS, junit: str | None = None) -> TaskVerdict:
+        """Mark a step as done, if its verification passes, and the test report that it writes."""
+        body = given(number=number, timeout=timeout, junit=junit)
+        return task_values.verdict(self._tell("done", body))
 
     def attempt(self, number: str, entry: str) -> TaskVerdict:
         """Record a command that was run in the session as an attempt at a step."""

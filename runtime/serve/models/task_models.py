@@ -42,10 +42,14 @@ class StepRequest(RequestBody):
 
 
 class StepDoneRequest(RequestBody):
-    """A step whose verification is to be run; `timeout` in seconds."""
+    """A step whose verification is to be run; `timeout` in seconds.
+
+    `junit` is the path of a test report that it must write.
+    """
 
     number: StepNumber
     timeout: Seconds = 3600.0
+    junit: Line | None = None
 
 
 class AttemptRequest(RequestBody):

@@ -129,7 +129,8 @@ async def done(who: From, session: Ref, body: models.StepDoneRequest) -> models.
     """
 
     def work(found: Session, patience: Patience) -> models.TaskVerdictAnswer:
-        return _verdict(found.task.done(body.number, timeout=body.timeout, patience=patience))
+        verdict = found.task.done(body.number, timeout=body.timeout, junit=body.junit, patience=patience)
+        return _verdict(verdict)
 
     return await who.patiently(session, None, work)
 

@@ -15,6 +15,7 @@ from holdfast.runtime.task import failure_rules_file
 from holdfast.runtime.task.classify_failure import classify
 from holdfast.runtime.task.failure_evidence import Evidence, read_report
 from holdfast.runtime.task.failure_rules import RULES, parse_rules
+from holdfast.runtime.task.report_verdict import report_failure
 
 PAGE = Path(__file__).parents[3] / "docs" / "failures.md"
 JUNIT = b"""<testsuites><testsuite tests="3"><testcase classname="a.T" name="x"/>
@@ -99,6 +100,26 @@ def test_a_report_of_tests_names_the_first_failure() -> None:
 def test_a_hostile_report_says_nothing(report: bytes) -> None:
     """Entities, lies about the encoding, and excess."""
     assert read_report(report) is None
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (None, "report_missing"),
+        (b"", "report_unreadable"),
+        (b"<html/>", "report_unreadable"),
+        (b'<!DOCTYPE a [<!ENTITY b "c">]><testsuite><testcase/></testsuite>', "report_unreadable"),
+        (b"<testsuite>" + b"<testcase/>" * 200_000 + b"</testsuite>", "report_unreadable"),
+        (b"<testsuite/>", "no_tests"),
+        (JUNIT, "tests_failed"),
+        (b'<testsuites><testsuite><testcase name="x"/></testsuite></testsuites>', None),
+    ],
+)
+def test_a_report_can_fail_a_command_that_passed(report: bytes | None, expected: str | None) -> None:
+    """If it is missing, hostile, empty, or has failures; what it says is shown as plain text."""
+    found = report_failure(report, "out/\x1b[2J.xml")
+    assert (found and found.failure_type) == expected
+    assert found is None or "\x1b" not in "".join(found.as_dict().values())
 
 
 def test_hostile_output_costs_little_and_shows_no_controls() -> None:
