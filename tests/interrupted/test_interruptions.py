@@ -1,0 +1,28 @@
+"""Interruptions are drawn from a seed, and each comes once, whatever the workers have done meanwhile."""
+
+from __future__ import annotations
+
+from tests.interrupted.interruptions import KINDS, Interruption, Schedule, drawn
+
+CALLS = [(verb, number) for number in ("1.1", "1.2", "2.1", "2.2") for verb in ("exec", "done", "checkpoint")]
+
+
+def test_a_seed_draws_the_same_again_and_each_kind_as_often() -> None:
+    found = drawn(3, 9, CALLS, {})
+    assert found == drawn(3, 9, CALLS, {})
+    assert found != drawn(4, 9, CALLS, {})
+    assert [CALLS.index(each.at) for each in found] == sorted({CALLS.index(each.at) for each in found})
+    assert sorted(each.kind for each in found) == sorted(KINDS * 3)
+
+
+def test_an_interruption_whose_call_was_passed_comes_at_the_next_one() -> None:
+    plan = [Interruption("container", CALLS[place], 0) for place in (1, 2, 4)]
+    schedule = Schedule(CALLS, plan)
+    assert schedule.due(("resume", "")) is None
+    assert schedule.due(CALLS[0]) is None
+    assert schedule.due(CALLS[3]) == plan[0]
+    assert schedule.due(("resume", "")) == plan[1]
+    assert schedule.due(CALLS[3]) is None
+    assert schedule.due(CALLS[4]) == plan[2]
+    assert schedule.due(CALLS[5]) is None
+    assert schedule.left == []
