@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 TOKEN = "0123456789abcdef0123"
 SUITES = ROOT / ".doors"
+SESSIONS = [pytest.param("fresh", marks=pytest.mark.brief), "restored"]
+"""The two kinds of sessions in which a suite is run; a fresh one if there is little time."""
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,16 @@ ENDS = {"oldest": (0,), "pinned": (0,), "newest": (0, -signal.SIGABRT)}
 """The newest client's own HTTP library aborts now and then, after the script's last line, as Python ends."""
 BY_DOMAIN = [(f"code_{kind}.py", which) for kind in ("sync", "async") for which in ("oldest", "pinned")]
 """Earlier versions take no address for code: they know a domain alone."""
-RUNS = [(script, which) for script, versions in LEAST.items() for which in versions]
+IN_BRIEF = {
+    *(("basics.mjs", "newest"), ("code_sync.py", "newest"), ("control_async.py", "pinned")),
+    *(("filesystem_sync.py", "newest"), ("processes_async.py", "oldest")),
+}
+"""Each subject, each version and both languages once."""
+RUNS = [
+    pytest.param(script, which, marks=[pytest.mark.brief] * ((script, which) in IN_BRIEF))
+    for script, versions in LEAST.items()
+    for which in versions
+]
 SECONDS = 240
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Cli
-from tests.integration.doors.conftest import ROOT, SUITES
+from tests.integration.doors.conftest import ROOT, SESSIONS, SUITES
 from tests.integration.served import Served, serving
 
 from holdfast.base.home import Home
@@ -41,7 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
-@pytest.fixture(scope="module", params=["fresh", "restored"])
+@pytest.fixture(scope="module", params=SESSIONS)
 def session(request: pytest.FixtureRequest, shared_hf: Holdfast, files: Path) -> Iterator[Session]:
     made = shared_hf.new(mounts=[f"{files}:{files}"])
     if request.param == "restored":

@@ -27,7 +27,8 @@ PIXEL = bytes.fromhex(
     "0000000c4944415408d763f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
 )
 MANIFEST = Manifest(entries={"numbers": File(content=b"1\n2\n3\n")})
-COUNTER = "i=0; while :; do echo $((i+=1)) > /tmp/count; sleep 0.05; done"
+COUNTER = "i=0; while :; do echo $((i+=1)) > /tmp/next; mv /tmp/next /tmp/count; sleep 0.05; done"
+"""It replaces the file: one that is written again is empty for a moment."""
 
 
 def options(**more: object) -> E2BSandboxClientOptions:
