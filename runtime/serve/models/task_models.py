@@ -9,6 +9,8 @@ from pydantic import Field
 from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, RequestBody, Seconds
 
 Line = Annotated[str, Field(max_length=4000, pattern=TEXT)]
+"""A text that may be empty: then there is none any more."""
+Words = Annotated[str, Field(min_length=1, max_length=4000, pattern=TEXT)]
 Whole = Annotated[str, Field(max_length=256 << 10, pattern=TEXT)]
 """A plan, or a record as Markdown or JSON."""
 StepNumber = Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
@@ -19,7 +21,7 @@ EntryNumber = Annotated[str, Field(pattern=r"^#[1-9][0-9]{0,15}$")]
 class TaskSetRequest(RequestBody):
     """The goal, which begins a task, the resume point, and what must hold for every successor."""
 
-    goal: Line | None = None
+    goal: Words | None = None
     resume_at: Line | None = None
     retry_limit: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     verify: Line | None = None
@@ -37,7 +39,7 @@ class StepRequest(RequestBody):
 
     number: StepNumber
     status: Literal["open", "active", "blocked", "skipped"] | None = None
-    title: Line | None = None
+    title: Words | None = None
     verify: Line | None = None
 
 
@@ -62,29 +64,29 @@ class AttemptRequest(RequestBody):
 class DecisionRequest(RequestBody):
     """A decision and its reason."""
 
-    text: Line
-    why: Line
+    text: Words
+    why: Words
 
 
 class TaskNoteRequest(RequestBody):
     """A remark, an open question, or a risk."""
 
-    text: Line
+    text: Words
     kind: Literal["note", "question", "risk"] = "note"
 
 
 class ReadAgainRequest(RequestBody):
     """A file to read before continuing."""
 
-    path: Line
-    why: Line | None = None
+    path: Words
+    why: Words | None = None
 
 
 class ArtifactRequest(RequestBody):
     """A file that the work has produced."""
 
-    name: Line
-    path: Line
+    name: Words
+    path: Words
     entry: EntryNumber | None = None
 
 
@@ -98,11 +100,11 @@ class DropRequest(RequestBody):
 class BlockRequest(RequestBody):
     """What blocks the work, and what would unblock it."""
 
-    why: Line
-    needs: Line
+    why: Words
+    needs: Words
     step: StepNumber | None = None
     entry: EntryNumber | None = None
-    tried: Line | None = None
+    tried: Words | None = None
     suspend: bool = False
 
 

@@ -24,12 +24,22 @@ PARTS: dict[str, str] = json.loads(os.environ["HOLDFAST_KNOWN"])
 assert not PARTS.keys() & SESSIONS.keys(), "they would stand in the place of nobody"
 SPARE = {
     "shells.close_shell": {"shell": "spare"},
-    "tasks.signal": {"task": "spare"},
+    "jobs.signal": {"job": "spare"},
     "programs.signal": {"program": os.environ["HOLDFAST_SPARE_PROGRAM"]},
 }
 """What may end: the others are needed by other operations."""
 ASKING = "asking"
 """A shell in which a command asks for a line, again and again: in others nothing waits for an answer."""
+
+TASK: dict[str, str] = json.loads(os.environ["HOLDFAST_TASK"])
+"""What requests about the task can name: a step, the entry of a command, a plan, a whole record, a file."""
+TASK_FIELDS = {
+    "number": (re.compile(r"\d{1,3}\.\d{1,3}"), TASK["step"]),
+    "step": (re.compile(r"\d{1,3}\.\d{1,3}"), TASK["step"]),
+    "entry": (re.compile(r"#[1-9]\d{0,15}"), TASK["entry"]),
+    "verify": (re.compile(r".+", re.DOTALL), "true"),  # it would be run
+}
+TASK_TEXTS = {"task.plan": "plan", "task.import_": "record"}
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 NUMBER = re.compile(r"\d{1,30}(\.\d{1,30})?(e[+-]?\d{1,3})?")
@@ -48,10 +58,11 @@ ENDING = {
         "snapshots.restore",
         "snapshots.fork",
         "snapshots.retry",
+        "task.checkpoint",
     ),
 }
 STREAMING_BODIES = {"shells.exec_", "shells.answer", "kernels.cell", "kernels.answer_cell"}
-STREAMING_QUERIES = {"shells.join", "kernels.join_cell", "programs.follow", "tasks.follow"}
+STREAMING_QUERIES = {"shells.join", "kernels.join_cell", "programs.follow", "jobs.follow"}
 STREAMING = STREAMING_BODIES | STREAMING_QUERIES | {"programs.run"}
 """Operations that wait, and send events if they are asked to."""
 
@@ -85,6 +96,9 @@ def before_call(_context: Any, case: Any, _options: dict[str, Any]) -> None:
     if phase == "coverage":
         _use_known_parts(case, operation)
         _replace_shortest(case, operation)
+        _use_known_texts(case, operation)
+    if operation.startswith("task."):
+        _name_parts_of_the_task(case, operation)
     if phase == "fuzzing" and operation in STREAMING:
         case.headers["Accept"] = "text/event-stream"  # the other phases ask for one answer
     _wait_briefly(case, operation)
@@ -121,6 +135,31 @@ def _replace_shortest(case: Any, operation: str) -> None:
         case.query["path"] = FILES[operation]
 
 
+def _use_known_texts(case: Any, operation: str) -> None:
+    """Send a plan and a record that can be read: of other texts there are only refusals."""
+    if not isinstance(case.body, dict):
+        return
+    text = case.body.get("text")
+    if operation in TASK_TEXTS and isinstance(text, str) and "\0" not in text:
+        case.body["text"] = TASK[TASK_TEXTS[operation]]
+    if operation == "task.artifact" and case.body.get("path") == "0":
+        case.body["path"] = TASK["file"]
+
+
+def _name_parts_of_the_task(case: Any, operation: str) -> None:
+    """Name a step and an entry that exist; and let neither a session be suspended nor a text be run."""
+    if not isinstance(case.body, dict):
+        return
+    for name, (form, known) in TASK_FIELDS.items():
+        value = case.body.get(name)
+        if isinstance(value, str) and form.fullmatch(value):
+            case.body[name] = known
+    if operation == "task.block" and case.body.get("suspend") is True:
+        case.body["suspend"] = False
+    if operation == "task.done":
+        _bound(case.body, "timeout", WAIT)
+
+
 def _wait_briefly(case: Any, operation: str) -> None:
     """Bound how long a request waits: without it for ever, and much of what it waits for has no end."""
     if operation in STREAMING_QUERIES:
@@ -145,7 +184,7 @@ def _ask_for_past_events(case: Any) -> None:
     kinds = case.query.get("kind")
     kinds = kinds if isinstance(kinds, list) else [kinds]
     if all(isinstance(each, str) and KIND.fullmatch(each) for each in kinds):
-        case.query["kind"] = ["task_started"]
+        case.query["kind"] = ["job_started"]
     if re.fullmatch(r"\d{1,15}", str(case.headers.get("Last-Event-ID", ""))):
         case.headers["Last-Event-ID"] = "0"
 
