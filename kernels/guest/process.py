@@ -315,6 +315,7 @@ class KernelProcess:
             socket.connect(f"ipc://{info['ip']}-{info[f'{name}_port']}")
             self._channels[name] = KernelChannel(socket, partial(self._hear, name))
         assert monitor
+        found = self._found_sockets(info)
         try:
             await self._unless_ended(joined, None)
             while not both.is_set():
@@ -322,7 +323,18 @@ class KernelProcess:
                 await self._unless_ended(both, _ASK_AGAIN)
         finally:
             monitor.close()
+            if found:
+                found.cancel()
         self._listen = listen
+
+    def _found_sockets(self, info: Mapping[str, Any]) -> asyncio.Task[None] | None:
+        """Begin to look for sockets of other names; the usual kernel has none."""
+        if self.spec == DEFAULT_SPEC:
+            return None
+        from holdfast.kernels.guest import socket_names
+
+        ports = [int(info[f"{name}_port"]) for name in ("stdin", "hb", "control", "iopub", "shell")]
+        return asyncio.create_task(socket_names.keep_linked(Path(info["ip"]), ports))
 
     def _note_language(self, message: Message) -> None:
         language = message["content"].get("language_info")

@@ -171,4 +171,4 @@ class SessionKernel:
 
     def restart(self, kernel: str = defaults.MAIN) -> None:
         """End the kernel and start a new one; its variables are lost."""
-        self._line.request("kernel_restart", kernel=kernel)
+        self._line.request("kernel_restart", slow=True, kernel=kernel)

@@ -74,7 +74,7 @@ class SessionKernels:
         }
         if cwd is not None:
             asked["cwd"] = call_arguments.text(cwd, "cwd")
-        return kernel_reported(self._line.request("kernel_open", **asked).head)
+        return kernel_reported(self._line.request("kernel_open", slow=True, **asked).head)
 
     def close(self, name: str, *, force: bool = False) -> None:
         """End a kernel, and forget its variables and cells.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from holdfast.errors import GuestDisconnected
+from holdfast.runtime.guest_rpc import guest_client
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.sessions import health
@@ -91,10 +92,15 @@ class SessionChannel:
             lambda: health.check(self._context, self._row().id), lambda: past_lives.rewound_at(self.row)
         )
 
-    def request(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
-        """Send one request that is not repeated: typing twice is worse than not at all."""
+    def request(self, op: str, payload: bytes = b"", *, slow: bool = False, **args: Any) -> Frame:
+        """Send one request that is not repeated: typing twice is worse than not at all.
+
+        `slow`: its answer comes when a program has started, which has a limit of its own in the session.
+        """
         client = self.client()
         with self.explained(), self.persistence().run(client.connect) as connection:
+            if slow:
+                connection.socket.settimeout(guest_client.WHOLE_SECONDS)
             return connection.ask(op, payload, **{**client.who, **args})
 
     @contextmanager

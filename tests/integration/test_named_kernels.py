@@ -12,6 +12,7 @@ from holdfast import InvalidArgument, KernelDied, KernelNotFound, SessionBusy
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest_rpc import guest_client
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ import json, os, pathlib
 place = pathlib.Path.home() / ".local/share/jupyter/kernels"
 for name in ("mine", "pipe"):
     (place / name).mkdir(parents=True, exist_ok=True)
-argv = ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+argv = ["sh", "-c", "sleep 2; exec python -m ipykernel_launcher -f $0", "{connection_file}"]
 spec = {"argv": argv, "display_name": "Mine \\x1b[31mred", "language": "python", "env": {"MINE": "1"}}
 (place / "mine" / "kernel.json").write_text(json.dumps(spec))
 if not (place / "pipe" / "kernel.json").exists():
@@ -151,7 +152,9 @@ if not (place / "pipe" / "kernel.json").exists():
 """
 
 
-def test_any_spec_that_is_found_can_be_opened(plain: Session, shared_cli: Cli) -> None:
+def test_any_spec_that_is_found_can_be_opened(
+    plain: Session, shared_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Listed as text that is safe to show; what would hold up a reader is passed over."""
     assert plain.cell(SPEC).ok
     specs = plain.kernels.specs()
@@ -166,4 +169,9 @@ def test_any_spec_that_is_found_can_be_opened(plain: Session, shared_cli: Cli) -
     assert "Mine" in listed
     shared_cli("kernels", plain.name, "close", "other")
     assert names(plain) == ["main"]
+    monkeypatch.setattr(guest_client, "ANSWER_SECONDS", 1.0)  # other answers take milliseconds
+    plain.kernels.open("slow", spec="mine")
+    plain.kernel.restart("slow")
+    monkeypatch.undo()
+    plain.kernels.close("slow")
     assert plain.exec("rm -r ~/.local/share/jupyter").ok

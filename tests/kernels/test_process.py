@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
+import socket
+import sys
 from pathlib import Path
 
-from holdfast.kernels.guest.process import KernelProcess
+import pytest
+
+from holdfast.kernels.guest import socket_names
+from holdfast.kernels.guest.process import KernelProcess, Message
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.jobs.reaper import Reaper
 
@@ -30,3 +36,60 @@ def test_the_remains_of_an_ended_kernel_do_not_affect_the_next(tmp_path: Path) -
 
     with asyncio.Runner() as runner:
         runner.run(main())
+
+
+COLONS = """
+from ipykernel.kernelapp import IPKernelApp
+def bind(self, socket, port):
+    socket.bind(f"ipc://{self.ip}:{port}")
+    return port
+IPKernelApp._try_bind_socket = bind
+IPKernelApp.launch_instance(None)
+"""
+
+
+def test_sockets_that_are_named_as_addresses_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ipykernel that binds them as kernels of other languages do; it answers on all channels."""
+    spec = {
+        "argv": [sys.executable, "-c", COLONS, "-f", "{connection_file}"],
+        "display_name": "C",
+        "language": "c",
+    }
+    place = tmp_path / "data" / "kernels" / "colons"
+    place.mkdir(parents=True)
+    (place / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "data"))
+
+    async def main() -> None:
+        reaper, loop = Reaper(), asyncio.get_running_loop()
+        reaper.install(loop)
+        kernel = KernelProcess("colons", tmp_path / "run", UserAccount.of(None), tmp_path, reaper, {})
+        done = asyncio.Event()
+
+        def hear(channel: str, message: Message) -> None:
+            if (channel, message["content"].get("execution_state")) == ("iopub", "idle"):
+                done.set()
+
+        await kernel.start(hear)
+        kernel.execute("1")
+        await asyncio.wait_for(done.wait(), 60)
+        kernel.kill()
+        await kernel.ended.wait()
+        await kernel.close()
+
+    with asyncio.Runner() as runner:
+        runner.run(main())
+
+
+def test_what_stands_in_the_place_of_a_link_stays(tmp_path: Path) -> None:
+    """The folder is the user's: nothing is followed, replaced or raised."""
+    (tmp_path / "c-1").write_text("mine")
+    (tmp_path / "c-2").symlink_to("/nowhere")
+    for port in (1, 2, 3):
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(tmp_path / f"c:{port}"))
+    socket_names.link(tmp_path / "c", [1, 2, 3, 4])
+    assert (tmp_path / "c-1").read_text() == "mine"
+    assert (tmp_path / "c-2").readlink() == Path("/nowhere")
+    assert (tmp_path / "c-3").readlink() == Path("c:3")
+    assert not (tmp_path / "c-4").is_symlink()

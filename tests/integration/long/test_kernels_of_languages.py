@@ -1,7 +1,8 @@
-"""Kernels of other languages, as their authors publish them: R, bash and Scheme beside Python's."""
+"""Kernels of other languages, as their authors publish them: R, bash, Scheme and JavaScript."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -24,6 +25,15 @@ RUN echo '{{"argv": ["python", "-m", "calysto_scheme", "-f", "{{connection_file}
     >calysto_scheme/kernel.json
 RUN echo '{{"argv": ["R", "--slave", "-e", "IRkernel::main()", "--args", "{{connection_file}}"]}}' \\
     >ir/kernel.json
+WORKDIR /workspace
+"""
+# Its sockets have names of their own: `c:1` where others have `c-1`.
+JAVASCRIPT = """
+FROM {session}
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends nodejs npm
+RUN NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt npm install -g --no-audit --no-fund tslab
+WORKDIR /opt/python/share/jupyter/kernels/tslab
+RUN echo '{{"argv": ["tslab", "kernel", "--js", "--config-path={{connection_file}}"]}}' >kernel.json
 WORKDIR /workspace
 """
 LANGUAGES = {"bash": "bash", "calysto_scheme": "scheme", "ir": "r"}
@@ -78,3 +88,32 @@ def test_one_of_them_as_the_kernel_of_cells(hf: Holdfast, image: Callable[..., s
     copy.kernel.restart()
     assert [each.spec for each in copy.kernels.list()] == ["ir"]
     assert copy.cell("nchar('four')").ok
+
+
+def _shown(session: Session, code: str) -> str:
+    """Run a cell again until the kernel takes it: for 0.2 s after a failed one, it drops all others."""
+    deadline = time.monotonic() + 60
+    while (ran := session.cell(code)).status == "interrupted":
+        assert time.monotonic() < deadline, "it drops every cell"
+    return ran.stdout
+
+
+def test_javascript(hf: Holdfast, image: Callable[..., str]) -> None:
+    """It shows what is rich, waits for promises, is interrupted, and goes on in copies."""
+    session = hf.new("it", image=image("javascript", JAVASCRIPT), kernel="tslab")
+    assert session.cell("let x = 40; x").stdout == "40\n"
+    assert [each.language for each in session.kernels.list()] == ["javascript"]
+    shown = session.cell("require('tslab').display.html('<b>bold</b>')")
+    assert shown.outputs[-1].data == {"text/html": "<b>bold</b>"}
+    assert "Cannot find name 'missing'" in session.cell("missing").stderr
+    assert _shown(session, "x") == "40\n"
+    taken = session.snapshot()
+    assert taken.kind == "live"
+    for copy in (*session.fork(2), taken.restore()):
+        assert copy.cell("x += 1; x").stdout == "41\n"
+        for busy in ("for (;;) {}", "await new Promise(done => setTimeout(done, 600000))"):
+            left = copy.cell(busy, patience=2)
+            copy.kernel.interrupt(cell_id=left.cell_id)
+            assert copy.kernel.join(left.cell_id).status == "error"
+            assert _shown(copy, "x") == "41\n"
+    assert session.cell("x").stdout == "40\n"
