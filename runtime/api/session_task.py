@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.history.repositories.repository_state import RepositoryChange
     from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.runtime.task.classify_failure import FailureClass
     from holdfast.runtime.task.task_changes import NoteKind
@@ -52,12 +53,19 @@ class TaskResumed:
 
     `how` says what was done to the session: `running` (nothing), `resumed` (it was suspended) or `rewound`
     (it was dead; it continues from its last checkpoint). `drift` is what changed since the checkpoint, or
-    since the record was written if there is none; None if that is not known.
+    since the record was written if there is none; None if that is not known. `repositories` are the Git
+    repositories that do not stand where they stood at the checkpoint.
     """
 
     record: TaskRecord
     how: str
     drift: Drift | None
+    repositories: tuple[RepositoryChange, ...] = ()
+
+    def text(self) -> str:
+        """Return what has changed, in a few lines; empty if nothing did, or it is not known."""
+        changed = [self.drift.text()] if self.drift is not None and not self.drift.empty else []
+        return "\n".join([*changed, *(each.text for each in self.repositories)])
 
 
 class SessionTask:
@@ -306,11 +314,16 @@ class SessionTask:
             self._context.store, self._session.name, before.revision + 1
         )
         self._change(partial(task_changes.checkpoint, snapshot=chosen, resume_at=resume_at))
+        session = self._session
+        standing = task_checkpoints.repositories(self._context, session.files, session.id)
         try:
-            return self._session.snapshot(chosen, kind, reason="checkpoint of the task")
+            taken = session.snapshot(chosen, kind, reason="checkpoint of the task")
         except BaseException:
             self._change(partial(task_changes.take_back_checkpoint, snapshot=chosen, before=before))
             raise
+        if standing is not None:
+            self._context.store.keep_snapshot_details(taken.id, repositories=standing.as_dict())
+        return taken
 
     def handoff(self, budget: int = handing.DEFAULT_BUDGET) -> str:
         """Return what a successor needs, in at most `budget` tokens, with what changed since the checkpoint.
@@ -321,7 +334,8 @@ class SessionTask:
         record = self._known()
         runs = self._session.refresh().state == "running"
         drift = task_checkpoints.drift(self._insight, record) if runs else None
-        state = drift.text(8) if drift is not None and not drift.empty else ""
+        changed = [drift.text(8)] if drift is not None and not drift.empty else []
+        state = "\n".join([*changed, *(each.text for each in (self._moved(record) if runs else ()))])
         return handing.handoff(self._session.name, record, budget, state)
 
     def resume(self) -> TaskResumed:
@@ -343,7 +357,8 @@ class SessionTask:
             back_to = task_checkpoints.to_return_to(self._context.store, self._session.row, record)
             self._session.rewind(back_to, reason="to continue its task")
             record, how = self._known(), "rewound"
-        return TaskResumed(record, how, task_checkpoints.drift(self._insight, record))
+        drift = task_checkpoints.drift(self._insight, record)
+        return TaskResumed(record, how, drift, self._moved(record))
 
     def export(self) -> str:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
@@ -357,6 +372,10 @@ class SessionTask:
         """
         other = task_form.parse(text) if text.lstrip().startswith("{") else task_markdown.parse(text)
         return self._change(partial(task_changes.imported, other=other))
+
+    def _moved(self, record: TaskRecord) -> tuple[RepositoryChange, ...]:
+        session = self._session
+        return task_checkpoints.moved_repositories(self._context, session.files, session.id, record)
 
     def _known(self) -> TaskRecord:
         record = self.record()

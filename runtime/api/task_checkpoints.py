@@ -1,6 +1,6 @@
 """The checkpoints of a task: what the next one is called, where to return to, and what has changed since.
 
-It decides, and takes or restores no snapshot.
+It decides, and takes or restores no snapshot. Where Git repositories stand is kept beside the snapshot.
 """
 
 from __future__ import annotations
@@ -9,11 +9,17 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING
 
-from holdfast.errors import GuestError, InvalidArgument, SessionError
+from holdfast.errors import GuestError, HoldfastError, InvalidArgument, SessionError
+from holdfast.runtime.api import session_repositories
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.history.repositories import repository_state
 
 if TYPE_CHECKING:
+    from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.api.session_insight import SessionInsight
     from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.history.repositories.repository_state import RepositoriesSeen, RepositoryChange
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
     from holdfast.runtime.task.task_record import TaskRecord
@@ -63,3 +69,28 @@ def drift(insight: SessionInsight, record: TaskRecord) -> Drift | None:
         return insight.drift(since)
     except (InvalidArgument, GuestError, SessionError):
         return None
+
+
+def repositories(
+    context: Context, files: SessionFiles, session_id: str, before: RepositoriesSeen | None = None
+) -> RepositoriesSeen | None:
+    """Return where the Git repositories of a session stand, around the shell or where others were seen
+    before; None if it does not answer.
+    """
+    client = GuestClient(context.home.run_dir(session_id))
+    place, found = (None, ()) if before is None else (before.place, before.found)
+    try:
+        return session_repositories.look(files, client, place, [each.path for each in found])
+    except (HoldfastError, OSError):
+        return None
+
+
+def moved_repositories(
+    context: Context, files: SessionFiles, session_id: str, record: TaskRecord
+) -> tuple[RepositoryChange, ...]:
+    """Return the repositories that stand elsewhere than at the checkpoint; none if that is not known."""
+    label = record.checkpoint.snapshot if record.checkpoint is not None else None
+    row = next((row for row in context.store.snapshots() if label in (row.label, row.id)), None)
+    before = None if row is None else repository_state.parse(row.details.repositories)
+    now = None if before is None else repositories(context, files, session_id, before)
+    return () if before is None or now is None else repository_state.changes(before.found, now.found)

@@ -253,16 +253,20 @@ def import_(
 @app.command()
 def resume(session: SessionRef, json: Json = False) -> None:
     """Bring the session back if it is suspended or dead; show the record, and what has changed since."""
+    from dataclasses import asdict
+
     from holdfast.runtime.task import handoff, task_form
 
     found = _task(session).resume()
     if wants_json(json):
         drift = found.drift.as_dict() if found.drift is not None else None
-        printing.emit({"session": found.how, "record": task_form.dump(found.record), "drift": drift})
+        git = [asdict(each) for each in found.repositories]
+        printing.emit(
+            {"session": found.how, "record": task_form.dump(found.record), "drift": drift, "git": git}
+        )
         return
     printing.note({"running": "it runs", "resumed": "it was resumed", "rewound": "it was rewound"}[found.how])
-    changed = found.drift.text() if found.drift is not None and not found.drift.empty else ""
-    printing.say(handoff.handoff(session, found.record, handoff.UNLIMITED, changed).rstrip())
+    printing.say(handoff.handoff(session, found.record, handoff.UNLIMITED, found.text()).rstrip())
 
 
 def checkpoint(

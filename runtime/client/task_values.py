@@ -9,6 +9,7 @@ from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.api.redo_snapshot import Redo
 from holdfast.runtime.api.session_task import TaskResumed, TaskVerdict
 from holdfast.runtime.client import client_values, insight_values
+from holdfast.runtime.history.repositories.repository_state import RepositoryChange
 from holdfast.runtime.task import task_form
 from holdfast.runtime.task.classify_failure import FailureClass
 from holdfast.runtime.task.stated_actions import StatedAction
@@ -46,7 +47,9 @@ def resumed(raw: Any) -> TaskResumed:
     told = client_values.table(raw)
     drift = told.get("drift")
     found = None if drift is None else insight_values.drift(drift)
-    return TaskResumed(record(told.get("record")), str(told.get("session")), found)
+    moved = client_values.tables(told.get("git"))
+    git = tuple(insight_values.read(RepositoryChange, each) for each in moved)
+    return TaskResumed(record(told.get("record")), str(told.get("session")), found, git)
 
 
 def standing(raw: Any) -> TaskStanding:

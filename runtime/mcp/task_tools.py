@@ -147,7 +147,7 @@ def _checkpoint(_agents: AgentSessions, found: AgentSession, text: str, _step: s
 
 def _resume(_agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:
     back = found.session.task.resume()
-    drift = "" if back.drift is None or back.drift.empty else shorten(back.drift.text()).text
+    drift = shorten(back.text()).text
     return said(found, handoff.handoff(found.session.name, back.record, state=drift).rstrip(), back.how)
 
 

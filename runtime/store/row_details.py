@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         `auto` names the trigger of an automatic snapshot; `base` is the snapshot its container was made from,
         empty for the plain image; `files_by` what kept the files of a live one, `copy` or `engine`; `life`
         the earlier life of its session it belongs to; `note` how its session was still; `task` its
-        session's task record at that instant.
+        session's task record at that instant; `repositories` where Git repositories stood at a checkpoint.
         """
 
         generation: int
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         life: str
         task: Table | None
         template: bool | None
+        repositories: Table
 
     class SessionKeys(TypedDict, total=False):
         """The keys of a session's details. None removes one.
@@ -208,6 +209,11 @@ class SnapshotDetails(_Details):
         return self._table("task")
 
     @property
+    def repositories(self) -> object:
+        """Where Git repositories stood at a checkpoint, as `repository_state.parse` reads it."""
+        return self.get("repositories")
+
+    @property
     def note(self) -> dict[str, Any] | None:
         """How its session was still."""
         return self._table("note")
@@ -225,7 +231,7 @@ class SnapshotDetails(_Details):
     @property
     def inherited(self) -> SnapshotDetails:
         """The details that also apply to a snapshot with the same content."""
-        own = ("storage", "moment", "generation", "actor", "auto", "life", "failure", "task")
+        own = ("storage", "moment", "generation", "actor", "auto", "life", "failure", "task", "repositories")
         return SnapshotDetails({key: value for key, value in self.items() if key not in own})
 
     @property

@@ -31,7 +31,7 @@ from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
 
 if TYPE_CHECKING:
-    from holdfast.runtime.store.row_details import SessionKeys
+    from holdfast.runtime.store.row_details import SessionKeys, SnapshotKeys
     from holdfast.runtime.store.rows import SessionState, SnapshotKind
 
 _VALID = schema.snapshots.c.state != "pending"
@@ -243,6 +243,15 @@ class Store:
         if row is None:
             raise SnapshotNotFound(f"cannot change snapshot {snapshot_id}: it was removed")
         return _snapshot(row)
+
+    def keep_snapshot_details(self, snapshot_id: str, **changes: Unpack[SnapshotKeys]) -> None:
+        """Change some details of a snapshot in one step; one that is gone is skipped."""
+        table = schema.snapshots
+        with self._db.writing() as db:
+            row = db.execute(select(table.c.details).where(table.c.id == snapshot_id)).first()
+            if row is not None:
+                kept = SnapshotDetails(row.details).plus(**changes)
+                db.execute(update(table).where(table.c.id == snapshot_id).values(details=kept))
 
     def mark_template(self, snapshot_id: str, *, instead_of: str | None = None) -> SnapshotRow:
         """Make a snapshot a template, in one step.

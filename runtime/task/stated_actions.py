@@ -151,7 +151,7 @@ def stated_actions(entries: Iterable[Entry], after: int = 0, since: float = 0.0)
 def output_digest(kind: str, details: Mapping[str, Any]) -> str:
     """Return the digest of the output that an entry of an end has; empty if it has none.
 
-    A cell's is made here of its outputs, without its number in the kernel, which is another in another run.
+    A cell's is made here of its outputs, without its number in the kernel, which differs between runs.
     """
     if kind != "cell_ended":
         return _text(details.get("output_digest"), 80)

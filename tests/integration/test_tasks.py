@@ -305,3 +305,33 @@ def test_the_command_line_hands_a_task_over(work: Session, shared_home: Home) ->
     assert cli("task", "show", "work").out.splitlines()[0] == "# Task: Port the store"
     resumed = cli("task", "resume", "work", "--json")
     assert json.loads(resumed.out)["session"] == "running"
+
+
+def test_repositories_that_were_moved_from_outside_are_named_when_the_task_resumes(
+    work: Session, shared_home: Home
+) -> None:
+    """Branch, commit, and how many files were changed; read without running Git or anything of its hooks."""
+    cli = Cli(shared_home)
+    named = "git -c user.name=a -c user.email=a@b"
+    assert work.exec(
+        "mkdir -p /tmp/code/app && cd /tmp/code/app && git init -q -b main && echo 1 > f && echo 1 > g && "
+        f"git add . && {named} commit -qm one && cd /tmp/code"
+    ).ok
+    work.exec("cd app; git config core.fsmonitor 'touch /tmp/ran; false'; cd ..")
+    work.task.checkpoint(kind="filesystem")
+    work.exec("mkdir -p /tmp/other && cd /tmp/other && git init -q")
+    assert work.task.resume().repositories == (), "what is around the shell now is no change"
+    work.exec("cd /tmp/code")
+    assert work.exec(f"cd app && git switch -qc topic && echo 22 > f && {named} commit -qam two; cd ..").ok
+    work.exec("rm -f /tmp/ran app/g; ln -s /dev/zero app/loop; mkdir -p bad/.git; mkfifo bad/.git/HEAD")
+    (moved,) = work.task.resume().repositories
+    assert moved.before is not None
+    assert moved.now is not None
+    assert (moved.path, moved.before.branch, moved.now.branch) == ("/tmp/code/app", "main", "topic")
+    assert moved.before.commit != moved.now.commit
+    assert (moved.before.dirty, moved.now.dirty) == (0, 1)
+    assert not work.exec("test -e /tmp/ran").ok, "nothing of the repository's was run"
+    assert "git /tmp/code/app: main" in work.task.handoff()
+    assert "git /tmp/code/app: main" in cli("task", "resume", "work").out
+    told = json.loads(cli("task", "resume", "work", "--json").out)
+    assert told["git"][0]["now"]["branch"] == "topic"

@@ -126,12 +126,30 @@ class TaskVerdictAnswer(AnswerBody):
     output: str
 
 
+class RepositoryAnswer(AnswerBody):
+    """Where a Git repository stands; `dirty` counts files that differ from its index."""
+
+    path: str
+    branch: str | None
+    commit: str | None
+    dirty: int | None
+
+
+class RepositoryChangeAnswer(AnswerBody):
+    """A Git repository that does not stand where it stood at the checkpoint; null where there was none."""
+
+    path: str
+    before: RepositoryAnswer | None
+    now: RepositoryAnswer | None
+
+
 class TaskResumedAnswer(AnswerBody):
     """A task that can be continued; `session`: running, resumed or rewound. `drift` is null if not known."""
 
     session: str
     record: dict[str, Any]
     drift: dict[str, Any] | None
+    git: list[RepositoryChangeAnswer]
 
 
 class StatedActionAnswer(AnswerBody):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
@@ -158,7 +159,9 @@ async def resume(who: From, session: Ref) -> models.TaskResumedAnswer:
     def work(found: Session) -> models.TaskResumedAnswer:
         back = found.task.resume()
         drift = back.drift.as_dict() if back.drift is not None else None
-        return models.TaskResumedAnswer(session=back.how, record=task_form.dump(back.record), drift=drift)
+        git = [models.RepositoryChangeAnswer.model_validate(asdict(each)) for each in back.repositories]
+        kept = task_form.dump(back.record)
+        return models.TaskResumedAnswer(session=back.how, record=kept, drift=drift, git=git)
 
     return await who.in_session(session, work)
 
