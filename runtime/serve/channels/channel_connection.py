@@ -26,7 +26,7 @@ ROOM = 4 << 20
 PIECE = 200
 _FAILED = "cannot answer: the server failed"
 logger = logging.getLogger("holdfast.serve")
-LULL_SECONDS = 0.003
+LULL_SECONDS = 0.01
 """For a call to end before its first event is sent: that of a brief command goes with the result."""
 
 
