@@ -1,11 +1,11 @@
 # Every target sets up what it needs by itself, says what it does, and is quick the second time.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-compat programs test-vm test-machines test-doors lint bench bench-peers lock clean
+.PHONY: help setup demo test test-long test-compat programs test-vm test-machines test-doors test-doors-brief lint bench bench-peers lock clean
 
 PYTHON_IN_VENV := .venv/bin/python
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
 
 setup:  ## make .venv, see that a Docker engine answers, build the images
 	@setup/venv
@@ -46,7 +46,11 @@ test-machines: setup  ## run the tests of other engines, image stores and users;
 
 test-doors: setup  ## run the suites of other people against the servers: MCP conformance, schemathesis, E2B clients, agent frameworks
 	@setup/doors
-	@.venv/bin/pytest tests/integration/doors/test_*.py
+	@.venv/bin/pytest -n 2 --dist loadfile tests/integration/doors/test_*.py
+
+test-doors-brief: setup  ## run some of each of these suites, as CI does
+	@setup/doors
+	@.venv/bin/pytest -n 2 --dist loadfile -m brief tests/integration/doors/test_*.py
 
 lint:  ## check style and types
 	@setup/venv

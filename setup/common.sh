@@ -25,3 +25,15 @@ apt_install() {
     fi
     rm -f "$apt_log"
 }
+
+# Runs a command that needs the network up to three times: a registry that is slow or busy now may answer in a minute.
+patiently() {
+    for pause in 15 45; do
+        if "$@"; then
+            return 0
+        fi
+        say "trying once more in $pause s"
+        sleep "$pause"
+    done
+    "$@"
+}
