@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.lifecycle import fitting
 
 OWN_PYTHON = "/opt/holdfast/bin/python"
+_LATE = '--aptopt=Acquire::Check-Valid-Until "false"'
+"""Mirrors of sid may be behind for longer than their lists are valid."""
 
 
 @pytest.fixture
@@ -54,6 +57,14 @@ def image(hf: Holdfast) -> Iterator[Callable[..., str]]:
     # Other tests may still use what was fitted for them.
     left = {each.labels.get(fitting.SOURCE_LABEL) for each in hf.engine.images.listed()}
     assert left & sources - {None} - ids == set()
+
+
+def release(hf: Holdfast, image: Callable[..., str], suite: str, packages: str) -> str:
+    """Make an image of a release of Debian with these packages, and what they need."""
+    archive = hf.home.root / "release.tar"
+    options = ["--variant=minbase", f"--include={packages}", _LATE]
+    subprocess.run(["mmdebstrap", *options, suite, str(archive)], check=True, capture_output=True)
+    return image(suite, archive=archive)
 
 
 def _tar(files: dict[str, bytes]) -> bytes:

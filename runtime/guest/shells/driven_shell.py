@@ -20,10 +20,15 @@ from holdfast.runtime.guest.shells.shell_program import ShellKind, ShellProgram
 from holdfast.runtime.guest.shells.shell_state import StateFile, read
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
-TAKE_COMMAND = b"\x1b[9517~"
-"""The key that makes the shell take the command from its file."""
-TAKE_OTHER = b"\x1b[9518~"
-"""The key for every second offer, where a shell is slow to read the last one's, which was withdrawn."""
+TAKE_COMMAND = (b"\x1b[9517~", b"\x1b[9518~")
+"""The key that makes the shell take the command from its file.
+
+The other is for every second offer, where a shell is slow to read the last one's, which was withdrawn.
+"""
+TAKE_IN_FISH = (b"\x1b[9517;7u", b"\x1b[9518;7u")
+"""The same for fish, which drops keys that no keyboard has: two characters with Control and Alt."""
+_TELLS = 5
+"""Where the two differ."""
 MAX_TYPED = 64 << 10
 END_OF_PASTE = b"\x1b[201~"
 """Ends a bracketed paste whose end never came; until then readline takes every key for text."""
@@ -43,7 +48,8 @@ class DrivenShell:
         self._account = account
         self._program = program
         self._laid_out = 0
-        self.key = TAKE_COMMAND
+        self._keys = TAKE_IN_FISH if program.kind is ShellKind.FISH else TAKE_COMMAND
+        self.key = self._keys[0]
         """The key that makes the shell take what was offered last."""
         self.state = StateFile(paths.state, program.name)
 
@@ -97,9 +103,9 @@ class DrivenShell:
         if self._program.kind is ShellKind.BASH:
             self._leave(self._paths.command, b"%d\n%s" % (serial, command))
             return
-        self.key = TAKE_OTHER if self.key == TAKE_COMMAND else TAKE_COMMAND
+        self.key = self._keys[self.key == self._keys[0]]
         self._leave(self._paths.text, command)
-        self._leave(self._paths.command, b"%d %c\n%s" % (serial, self.key[-2], shown(command)))
+        self._leave(self._paths.command, b"%d %c\n%s" % (serial, self.key[_TELLS], shown(command)))
 
     def _leave(self, path: Path, text: bytes) -> None:
         try:

@@ -50,8 +50,13 @@ end
 
 function _holdfast_keys
     for mode in default insert visual
-        bind -M $mode \e\[9517~ '_holdfast_take 7'
-        bind -M $mode \e\[9518~ '_holdfast_take 8'
+        if string match -q '3.*' -- $version # reads what a terminal sends, not what key it means
+            bind -M $mode \e\[9517\;7u '_holdfast_take 7'
+            bind -M $mode \e\[9518\;7u '_holdfast_take 8'
+        else
+            bind -M $mode ctrl-alt-\u252d '_holdfast_take 7'
+            bind -M $mode ctrl-alt-\u252e '_holdfast_take 8'
+        end
         bind -M $mode \e\[201~ true # the end of a paste that has not begun
     end
 end

@@ -141,8 +141,10 @@ def _fish_fault(path: str, env: Mapping[str, str], account: UserAccount) -> str:
     if said is None:
         return "it cannot be run"
     version = said.rpartition("version ")[2]
-    # 3.1 marks no end of what is interrupted, and 4 reads other keys.
-    return "" if version.startswith("3.6.") else f"it is version {_line(version)}, and 3.6 can be driven"
+    # 3.1 marks no end of what is interrupted.
+    if version.startswith(("3.6.", "4.")):
+        return ""
+    return f"it is version {_line(version)}, and 3.6 and 4 can be driven"
 
 
 def _said(argv: list[str], env: Mapping[str, str], account: UserAccount) -> str | None:

@@ -47,7 +47,9 @@ def words(program: ShellProgram, paths: ShellPaths) -> list[str]:
         return [program.path, "--rcfile", str(paths.rcfile)]
     if program.kind is ShellKind.ZSH:
         return [program.path, "-i"]
-    return [program.path, "--init-command", f"source {shlex.quote(str(paths.fish))}"]
+    # Fish 4 would wait for a terminal that answers questions; older ones know no such feature.
+    source = f"source {shlex.quote(str(paths.fish))}"
+    return [program.path, "--features", "no-query-term", "--init-command", source]
 
 
 def _bash(library: Path, control: Path) -> str:

@@ -6,7 +6,6 @@ What a capability needs is done before it, so one that fails may take later ones
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 from tests.compat.wording import reason
 from tests.integration import image_table
-from tests.integration.any_image import OWN_PYTHON, image
+from tests.integration.any_image import OWN_PYTHON, image, release
 from tests.integration.image_table import CAPABILITIES, IMAGES
 from tests.machines.second import Machine
 
@@ -67,8 +66,6 @@ RELEASES = {
     "jupyter-12": ("bookworm", "python3-ipykernel"),
     "jupyter-11": ("bullseye", "python3-ipykernel"),
 }
-_LATE = '--aptopt=Acquire::Check-Valid-Until "false"'
-"""Mirrors of sid may be behind for longer than their lists are valid."""
 PROGRAMS = {"musl": ("/bin/a", "musl\n", 3), "busybox": ("/bin/busybox ls /bin", "busybox\n", 0)}
 """A command of the image, with its output and exit code."""
 
@@ -77,12 +74,7 @@ def _made(name: str, hf: Holdfast, image: Callable[..., str]) -> str:
     if name in RECIPES:
         return image(name, RECIPES[name])
     if name in RELEASES:
-        release, packages = RELEASES[name]
-        archive = hf.home.root / "release.tar"
-        options = ["--variant=minbase", f"--include={packages}", _LATE]
-        command = ["mmdebstrap", *options, release, str(archive)]
-        subprocess.run(command, check=True, capture_output=True)
-        return image(name, archive=archive)
+        return release(hf, image, *RELEASES[name])
     return image(name, files={"readme": b"nothing else\n"})
 
 

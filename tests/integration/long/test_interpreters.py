@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.integration.any_image import image, works
+from tests.integration.any_image import image, release, works
 from tests.integration.kernel_beside import is_beside
 
 from holdfast.runtime.api.controller import Holdfast
@@ -51,12 +51,9 @@ def test_a_version_in_a_prefix_of_its_own(hf: Holdfast, image: Callable[..., str
     is_beside(copies[0])
 
 
-@pytest.mark.parametrize("release", ["bullseye", "bookworm", "trixie", "sid"])
-def test_the_python_of_a_release(hf: Holdfast, image: Callable[..., str], release: str) -> None:
+@pytest.mark.parametrize("suite", ["bullseye", "bookworm", "trixie", "sid"])
+def test_the_python_of_a_release(hf: Holdfast, image: Callable[..., str], suite: str) -> None:
     """Debian's own, whose packages are in `dist-packages`, and with the C library of then."""
-    archive = hf.home.root / "release.tar"
-    command = ["mmdebstrap", "--variant=minbase", "--include=python3,python3-pip", release, str(archive)]
-    subprocess.run(command, check=True, capture_output=True)
-    session = hf.new("it", image=image(release, archive=archive))
+    session = hf.new("it", image=release(hf, image, suite, "python3,python3-pip"))
     copies = works(session, "/usr/bin/python3")
     is_beside(copies[0])

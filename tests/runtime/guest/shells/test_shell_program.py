@@ -118,7 +118,7 @@ def test_a_link_is_what_it_names(
         ("zsh", "echo no such module; exit 1", "it lacks modules (no such module)"),
         ("zsh", "printf '\\nloaded 4.3.17'", "it is version 4.3.17"),
         ("fish", "echo fish, version 3.1.2", "it is version 3.1.2"),
-        ("fish", "echo fish, version 4.0.2", "it is version 4.0.2"),
+        ("fish", "echo fish, version 3.7.1", "it is version 3.7.1"),
         ("fish", "exit 1", "it is version "),
     ],
 )
