@@ -16,6 +16,8 @@ set -g _holdfast_shown ''
 set -g _holdfast_number 0
 set -g _holdfast_pending 1
 set -g _holdfast_status 0
+set -g _holdfast_first 1
+set -g _holdfast_own '^HOLDFAST_(SESSION|NAME|GENERATION|IDENTITY|SHELL)$'
 set -g _holdfast_generation ''
 for each in (command -s rm) /usr/bin/rm /bin/rm
     test -x $each; and set -g _holdfast_rm $each
@@ -46,6 +48,23 @@ function _holdfast_self
         set -qgx $parts[1]; and set -gx $parts[1] $parts[2]
     end
     return 0
+end
+
+# What the shell holds, for those who start programs as it would (runtime/guest/shells/shell_state.py).
+function _holdfast_state
+    set -l fields holdfast 1 '' 0: "=$fish_pid" c '' '' 0: "=$PWD"
+    for each in (set --export --names | string match -rv $_holdfast_own)
+        set -l value "$$each"
+        test (string length -- "$value") -le 65536
+        and set -a fields v $each x (string length -- "$value"): "=$value"
+    end
+    set -a fields end (math (count $fields) / 5 - 1) '' 0: ''
+    builtin printf '%s\0' $fields >$_holdfast_folder/state 2>/dev/null
+    # The first stays beside it: a late reader finds what changed since.
+    if test $_holdfast_first = 1
+        set -g _holdfast_first 0
+        builtin printf '%s\0' $fields >$_holdfast_folder/state.first 2>/dev/null
+    end
 end
 
 function _holdfast_keys
@@ -88,6 +107,7 @@ end
 function _holdfast_end
     set -g _holdfast_status $status
     set -g _holdfast_pending 0
+    _holdfast_state
     _holdfast_mark E $_holdfast_status $_holdfast_serial
     set -g _holdfast_serial ''
     return $_holdfast_status
@@ -111,12 +131,14 @@ function _holdfast_done --on-event fish_postexec
     set -g _holdfast_serial ''
     set -g _holdfast_status $last
     set -g _holdfast_pending 0
+    _holdfast_state
     _holdfast_mark D $last
 end
 
 function _holdfast_prompt --on-event fish_prompt
     if test $_holdfast_pending = 1
         set -g _holdfast_pending 0
+        _holdfast_state
         _holdfast_mark D $_holdfast_status
     end
     set -g _holdfast_serial ''

@@ -36,6 +36,7 @@ MARKS = r"""
 # Functions of the session. They run with zsh's own options, whatever the user sets.
 typeset -g _holdfast_folder='@CONTROL@' _holdfast_nonce='' _holdfast_serial='' _holdfast_shown=''
 typeset -gi _holdfast_number=0 _holdfast_tty=-1 _holdfast_pending=1 _holdfast_first=1 _holdfast_status=0
+typeset -g _holdfast_own='(OLDPWD|HOLDFAST_(SESSION|NAME|GENERATION|IDENTITY|SHELL))'
 typeset -gi _holdfast_inside=0 _holdfast_generation=-1
 
 _holdfast_slurp() {  # into REPLY
@@ -77,7 +78,7 @@ _holdfast_state() {
     { builtin umask >| $_holdfast_folder/umask && _holdfast_slurp $_holdfast_folder/umask } 2>/dev/null
     fields=(holdfast 1 '' 0: "=$$" c '' '' 0: "=$PWD" u '' '' 0: "=$REPLY")
     for name kind in ${(kv)parameters}; do
-        [[ $kind == scalar*-export* ]] || continue
+        [[ $kind == scalar*-export* && $name != $~_holdfast_own ]] || continue
         value=${(P)name}
         (( $#value <= 65536 )) && fields+=(v $name x ${#value}: "=$value")
     done
@@ -86,10 +87,10 @@ _holdfast_state() {
     done
     fields+=(end $(( $#fields / 5 - 1 )) '' 0: '')
     {
-        builtin print -rNn -- "${(@)fields}" >| $_holdfast_folder/state.new &&
+        builtin print -rN -- "${(@)fields}" >| $_holdfast_folder/state.new &&
             builtin zf_mv -f $_holdfast_folder/state.new $_holdfast_folder/state
         # The first stays beside it: a late reader finds what changed since.
-        (( _holdfast_first )) && builtin print -rNn -- "${(@)fields}" >| $_holdfast_folder/state.first
+        (( _holdfast_first )) && builtin print -rN -- "${(@)fields}" >| $_holdfast_folder/state.first
     } 2>/dev/null
     return 0
 }

@@ -86,6 +86,36 @@ def test_a_job_is_read_as_the_shell_reads_commands(guest: Guest) -> None:
         assert waiting.until("finished").head["exit_code"] == 130
 
 
+def test_jobs_have_the_variables_of_the_shell(guest: Guest) -> None:
+    """As programs that it starts would: those that are exported, lists and lines included."""
+    export = SET[_kind(guest)]
+    inner = {"zsh": "inner=no", "fish": "set -g inner no"}[_kind(guest)]
+    lines = {"zsh": "$'a b\\nc'", "fish": "'a b'\\n'c'"}[_kind(guest)]
+    more = {"zsh": "path+=(/more)", "fish": "set -gx PATH $PATH /more"}[_kind(guest)]
+    guest.exec(f"{inner}; {more}; {export.format('GIVEN', lines)}; {export.format('EMPTY', chr(39) * 2)}")
+    show = "sh -c 'echo \"$GIVEN\"; echo ${EMPTY-unset}${inner-unset}; echo $PATH'"
+    expected = guest.exec(show).output
+    assert expected.startswith(b"a b\r\nc\r\nunset\r\n/")
+    assert expected.endswith(b":/more\r\n")
+    guest.ask("job_start", show.encode(), id="variables")
+    frames = guest.ask("job_wait", id="variables")
+    assert b"".join(frame.payload for frame in frames if frame.event == "output") == expected
+
+
+def test_changes_of_variables_are_in_the_journal(guest: Guest) -> None:
+    """Those of the user; the session's own, and where the shell was before, are not counted."""
+    guest.exec("cd /usr; cd /")
+    export = SET[_kind(guest)].format("CHANGED", "1")
+    guest.exec(export)
+    guest.exec("true")
+    found = [
+        frame for frame in guest.ask("journal", after_seq=0, kinds=["changed"]) if frame.event == "entry"
+    ]
+    changed = {name for frame in found for name in json.loads(frame.payload).get("variables", {})}
+    assert "CHANGED" in changed
+    assert {name for name in changed if name.startswith("HOLDFAST_") or name == "OLDPWD"} == set()
+
+
 def test_programs_are_told_of_the_shell(guest: Guest) -> None:
     """`SHELL` is its path, in the shell, in jobs, and in what runs beside them."""
     path = shutil.which(_kind(guest))
