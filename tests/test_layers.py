@@ -44,6 +44,7 @@ ROOMS = (
     "egress",
     "lifecycle",
     "history",
+    "artifacts",
     "pulse",
     "retention",
     "verification",

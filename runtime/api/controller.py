@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.engine.engine import Engine
     from holdfast.runtime.api.bundles import Incoming
+    from holdfast.runtime.api.home_artifacts import HomeArtifacts
     from holdfast.runtime.api.image_sources import ImageSources
     from holdfast.runtime.api.keeping import Keeping
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
@@ -245,6 +246,13 @@ class Holdfast:
         from holdfast.runtime.task.task_standing import standings
 
         return standings(health.observe_all(self.context))
+
+    @property
+    def artifacts(self) -> HomeArtifacts:
+        """What sessions have registered as artifacts, also those that are gone."""
+        from holdfast.runtime.api.home_artifacts import HomeArtifacts
+
+        return HomeArtifacts(self.home)
 
     def remove_session(self, ref: str) -> None:
         """End a session and remove it; its snapshots stay. State that was not captured is lost.

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from holdfast.errors import Interrupted, InvalidArgument
-from holdfast.runtime.api import artifact_digest, step_attempt, task_checkpoints
+from holdfast.runtime.api import step_attempt, task_checkpoints
+from holdfast.runtime.api.session_artifacts import SessionArtifacts
 from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.api.session_report import SessionReport
+from holdfast.runtime.artifacts import generated_files
+from holdfast.runtime.artifacts.generated_files import OrphanFile
 from holdfast.runtime.task import failure_rules_file, kept_task, task_changes, task_form, task_markdown
 from holdfast.runtime.task import handoff as handing
 from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
@@ -92,6 +93,7 @@ class SessionTask:
         retry_limit: int | None = None,
         verify: str | None = None,
         back_end: str | None = None,
+        artifacts: str | None = None,
     ) -> TaskRecord:
         """Set the goal, which begins a task, the resume point, or what must hold for every successor.
 
@@ -101,11 +103,14 @@ class SessionTask:
             retry_limit: how often a step may be tried again after it has failed.
             verify: the command that verifies steps without one of their own.
             back_end: the engine, model or service that was chosen.
+            artifacts: patterns of files that each checkpoint registers as artifacts, separated by blanks.
 
         Raises:
             InvalidArgument: a value is not valid; an empty text removes what was set.
         """
+        generated_files.patterns(artifacts)
         policy: dict[str, Any] = {"retry_limit": retry_limit, "verify": verify, "back_end": back_end}
+        policy["artifacts"] = artifacts
         return self._change(
             lambda record, stamp: task_changes.set_(record, stamp, goal=goal, resume_at=resume_at, **policy)
         )
@@ -150,23 +155,36 @@ class SessionTask:
         return self._change(partial(task_changes.read_again, path=path, why=why))
 
     def artifact(self, name: str, path: str, *, entry: str | None = None) -> TaskRecord:
-        """Register a file that the work has produced, with its digest.
+        """Register a file that the work has produced, and keep it beyond the session's life.
 
         Args:
             name: unique among the artifacts; one of the same name is replaced.
             path: in the session.
-            entry: the journal entry of the command that made it, such as `#12`.
+            entry: the journal entry of the command that made it, such as `#12`; by default that of the
+                command that ran when it was last changed.
 
         Raises:
             SessionFileError: it cannot be read.
-            InvalidArgument: a value is not valid, or the file is larger than 1 GiB.
+            InvalidArgument: a value is not valid, or it is no plain file, larger than 1 GiB, or changes.
+            StoreError: it cannot be kept.
         """
-        digest = artifact_digest.digest(self._session.files, path)
-        try:
-            made = TaskArtifact(name=name, path=path, digest=digest, entry=entry)
-        except ValidationError as error:
-            raise InvalidArgument(f"cannot register artifact: {task_form.why(error)}") from error
-        return self._change(partial(task_changes.artifact, made=made))
+        self._known()
+        return self._artifacts().keep(name, path, entry, self._register)
+
+    def collect_artifacts(self) -> list[str]:
+        """Register the files that the policy's patterns match, new or changed; return their names.
+
+        Raises:
+            InvalidArgument: there is no task, a pattern is not valid, or too many files match.
+        """
+        return self._artifacts().collect(self._known(), self._register)
+
+    def orphans(self) -> list[OrphanFile]:
+        """Return files that were generated in the session and that nothing accounts for.
+
+        They are no artifacts, under no version control, and not named by the record.
+        """
+        return self._artifacts().orphans(self._known())
 
     def drop(self, kind: str, number: int) -> TaskRecord:
         """Remove what is settled: a decision, question, risk, file, artifact or note, counted from 1."""
@@ -309,6 +327,7 @@ class SessionTask:
         Raises:
             LiveUnsupported, CaptureFailed, SessionBusy: nothing was captured, and the record is as it was.
         """
+        self.collect_artifacts()
         before = self._known()
         chosen = label or task_checkpoints.free_label(
             self._context.store, self._session.name, before.revision + 1
@@ -323,6 +342,7 @@ class SessionTask:
             raise
         if standing is not None:
             self._context.store.keep_snapshot_details(taken.id, repositories=standing.as_dict())
+        self._artifacts().locate(self._known(), chosen)
         return taken
 
     def handoff(self, budget: int = handing.DEFAULT_BUDGET) -> str:
@@ -386,6 +406,13 @@ class SessionTask:
                 hint=f"`holdfast task set {name} --goal TEXT` begins one",
             )
         return record
+
+    def _artifacts(self) -> SessionArtifacts:
+        of = self._session
+        return SessionArtifacts(self._context, of.row, self._insight, of.files, of.run)
+
+    def _register(self, made: TaskArtifact) -> TaskRecord:
+        return self._change(partial(task_changes.artifact, made=made))
 
     def _change(self, how: Callable[..., task_changes.TaskChange]) -> TaskRecord:
         return kept_task.change(self._context, self._session.id, how)

@@ -41,11 +41,20 @@ def set_(
         str | None, typer.Option("--verify", metavar="CMD", help="Verifies steps without one of their own.")
     ] = None,
     back_end: Annotated[str | None, typer.Option("--back-end", help="The engine or service chosen.")] = None,
+    artifacts: Annotated[
+        str | None,
+        typer.Option("--artifacts", metavar="GLOBS", help="Files that checkpoints register: 'dist/* *.csv'."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Begin a task, or set its resume point and policy. An empty text removes a value."""
     found = _task(session).set(
-        goal=goal, resume_at=resume_at, retry_limit=retry_limit, verify=verify, back_end=back_end
+        goal=goal,
+        resume_at=resume_at,
+        retry_limit=retry_limit,
+        verify=verify,
+        back_end=back_end,
+        artifacts=artifacts,
     )
     _report(found, as_json=json)
 
@@ -177,8 +186,37 @@ def artifact(
     entry: Entry = None,
     json: Json = False,
 ) -> None:
-    """Register a file that the work has produced, with its digest."""
+    """Register a file that the work has produced, and keep it: `holdfast artifact get NAME`."""
     _report(_task(session).artifact(name, path, entry=entry), as_json=json)
+
+
+@app.command()
+def artifacts(
+    session: SessionRef,
+    orphans: Annotated[
+        bool,
+        typer.Option("--orphans", help="Instead list generated files that nothing accounts for."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Register the files that the patterns of `set --artifacts` match, and print their names."""
+    task = _task(session)
+    if not orphans:
+        names = task.collect_artifacts()
+        if wants_json(json):
+            printing.emit({"registered": names})
+        else:
+            for name in names:
+                printing.say(plain(name))
+        return
+    found = task.orphans()
+    if wants_json(json):
+        printing.emit([each.as_dict() for each in found])
+    else:
+        printing.table(
+            ("PATH", "SIZE", "MADE BY"),
+            ((each.path, printing.size(each.bytes), each.entry or "") for each in found),
+        )
 
 
 @app.command()

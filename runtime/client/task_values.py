@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from pydantic import ValidationError
+
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.api.redo_snapshot import Redo
 from holdfast.runtime.api.session_task import TaskResumed, TaskVerdict
+from holdfast.runtime.artifacts.generated_files import OrphanFile
+from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
 from holdfast.runtime.client import client_values, insight_values
 from holdfast.runtime.history.repositories.repository_state import RepositoryChange
 from holdfast.runtime.task import task_form
@@ -50,6 +54,23 @@ def resumed(raw: Any) -> TaskResumed:
     moved = client_values.tables(told.get("git"))
     git = tuple(insight_values.read(RepositoryChange, each) for each in moved)
     return TaskResumed(record(told.get("record")), str(told.get("session")), found, git)
+
+
+def artifact(raw: Any) -> KeptArtifact:
+    """Return an artifact that a home keeps.
+
+    Raises:
+        ProtocolError: it is not one.
+    """
+    try:
+        return KeptArtifact.model_validate(client_values.table(raw))
+    except ValidationError as error:
+        raise ProtocolError("cannot understand the server: it sends an artifact of another form") from error
+
+
+def orphan(raw: Any) -> OrphanFile:
+    """Return a generated file that nothing accounts for."""
+    return insight_values.read(OrphanFile, client_values.table(raw))
 
 
 def standing(raw: Any) -> TaskStanding:

@@ -76,6 +76,8 @@ def refuse(line: CommandLine, exists: Mapping[str, bool]) -> None:
         hint = _VERBS[verb]
     if hint is None and verb == "task" and "import" in options[:1] and "-" not in options:
         hint = "pipe it: `holdfast task import S - < FILE`"
+    if hint is None and verb == "artifact" and "get" in options[:1] and "-" not in options:
+        hint = "pipe it: `holdfast artifact get NAME - > FILE`"
     if hint is None and verb in _WITH_FILES and any(exists.get(word) for word in options):
         hint = _FILES
     if hint is None and verb == "new" and any("=@" in word and "=@-" not in word for word in options):

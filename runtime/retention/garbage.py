@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import ballast, ids, locks
 from holdfast.errors import EngineError, SessionBusy
+from holdfast.runtime.artifacts.artifact_store import ArtifactStore
 from holdfast.runtime.egress import secret_values, vault
 from holdfast.runtime.lifecycle import orphan_containers, portable_archive
 from holdfast.runtime.retention import prune, stale_images
@@ -63,6 +64,7 @@ def find(context: Context, older: timedelta = OLD) -> Iterator[Garbage]:
     yield from _stale(context, older)
     yield from _rows(context, older)
     yield from _secrets(context)
+    yield from _artifacts(context.home)
 
 
 def collect(context: Context, *, dry_run: bool = False, older: timedelta = OLD) -> list[Garbage]:
@@ -193,6 +195,14 @@ def _secrets(context: Context) -> Iterator[Garbage]:
     for placeholder in secret_values.unneeded(context):
         removal = partial(vault.forget, context.home, placeholder)
         yield Garbage("secret", placeholder[-8:], "no session and no snapshot uses it", 0, removal)
+
+
+def _artifacts(home: Home) -> Iterator[Garbage]:
+    """Yield contents of artifacts that were removed, or never registered."""
+    store = ArtifactStore(home)
+    for path in store.unneeded():
+        why = "no artifact has it"
+        yield Garbage("artifact", path.name[:12], why, _size(path), partial(store.collect, path))
 
 
 def _removal(path: Path) -> Callable[[], object]:

@@ -31,6 +31,7 @@ STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     (errors.ShellNotFound, 404),
     (errors.KernelNotFound, 404),
     (errors.JobNotFound, 404),
+    (errors.ArtifactNotFound, 404),
     (errors.CommandNotFound, 404),
     (errors.ProgramNotFound, 404),
     (errors.SessionFileNotFound, 404),

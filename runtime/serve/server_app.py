@@ -22,6 +22,7 @@ from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.routes import (
+    artifact_routes,
     channel_routes,
     command_routes,
     file_routes,
@@ -80,6 +81,7 @@ def inner(callers: Callers) -> FastAPI:
         snapshot_routes,
         retry_routes,
         task_routes,
+        artifact_routes,
         channel_routes,
     ):
         app.router.routes.extend(each.router.routes)  # see api_router

@@ -314,7 +314,11 @@ def checkpoint(record: TaskRecord | None, stamp: Stamp, snapshot: str, resume_at
     """Record that a snapshot is taken together with this record."""
     before = _there(record)
     made = _made(TaskCheckpoint, snapshot=snapshot, at=stamp.at, by=stamp.by)
-    fields: dict[str, Any] = {"checkpoint": made}
+    located = tuple(
+        each if each.snapshot is not None else _with(each, snapshot=made.snapshot)
+        for each in before.artifacts
+    )
+    fields: dict[str, Any] = {"checkpoint": made, "artifacts": located}
     if resume_at is not None:
         fields["resume_at"] = resume_at or None
     return _changed(before, stamp, f"checkpoint {snapshot}", **fields)
@@ -327,7 +331,10 @@ def take_back_checkpoint(
     now = _there(record)
     fields: dict[str, Any] = {}
     if now.checkpoint is not None and now.checkpoint.snapshot == snapshot:
-        fields = {"checkpoint": before.checkpoint, "resume_at": before.resume_at}
+        missing = tuple(
+            _with(each, snapshot=None) if each.snapshot == snapshot else each for each in now.artifacts
+        )
+        fields = {"checkpoint": before.checkpoint, "resume_at": before.resume_at, "artifacts": missing}
     return _changed(now, stamp, f"checkpoint {snapshot} was not taken", **fields)
 
 

@@ -37,7 +37,7 @@ _TITLE = "# Task: "
 _CHECKPOINT = "checkpoint "
 _STEP = re.compile(r"- \[([ x])\] (\d+\.\d+) (.*)")
 _FIELD = re.compile(r"- ([a-z_ ]+): (.*)")
-_NUMBERS = frozenset({"format", "revision", "retry_limit", "exit_code", "earlier_attempts"})
+_NUMBERS = frozenset({"format", "revision", "retry_limit", "exit_code", "earlier_attempts", "bytes"})
 
 
 def export(record: TaskRecord) -> str:

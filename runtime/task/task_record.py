@@ -126,20 +126,29 @@ class FileToReread(_RecordPart):
 
 
 class TaskArtifact(_RecordPart):
-    """A file that the work has produced: where it is, its content, and the entry that made it."""
+    """A file that the work has produced: where it is, its content, and the entry that made it.
+
+    `bytes` is its size, `snapshot` the first checkpoint that has it.
+    """
 
     name: Text
     path: Text
     digest: Digest | None = None
+    bytes: Count | None = None
     entry: EntryReference | None = None
+    snapshot: Text | None = None
 
 
 class TaskPolicy(_RecordPart):
-    """What must hold for every successor: retries of a step, the command that verifies, the back end."""
+    """What must hold for every successor: retries of a step, the command that verifies, the back end.
+
+    `artifacts` are patterns of files that are artifacts, separated by blanks.
+    """
 
     retry_limit: Count | None = None
     verify: Text | None = None
     back_end: Text | None = None
+    artifacts: Text | None = None
 
 
 class TaskBlock(_RecordPart):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast.base.home import Home
     from holdfast.errors import (
+        ArtifactNotFound,
         BundleNewer,
         BundleRefused,
         BundleUntrusted,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     )
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.home_artifacts import HomeArtifacts
     from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
@@ -89,6 +91,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.api.thawing import Thawed
+    from holdfast.runtime.artifacts.generated_files import OrphanFile
+    from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
     from holdfast.runtime.attachment.terminal_link import TerminalLink
     from holdfast.runtime.client.aio.async_holdfast import AsyncHoldfast
     from holdfast.runtime.client.aio.async_session import AsyncSession
@@ -140,6 +144,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "ArtifactNotFound",
     "AsyncHoldfast",
     "AsyncSession",
     "BundleNewer",
@@ -170,12 +175,14 @@ __all__ = [
     "Holdfast",
     "HoldfastError",
     "Home",
+    "HomeArtifacts",
     "ImageError",
     "Interrupted",
     "InvalidArgument",
     "Job",
     "JobInfo",
     "JobNotFound",
+    "KeptArtifact",
     "KernelDied",
     "KernelInfo",
     "KernelNotFound",
@@ -191,6 +198,7 @@ __all__ = [
     "NewOptions",
     "OnlyInProcess",
     "OpenFile",
+    "OrphanFile",
     "OutcomeUnknown",
     "Patience",
     "Policy",
@@ -343,6 +351,9 @@ _LATE = {
     "JobInfo": "runtime.api.job_info",
     "TaskRecord": "runtime.task.task_record",
     "TaskResumed": "runtime.api.session_task",
+    "HomeArtifacts": "runtime.api.home_artifacts",
+    "KeptArtifact": "runtime.artifacts.kept_artifact",
+    "OrphanFile": "runtime.artifacts.generated_files",
     "TaskStanding": "runtime.task.task_standing",
     "TaskVerdict": "runtime.api.session_task",
     "TerminalLink": "runtime.attachment.terminal_link",

@@ -15,6 +15,7 @@ HoldfastError
   OnlyInProcess        also an AttributeError: it is not offered over a URL
   RunsEnded            runs of one command were ended before all were over
   StoreError           also an OSError: the state directory cannot be read or written
+    ArtifactNotFound   also a LookupError: it keeps no artifact of that name
   SessionError
     SessionNotFound    also a LookupError: no session has that name or id
     SessionExists      the name is taken
@@ -267,6 +268,12 @@ class JobNotFound(GuestError, LookupError):
     """The session has no job of that name or id, or no longer."""
 
     code = "job_not_found"
+
+
+class ArtifactNotFound(StoreError, LookupError):
+    """The home keeps no artifact of that name."""
+
+    code = "artifact_not_found"
 
 
 class CommandNotFound(GuestError, LookupError):

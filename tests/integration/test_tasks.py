@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from tests.integration.conftest import Cli
 from tests.integration.served import serving
 
 from holdfast.base.home import Home
-from holdfast.errors import InvalidArgument, SessionBusy, SessionError
+from holdfast.errors import ArtifactNotFound, InvalidArgument, SessionBusy, SessionError, SessionFileError
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
@@ -28,6 +29,8 @@ def work(shared_hf: Holdfast) -> Iterator[Session]:
     session.task.plan(PLAN)
     yield session
     session.remove()
+    for each in shared_hf.artifacts.list():
+        shared_hf.artifacts.remove(each.name, each.session_id)
 
 
 def test_a_step_is_done_when_its_verification_passes_in_the_session(work: Session) -> None:
@@ -221,12 +224,94 @@ def test_a_checkpoint_that_cannot_be_taken_leaves_the_record(work: Session) -> N
     assert (record.resume_at, record.checkpoint and record.checkpoint.snapshot) == ("here", taken.name)
 
 
-def test_an_artifact_has_the_digest_of_its_file(work: Session) -> None:
+def test_an_artifact_is_kept_beyond_its_session(
+    work: Session, shared_hf: Holdfast, shared_home: Home, tmp_path: Path
+) -> None:
+    """With the command that made it, and the first checkpoint that has it; fetched by name afterwards."""
+    work.exec("echo before")
     work.exec("printf abc > made")
-    record = work.task.artifact("result", "/workspace/made", entry="#1")
-    assert record.artifacts[0].digest == (
-        "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    entry = f"#{work.journal(kinds=['command_started'])[-1].seq}"
+    record = work.task.artifact("result", "/workspace/made")
+    (made,) = record.artifacts
+    assert made.digest == "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert (made.bytes, made.entry, made.snapshot) == (3, entry, None)
+    taken = work.task.checkpoint(kind="filesystem")
+    record = work.task.record() or record
+    assert record.artifacts[0].snapshot == taken.name
+    assert work.task.import_(work.task.export()).artifacts == record.artifacts
+
+    other = taken.restore("other")
+    other.exec("printf other > made")
+    other.task.artifact("result", "made")
+    cli = Cli(shared_home)
+    assert "several sessions have one" in cli("artifact", "get", "result", "-").err
+    other.remove()
+    shared_hf.remove_snapshot(taken.name)
+    assert cli("artifact", "get", "result", "-", "--session", "work").out == "abc"
+    saved = cli("artifact", "get", "result", str(tmp_path), "--session", "other")
+    assert (saved.code, (tmp_path / "result").read_text()) == (0, "other")
+    rows = cli("artifact", "ls", "--json").json
+    assert [(row["session"], row["snapshot"], row["entry"]) for row in rows] == [
+        ("work", taken.name, entry),
+        ("other", None, rows[1]["entry"]),
+    ]
+    assert cli("artifact", "rm", "result", "--session", "other").out == "result\n"
+    assert cli("artifact", "rm", "result").out == "result\n"
+    gone = cli("artifact", "get", "result")
+    assert (gone.code, gone.err.splitlines()[0]) == (1, "holdfast: cannot find artifact 'result'")
+    assert not list((shared_home.root / "artifacts" / "content").iterdir())
+
+
+def test_files_are_artifacts_by_rule_and_others_are_orphans(work: Session, shared_hf: Holdfast) -> None:
+    """What a checkpoint registers; git and the record account for the rest."""
+    work.exec("git init -q . && mkdir dist && printf src > tracked.py && git add tracked.py")
+    work.exec("printf wheel > dist/a.whl; printf left > left.over; printf noted > noted.txt")
+    work.exec("mkfifo dist/fifo.whl; ln -s /etc/shadow dist/link.whl; mkdir dist/folder.whl")
+    work.task.set(artifacts="dist/*.whl")
+    work.task.note("noted.txt is for the next one")
+    work.task.checkpoint(kind="filesystem")
+    record = work.task.record()
+    assert record is not None
+    assert [(each.name, each.bytes) for each in record.artifacts] == [("dist/a.whl", 5)]
+    command = next(
+        e for e in work.journal(kinds=["command_started"]) if f"#{e.seq}" == record.artifacts[0].entry
     )
+    assert "printf wheel" in command.details["command"]
+    assert [each.path for each in work.task.orphans() if "/workspace/" in each.path] == [
+        "/workspace/dist/fifo.whl",
+        "/workspace/dist/link.whl",
+        "/workspace/left.over",
+    ]
+    assert work.task.collect_artifacts() == [], "it is as it was"
+    work.exec("printf newer > dist/a.whl")
+    assert work.task.collect_artifacts() == ["dist/a.whl"]
+    assert b"".join(shared_hf.artifacts.parts("dist/a.whl")) == b"newer"
+    with pytest.raises(InvalidArgument, match="cannot use the pattern"):
+        work.task.set(artifacts="../x")
+
+
+def test_what_is_no_plain_file_is_no_artifact(work: Session, shared_home: Home) -> None:
+    """Nothing hangs, and the record stays as it was."""
+    work.exec("mkfifo pipe; ln -s pipe to-pipe; mkdir folder; truncate -s 2G huge; ln -s nothing broken")
+    before = work.task.record()
+    for path in ("pipe", "to-pipe", "folder", "huge", "/dev/zero", "broken", "missing", "a\0b"):
+        with pytest.raises((InvalidArgument, SessionFileError)):
+            work.task.artifact("x", path)
+    assert work.task.record() == before
+    assert not list((shared_home.root / "artifacts").glob("*/*"))
+
+
+def test_a_file_that_changes_all_the_time_is_refused(work: Session, shared_home: Home) -> None:
+    """What was read of it is removed; what a killed process has left of another, `gc` removes."""
+    work.exec("truncate -s 9M log; while :; do printf x >> log; done &")
+    with pytest.raises(InvalidArgument, match="changes while it is read"):
+        work.task.artifact("log", "log")
+    work.exec("kill %1; wait")
+    assert not list((shared_home.root / "artifacts").glob("*/*"))
+    (shared_home.root / "artifacts" / "content" / ("0" * 64)).write_bytes(b"left")
+    found = [row for row in Cli(shared_home)("gc", "--json").json if row["kind"] == "artifact"]
+    assert [(row["name"], row["why"]) for row in found] == [("0" * 12, "no artifact has it")]
+    assert not list((shared_home.root / "artifacts").glob("*/*"))
 
 
 def test_a_busy_shell_is_reported_and_nothing_is_recorded(work: Session) -> None:
@@ -238,7 +323,7 @@ def test_a_busy_shell_is_reported_and_nothing_is_recorded(work: Session) -> None
     assert work.task.record() == before
 
 
-def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home) -> None:
+def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home, tmp_path: Path) -> None:
     """The calls and values that the library has in process."""
     with (
         serving(Cli(shared_home), shared_home) as server,
@@ -260,6 +345,17 @@ def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home
         there.task.drop("question", 1)
         there.task.read_again("/srv/a", "why")
         there.task.artifact("answer", "/workspace/answer", entry=passed.entry)
+        assert remote.artifacts.list() == shared_hf.artifacts.list()
+        assert remote.artifacts.find("answer", "work").entry == passed.entry
+        assert remote.artifacts.save("answer", tmp_path) == tmp_path / "answer"
+        assert (tmp_path / "answer").read_text() == "ready\n"
+        with pytest.raises(ArtifactNotFound, match="cannot find artifact 'no'"):
+            remote.artifacts.save("no", tmp_path)
+        there.task.set(artifacts="*.url")
+        work.exec("echo url > a.url; echo left > orphan")
+        assert there.task.collect_artifacts() == ["a.url"]
+        assert there.task.orphans() == work.task.orphans()
+        assert "/workspace/orphan" in [each.path for each in there.task.orphans()]
         taken = there.task.checkpoint("over-a-url", resume_at="step 2.1")
         assert taken.name == "over-a-url"
         there.task.block("no key", "a key", step="2.1", suspend=True)
@@ -275,6 +371,9 @@ def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home
         back = there.task.resume()
         assert (back.how, back.drift is not None) == ("running", True)
         assert remote.board() == shared_hf.board()
+        for name in ("answer", "a.url"):
+            assert remote.artifacts.remove(name).snapshot == "over-a-url"
+        assert shared_hf.artifacts.list() == []
         assert there.task.plan(PLAN) == work.task.record()
 
 

@@ -20,6 +20,7 @@ from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+    from holdfast.runtime.client.aio.async_artifacts import AsyncArtifacts
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.task.task_standing import TaskStanding
 
@@ -93,6 +94,13 @@ class AsyncHoldfast:
 
         told = await self._transport.ask(HttpCall("GET", place("board")))
         return [task_values.standing(each) for each in client_values.tables(told)]
+
+    @property
+    def artifacts(self) -> AsyncArtifacts:
+        """What sessions have registered as artifacts, also those that are gone."""
+        from holdfast.runtime.client.aio.async_artifacts import AsyncArtifacts
+
+        return AsyncArtifacts(self._transport)
 
     async def remove_session(self, ref: str) -> None:
         """End a session and remove it; its snapshots stay."""

@@ -21,6 +21,7 @@ from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
+    from holdfast.runtime.client.blocking.remote_artifacts import RemoteArtifacts
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.task.task_standing import TaskStanding
 
@@ -94,6 +95,13 @@ class RemoteHoldfast:
 
         told = self._transport.ask(HttpCall("GET", place("board")))
         return [task_values.standing(each) for each in client_values.tables(told)]
+
+    @property
+    def artifacts(self) -> RemoteArtifacts:
+        """What sessions have registered as artifacts, also those that are gone."""
+        from holdfast.runtime.client.blocking.remote_artifacts import RemoteArtifacts
+
+        return RemoteArtifacts(self._transport)
 
     def remove_session(self, ref: str) -> None:
         """End a session and remove it; its snapshots stay."""

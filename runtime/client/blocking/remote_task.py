@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.api.session_task import VERIFY_SECONDS, TaskResumed, TaskVerdict
-from holdfast.runtime.client import task_values
+from holdfast.runtime.artifacts.generated_files import OrphanFile
+from holdfast.runtime.client import client_values, task_values
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.http_call import HttpCall, given, place
@@ -38,9 +39,11 @@ class RemoteTask:
         retry_limit: int | None = None,
         verify: str | None = None,
         back_end: str | None = None,
+        artifacts: str | None = None,
     ) -> TaskRecord:
         """Set the goal, which begins a task, the resume point, or what must hold for every successor."""
         fields = {"goal": goal, "resume_at": resume_at, "retry_limit": retry_limit}
+        fields |= {"artifacts": artifacts}
         return self._change("set", **fields, verify=verify, back_end=back_end)
 
     def plan(self, text: str) -> TaskRecord:
@@ -71,8 +74,17 @@ class RemoteTask:
         return self._change("read-again", path=path, why=why)
 
     def artifact(self, name: str, path: str, *, entry: str | None = None) -> TaskRecord:
-        """Register a file that the work has produced, with its digest."""
+        """Register a file that the work has produced, and keep it beyond the session's life."""
         return self._change("artifact", name=name, path=path, entry=entry)
+
+    def collect_artifacts(self) -> list[str]:
+        """Register the files that the policy's patterns match, new or changed; return their names."""
+        told = client_values.table(self._tell("artifacts", None))
+        return [str(each) for each in told.get("registered") or ()]
+
+    def orphans(self) -> list[OrphanFile]:
+        """Return files that were generated in the session and that nothing accounts for."""
+        return [task_values.orphan(each) for each in client_values.tables(self._look("orphans"))]
 
     def drop(self, kind: str, number: int) -> TaskRecord:
         """Remove what is settled."""

@@ -26,6 +26,7 @@ class TaskSetRequest(RequestBody):
     retry_limit: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     verify: Line | None = None
     back_end: Line | None = None
+    artifacts: Line | None = None
 
 
 class TaskTextRequest(RequestBody):
@@ -214,3 +215,9 @@ class TaskTextAnswer(AnswerBody):
     """A handoff, or a record as Markdown."""
 
     text: str
+
+
+class CollectedAnswer(AnswerBody):
+    """The names of artifacts that were registered by rule."""
+
+    registered: list[str]

@@ -100,8 +100,24 @@ async def read_again(who: From, session: Ref, body: models.ReadAgainRequest) -> 
 
 @router.post(f"{PREFIX}/artifact")
 async def artifact(who: From, session: Ref, body: models.ArtifactRequest) -> dict[str, Any]:
-    """Register a file that the work has produced, with its digest."""
+    """Register a file that the work has produced, and keep it beyond the session's life."""
     return await _changed(who, session, lambda found: found.task.artifact(**body.model_dump()))
+
+
+@router.post(f"{PREFIX}/artifacts")
+async def collect_artifacts(who: From, session: Ref) -> models.CollectedAnswer:
+    """Register the files that the policy's patterns match."""
+
+    def work(found: Session) -> models.CollectedAnswer:
+        return models.CollectedAnswer(registered=found.task.collect_artifacts())
+
+    return await who.in_session(session, work)
+
+
+@router.get(f"{PREFIX}/orphans")
+async def orphans(who: From, session: Ref) -> list[dict[str, Any]]:
+    """Return generated files that nothing accounts for."""
+    return await who.in_session(session, lambda found: [each.as_dict() for each in found.task.orphans()])
 
 
 @router.post(f"{PREFIX}/drop")

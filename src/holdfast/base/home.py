@@ -38,6 +38,7 @@ class Home:
     init/                programs of sessions' first processes, by image and digest
     intents/             one file per session: calls about to be made under a key, and their outcomes
     downloads/, uploads/ transfers from or to a registry that were cut off
+    artifacts/           files that sessions have produced: contents by digest, and an index
     gateway/             rules of sessions with secrets or domains: policies, values of secrets, the authority
     ballast              room that is released when the disk is full, so that things can be removed
     locks/               lock files

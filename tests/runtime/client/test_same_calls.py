@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.runtime.api import (
+    home_artifacts,
     session_files,
     session_kernel,
     session_kernels,
@@ -25,6 +26,7 @@ from holdfast.runtime.api.running_program import RunningProgram, SessionPrograms
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.client.aio import (
+    async_artifacts,
     async_files,
     async_holdfast,
     async_job,
@@ -37,6 +39,7 @@ from holdfast.runtime.client.aio import (
     async_watch,
 )
 from holdfast.runtime.client.blocking import (
+    remote_artifacts,
     remote_files,
     remote_holdfast,
     remote_job,
@@ -63,6 +66,7 @@ PAIRS: list[tuple[type, type, type]] = [
     (session_files.SessionFiles, remote_files.RemoteFiles, async_files.AsyncFiles),
     (FileWatch, remote_watch.RemoteFileWatch, async_watch.AsyncFileWatch),
     (session_shells.SessionShells, remote_terminal.RemoteShells, async_terminal.AsyncShells),
+    (home_artifacts.HomeArtifacts, remote_artifacts.RemoteArtifacts, async_artifacts.AsyncArtifacts),
     (session_task.SessionTask, remote_task.RemoteTask, async_task.AsyncTask),
     (terminal_handle.SessionTerminal, remote_terminal.RemoteTerminal, async_terminal.AsyncTerminal),
 ]

@@ -1,0 +1,196 @@
+"""Files of a session as artifacts: kept in the home, found by rule; and orphans, which are not registered.
+
+What the session says of a file is checked: one that is no plain file, is too large, or changes while it is
+read is refused. What is kept is what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from holdfast.base.quantities import size_text
+from holdfast.base.text import plain
+from holdfast.errors import GuestError, InvalidArgument
+from holdfast.runtime.artifacts import generated_files
+from holdfast.runtime.artifacts.artifact_store import ArtifactStore
+from holdfast.runtime.artifacts.kept_artifact import LARGEST, KeptArtifact
+from holdfast.runtime.task import task_form
+from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session_files import SessionFiles
+    from holdfast.runtime.api.session_insight import SessionInsight
+    from holdfast.runtime.guest_rpc.program_result import ProgramResult
+    from holdfast.runtime.history.drift.changed_paths import FileChange
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+
+MOST_AT_ONCE = 100
+"""Files that one search by rule registers."""
+_AT_ONCE = 4 << 20
+_TRIES = 3
+_TRACKED_SECONDS = 30.0
+_MOST_ASKED = 500
+_TRACKED = """
+for f; do
+    git -C "${f%/*}/" ls-files --error-unmatch -- "$f" >/dev/null 2>&1 && printf '%s\\0' "$f"
+done
+true"""
+"""Prints those of its arguments that a git repository has."""
+
+
+class SessionArtifacts:
+    """The files of one session that are, or could be, artifacts of its task."""
+
+    def __init__(
+        self,
+        context: Context,
+        session: SessionRow,
+        insight: SessionInsight,
+        files: SessionFiles,
+        run: Callable[..., ProgramResult],
+    ) -> None:
+        self._session, self._context, self._insight = session, context, insight
+        self._files, self._run = files, run
+        self._store = ArtifactStore(context.home)
+
+    def keep(
+        self,
+        name: str,
+        path: str,
+        entry: str | None,
+        register: Callable[[TaskArtifact], TaskRecord],
+    ) -> TaskRecord:
+        """Keep a file under a name; `register` enters it into the record, which is returned.
+
+        Raises:
+            SessionFileError: it cannot be read.
+            InvalidArgument: it is no plain file, is too large, changes meanwhile, or a value is not valid.
+            StoreError: it cannot be kept.
+        """
+        try:
+            return self._keep(name, path, entry, register)
+        except BaseException:
+            self._store.sweep()
+            raise
+
+    def _keep(
+        self, name: str, path: str, entry: str | None, register: Callable[[TaskArtifact], TaskRecord]
+    ) -> TaskRecord:
+        with self._store.registering():
+            digest, size, changed = self._receive(path)
+            try:
+                made = TaskArtifact(
+                    name=name, path=path, digest=digest, bytes=size, entry=entry or self._command_at(changed)
+                )
+            except ValidationError as error:
+                raise InvalidArgument(f"cannot register artifact: {task_form.why(error)}") from error
+            record = register(made)
+            self._store.keep(self._kept(made, record))
+            return record
+
+    def collect(self, record: TaskRecord, register: Callable[[TaskArtifact], TaskRecord]) -> list[str]:
+        """Keep new and changed files that the policy's patterns match; return their names.
+
+        What cannot be kept is reported as progress, and left out.
+
+        Raises:
+            InvalidArgument: a pattern is not valid, or too many files match.
+        """
+        wanted = generated_files.patterns(record.policy.artifacts)
+        if not wanted:
+            return []
+        found = generated_files.matching(self._changes(), wanted)
+        if len(found) > MOST_AT_ONCE:
+            raise InvalidArgument(
+                f"cannot register {len(found)} files by rule: at most {MOST_AT_ONCE}",
+                hint="`holdfast task set S --artifacts` with patterns that match fewer",
+            )
+        names: list[str] = []
+        known = {each.name: each.digest for each in record.artifacts}
+        for each in found:
+            name = generated_files.artifact_name(each.path)
+            try:
+                with self._store.registering():
+                    unchanged = self._receive(each.path, follow=False)[0] == known.get(name)
+                if not unchanged:
+                    self.keep(name, each.path, generated_files.producer(each), register)
+                    names.append(name)
+            except (InvalidArgument, GuestError) as error:
+                self._context.progress(f"artifact {plain(name, 80)} was left out: {error}")
+                self._store.sweep()
+        return names
+
+    def orphans(self, record: TaskRecord) -> list[generated_files.OrphanFile]:
+        """Return files that were generated and that neither the record nor a version control accounts for."""
+        found = generated_files.orphans(self._changes(), record, ())
+        tracked = self._tracked([each.path for each in found[:_MOST_ASKED]])
+        return [each for each in found if each.path not in tracked]
+
+    def locate(self, record: TaskRecord, snapshot: str) -> None:
+        """Note in the index which snapshot has the record's artifacts that were registered before it."""
+        of_this = {each.name: each for each in self._store.listed(self._session.id)}
+        for each in record.artifacts:
+            kept = of_this.get(each.name)
+            if each.snapshot == snapshot and kept is not None and kept.digest == each.digest:
+                self._store.keep(kept.model_copy(update={"snapshot": snapshot}))
+
+    def _kept(self, made: TaskArtifact, record: TaskRecord) -> KeptArtifact:
+        return KeptArtifact(
+            name=made.name,
+            session_id=self._session.id,
+            session=self._session.name,
+            path=made.path,
+            digest=made.digest or "",
+            bytes=made.bytes or 0,
+            at=datetime.now(UTC),
+            by=record.by,
+            entry=made.entry,
+        )
+
+    def _receive(self, path: str, *, follow: bool = True) -> tuple[str, int, float]:
+        """Keep the content of a file; return its digest, its size, and when it was changed (Unix seconds)."""
+        files = self._files
+        for _ in range(_TRIES):
+            before = files.stat(path, follow=follow)
+            if before.kind != "file":
+                raise InvalidArgument(f"cannot register artifact: {plain(path, 200)} is a {before.kind}")
+            if before.size > LARGEST:
+                raise InvalidArgument(
+                    f"cannot register artifact: {plain(path, 200)} has more than {size_text(LARGEST)}"
+                )
+            digest, size = self._store.receive(_parts(files, path, before.size))
+            if files.stat(path, follow=follow).version == before.version and size == before.size:
+                return digest, size, before.mtime_ns / 1e9
+        raise InvalidArgument(
+            f"cannot register artifact: {plain(path, 200)} changes while it is read",
+            hint="wait until the program that writes it has ended",
+        )
+
+    def _command_at(self, at: float) -> str | None:
+        kinds = ("command_started", "command_ended", "cell_started", "cell_ended")
+        return generated_files.command_at(self._insight.journal(kinds=kinds), at)
+
+    def _changes(self) -> tuple[FileChange, ...]:
+        first = self._insight.journal(limit=None)[:1]
+        return self._insight.drift(f"#{first[0].seq}").files if first else ()
+
+    def _tracked(self, paths: list[str]) -> set[str]:
+        """Return those of these paths that a git repository in the session has."""
+        if not paths:
+            return set()
+        argv = ["sh", "-c", _TRACKED, "sh", *paths]
+        said = self._run(argv, timeout=_TRACKED_SECONDS).stdout
+        return set(said.decode("utf-8", "replace").split("\0")) & set(paths)
+
+
+def _parts(files: SessionFiles, path: str, size: int) -> Iterator[bytes]:
+    """Yield a file up to the size that it had: one that grows all the time also ends."""
+    offset = 0
+    while offset < size and (part := files.read(path, offset, min(_AT_ONCE, size - offset))):
+        offset += len(part)
+        yield part

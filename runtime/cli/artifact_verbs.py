@@ -1,0 +1,77 @@
+"""Verbs: artifact ls, get, rm. They need no session and no engine."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.caller import controller, wants_json
+
+app = typer.Typer(name="artifact", no_args_is_help=True, help="Fetch files that sessions have produced.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of an artifact.")]
+Of = Annotated[
+    str | None,
+    typer.Option("--session", metavar="S", help="The session, also one that is gone, by name or id."),
+]
+
+
+@app.command("ls")
+def list_(session: Of = None, json: Json = False) -> None:
+    """List artifacts, also of sessions that are gone."""
+    found = controller().artifacts.list(session)
+    if wants_json(json):
+        printing.emit([each.as_dict() for each in found])
+        return
+    printing.table(
+        ("NAME", "SIZE", "SESSION", "MADE BY", "SNAPSHOT", "REGISTERED", "DIGEST"),
+        (
+            (
+                each.name,
+                printing.size(each.bytes),
+                each.session,
+                each.entry or "",
+                each.snapshot or "",
+                f"{each.at:%Y-%m-%d %H:%M}",
+                each.digest[7:19],
+            )
+            for each in found
+        ),
+    )
+
+
+@app.command()
+def get(
+    name: Name,
+    to: Annotated[str, typer.Argument(metavar="[TO]", help="File or folder; `-`: standard output.")] = ".",
+    session: Of = None,
+    json: Json = False,
+) -> None:
+    """Save an artifact as a file."""
+    artifacts = controller().artifacts
+    if to == "-":
+        if sys.stdout.isatty():
+            raise InvalidArgument("cannot write an artifact to a terminal", hint="name a file or folder")
+        for part in artifacts.parts(name, session):
+            sys.stdout.buffer.write(part)
+        return
+    saved = artifacts.save(name, to, session=session)
+    if wants_json(json):
+        printing.emit({"name": name, "path": str(saved)})
+    else:
+        printing.say(str(saved))
+
+
+@app.command("rm")
+def remove(name: Name, session: Of = None, json: Json = False) -> None:
+    """Remove an artifact from the home."""
+    gone = controller().artifacts.remove(name, session)
+    if wants_json(json):
+        printing.emit(gone.as_dict())
+    else:
+        printing.say(gone.name)

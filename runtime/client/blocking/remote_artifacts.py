@@ -1,0 +1,54 @@
+# Made by setup/blocking from ../aio/async_artifacts.py; do not edit.
+"""The artifacts of a home over a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
+from holdfast.runtime.artifacts.saved_artifact import SavedArtifact
+from holdfast.runtime.client import client_values, task_values
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.http_call import HttpCall, given, place
+
+
+class RemoteArtifacts:
+    """What sessions have registered as artifacts, as `HomeArtifacts` has it."""
+
+    def __init__(self, transport: RemoteTransport) -> None:
+        self._transport = transport
+
+    def list(self, session: str | None = None) -> list[KeptArtifact]:
+        """Return all artifacts, or those of a session by its name or id, oldest first."""
+        told = self._transport.ask(self._call("GET", session=session))
+        return [task_values.artifact(each) for each in client_values.tables(told)]
+
+    def find(self, name: str, session: str | None = None) -> KeptArtifact:
+        """Return the artifact of a name; `session` is a name or id, also of one that is gone."""
+        call = self._call("GET", "entry", name=name, session=session)
+        return task_values.artifact(self._transport.ask(call))
+
+    def parts(self, name: str, session: str | None = None) -> Iterator[bytes]:
+        """Yield the content of an artifact as it comes."""
+        call = self._call("GET", "content", name=name, session=session)
+        with self._transport.bytes_of(call, {}) as body:
+            for part in body:
+                yield part
+
+    def save(self, name: str, to: Path | str, *, session: str | None = None) -> Path:
+        """Save an artifact as a file, or into a folder, and return its path."""
+        found = self.find(name, session)
+        with SavedArtifact(found, to) as file:
+            for part in self.parts(name, found.session_id):
+                file.write(part)
+        return file.place
+
+    def remove(self, name: str, session: str | None = None) -> KeptArtifact:
+        """Remove an artifact, and return what it was."""
+        call = self._call("DELETE", name=name, session=session)
+        return task_values.artifact(self._transport.ask(call))
+
+    def _call(self, method: str, *what: str, **params: Any) -> HttpCall:
+        return HttpCall(method, place("artifacts", *what), given(**params))
