@@ -19,6 +19,7 @@ def table(
     plain: Played,
     interrupted: Played,
     starts: Counter[str],
+    wrong: tuple[int, int],
 ) -> str:
     """Return the figures as Markdown.
 
@@ -28,6 +29,7 @@ def table(
         plain: what happened without them.
         interrupted: what happened with them.
         starts: how often the work of each step was started.
+        wrong: effects that are there twice or not at all, without the interruptions and with them.
     """
     kinds = Counter(each.kind for each in drawn)
     again = sum(count - 1 for count in starts.values())
@@ -36,7 +38,7 @@ def table(
         ("workers", str(plain.workers), str(interrupted.workers)),
         ("killed", "none", ", ".join(f"{kinds[kind]} × {kind}" for kind in sorted(kinds))),
         ("work started again after its effects were undone", "0", str(again)),
-        ("effects that are there twice, or not at all", "0", "0"),
+        ("effects that are there twice, or not at all", *map(str, wrong)),
         ("seconds", f"{plain.seconds:.0f}", f"{interrupted.seconds:.0f}"),
     ]
     moments = ", ".join(f"{each.kind} in `{each.at[0]}` of {each.at[1]}" for each in drawn)

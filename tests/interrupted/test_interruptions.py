@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.interrupted import trial
 from tests.interrupted.interruptions import KINDS, Interruption, Schedule, drawn
 
 CALLS = [(verb, number) for number in ("1.1", "1.2", "2.1", "2.2") for verb in ("exec", "done", "checkpoint")]
@@ -26,3 +27,14 @@ def test_an_interruption_whose_call_was_passed_comes_at_the_next_one() -> None:
     assert schedule.due(CALLS[4]) == plan[2]
     assert schedule.due(CALLS[5]) is None
     assert schedule.left == []
+
+
+def test_effects_that_are_missing_or_doubled_are_counted() -> None:
+    found = {
+        "ledger": ["1.1 begins", "1.1 ends"],
+        "commits": ["step 1.1"],
+        "shell": ["1.1"],
+        "verified": ["1.1"],
+    }
+    assert trial.wrong_effects(found, ["1.1"]) == 0
+    assert trial.wrong_effects(found | {"shell": ["1.1", "1.1"], "commits": []}, ["1.1"]) == 2

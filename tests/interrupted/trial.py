@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,9 +106,22 @@ def outcome(session: Session) -> dict[str, Any]:
     }
 
 
+def wrong_effects(found: Mapping[str, Any], numbers: Sequence[str]) -> int:
+    """Return how many effects of these steps an outcome has twice, or lacks."""
+    expected = {
+        "ledger": [f"{number} {what}" for number in numbers for what in ("begins", "ends")],
+        "commits": [f"step {number}" for number in numbers],
+        "shell": list(numbers),
+        "verified": list(numbers),
+    }
+    counted = {name: (Counter(found[name]), Counter(wanted)) for name, wanted in expected.items()}
+    missing = sum(((wanted - has).total() for has, wanted in counted.values()), 0)
+    return missing + sum((has - wanted).total() for has, wanted in counted.values())
+
+
 def starts(session: Session) -> Counter[str]:
     """Return how often the work of each step was started, in the present and in all that was undone."""
-    began = session.journal(kinds=["command_started"])
+    began = session.journal(kinds=["command_started"], all_timelines=True)
     keys = [str(entry.details.get("key") or "") for entry in began]
     return Counter(key.removeprefix("step ") for key in keys if key.startswith("step "))
 

@@ -36,14 +36,17 @@ def test_ten_interruptions_leave_what_an_uninterrupted_job_leaves(
         tell(f"{each.kind} {each.after:.2f} s into {each.at[0]} of {each.at[1]}")
     job = trial.begin(hf, "job", job_plan.LONG, **how)
     interrupted = trial.play(hf, "job", changing, drawn)
-    assert trial.outcome(job) == expected
+    found = trial.outcome(job)
+    assert found == expected
     assert interrupted.workers == INTERRUPTIONS + 1
 
     starts = trial.starts(job)
     undone = sum(each.kind == "container" for each in drawn)
     assert set(starts) == set(numbers)
     assert sum(count - 1 for count in starts.values()) <= undone, starts
-    figures = proof_page.table(SEED, drawn, uninterrupted, interrupted, starts)
+    wrong = (trial.wrong_effects(expected, numbers), trial.wrong_effects(found, numbers))
+    assert wrong == (0, 0)
+    figures = proof_page.table(SEED, drawn, uninterrupted, interrupted, starts, wrong)
     tell(figures)
     if os.environ.get("HOLDFAST_WRITE"):
         proof_page.write(figures)
