@@ -376,7 +376,10 @@ class SessionTask:
         elif state != "running":
             back_to = task_checkpoints.to_return_to(self._context.store, self._session.row, record)
             self._session.rewind(back_to, reason="to continue its task")
-            record, how = self._known(), "rewound"
+            how = "rewound"
+            if self.record() is None:  # the snapshot is older than the task, which would be lost
+                self._change(partial(task_changes.imported, other=record))
+            record = self._known()
         drift = task_checkpoints.drift(self._insight, record)
         return TaskResumed(record, how, drift, self._moved(record))
 

@@ -5,6 +5,7 @@ It decides, and takes or restores no snapshot. Where Git repositories stand is k
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import GuestError, HoldfastError, InvalidArgument, SessionError
 from holdfast.runtime.api import session_repositories
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.history.lineage import family
 from holdfast.runtime.history.repositories import repository_state
 
 if TYPE_CHECKING:
@@ -41,14 +43,16 @@ def free_label(store: Store, session: str, first: int) -> str:
 def to_return_to(store: Store, session: SessionRow, record: TaskRecord) -> str:
     """Return the snapshot from which a dead session can continue its task.
 
-    The one of the checkpoint may have been removed, or never taken: then it is the session's last.
+    The one of the checkpoint may have been removed, never taken, or be another session's, whose record was
+    imported: then it is the session's last.
 
     Raises:
         SessionError: there is none.
     """
     chosen = record.checkpoint.snapshot if record.checkpoint is not None else None
-    if chosen is not None and chosen in {row.name for row in store.snapshots()}:
-        return chosen
+    snapshots = store.snapshots()
+    if any(row.name == chosen and family.includes(session, row, snapshots) for row in snapshots):
+        return str(chosen)
     latest = store.latest_snapshot(session.id)
     if latest is None:
         raise SessionError(
@@ -64,11 +68,12 @@ def drift(insight: SessionInsight, record: TaskRecord) -> Drift | None:
     None if that cannot be known, for instance because the snapshot has no baseline.
     """
     age = int((datetime.now(UTC) - record.updated).total_seconds()) + 1
-    since = record.checkpoint.snapshot if record.checkpoint is not None else f"{age}s"
-    try:
-        return insight.drift(since)
-    except (InvalidArgument, GuestError, SessionError):
-        return None
+    checkpoint = record.checkpoint.snapshot if record.checkpoint is not None else None
+    for since in (checkpoint, f"{age}s"):
+        with suppress(InvalidArgument, GuestError, SessionError):
+            if since is not None:
+                return insight.drift(since)
+    return None
 
 
 def repositories(

@@ -32,6 +32,10 @@ def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli:
     """Shell, programs, kernel, options, policy and journal; nothing of it stays here."""
     session = prepared(hf, memory="600m", network="none", env={"GIVEN": "yes"})
     session.policy(keep=3)
+    session.task.set(goal="Port the store")
+    session.task.plan("Change\n- Keep :: test $COLOR = green\n- Write :: test -s /srv/file")
+    assert session.task.done("1.1").done
+    record = session.task.record()
     session.cell("x = object(); here = id(x)")
     said = cli("move", "work", HOST, "--remote-command", REMOTE, "--json")
     assert said.code == 0, said.err
@@ -49,6 +53,8 @@ def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli:
         limits = holdfast.engine.client.api.inspect_container(str(moved.row.container_id))["HostConfig"]
         assert (limits["Memory"], limits["NetworkMode"]) == (600 << 20, "none")
         assert (moved.id, moved.policy().keep) == (said.json["id"], 3)
+        assert moved.task.record() == record
+    assert there.cli("task", "done", "work", "1.2").startswith("1.2 done, verified by #")
     assert list((there.machine.home.root / "downloads").glob("*")) == []
     events = cli("journal", "work", "--json")
     assert '"moved"' in events.out, events.out

@@ -76,6 +76,9 @@ def world(
     shared.exec(f"echo {SECRETS['npm token'][0]} > /workspace/token")
     shared.exec("MOMENT=kept; echo text > /workspace/file; echo shared > /dev/shm/part")
     shared.exec("python3 -m http.server -d /workspace 8000 >/dev/null 2>&1 &")
+    shared.task.set(goal="Port the store", artifacts="*.whl")
+    shared.task.plan("Change\n- Keep :: test $MOMENT = kept\n- Write :: test -s /workspace/file")
+    assert shared.task.done("1.1").done
     shared.cell(HOLD.format("data"))
     shared.cell("import hashlib; digest = hashlib.sha256(data).hexdigest()")
     snapshot = shared.snapshot("one")
@@ -122,6 +125,11 @@ def test_a_pulled_snapshot_continues(world: World) -> None:
         said = back.exec("echo $MOMENT; cat /dev/shm/part; curl -s localhost:8000/file").text.split()
         assert said == ["kept", "shared", "text"]
         assert back.cell("hashlib.sha256(data).hexdigest() == digest").text == "True"
+        record = back.task.resume().record
+        assert record == world.session.task.record()
+        assert record.finished == (1, 2)
+        assert back.task.done("1.2").done
+        assert [(each.session, each.state) for each in there.board()] == [("back", "done")]
         back.remove()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -13,6 +14,7 @@ from tests.integration.served import serving
 
 from holdfast.base.home import Home
 from holdfast.errors import ArtifactNotFound, InvalidArgument, SessionBusy, SessionError, SessionFileError
+from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
@@ -31,6 +33,16 @@ def work(shared_hf: Holdfast) -> Iterator[Session]:
     session.remove()
     for each in shared_hf.artifacts.list():
         shared_hf.artifacts.remove(each.name, each.session_id)
+
+
+@pytest.fixture
+def other_image(shared_hf: Holdfast) -> Iterator[str]:
+    """An image that is not the one of `new`."""
+    base = build.ensure(shared_hf.engine.images, "session")
+    recipe = io.BytesIO(f"FROM {base}\nRUN echo another image > /made-of\n".encode())
+    image, _ = shared_hf.engine.client.images.build(fileobj=recipe, tag="holdfast-test/task:1", rm=True)
+    yield str(image.tags[0])
+    shared_hf.engine.client.images.remove(image.tags[0], force=True)
 
 
 def test_a_step_is_done_when_its_verification_passes_in_the_session(work: Session) -> None:
@@ -197,6 +209,41 @@ def test_a_dead_session_without_any_snapshot_keeps_its_record(work: Session, sha
         work.task.resume()
     other = shared_hf.new("other")
     assert other.task.import_(work.task.export()).phases == work.task.import_(work.task.export()).phases
+    other.remove()
+
+
+def test_a_record_continues_in_another_session_of_another_image(
+    work: Session, shared_hf: Holdfast, other_image: str
+) -> None:
+    """Its checkpoint is not one of that session, which returns to its own snapshot when it dies.
+
+    That is older than the record, which is kept all the same.
+    """
+    work.exec("echo ready > answer")
+    work.task.done("1.2")
+    work.task.decide("SQLite", "no server")
+    work.task.checkpoint("of-the-first", resume_at="step 1.1", kind="filesystem")
+    exported = work.task.export()
+
+    other = shared_hf.new("other", image=other_image)
+    other.exec("echo own > state")
+    own = other.snapshot("own", "filesystem")
+    before = other.task.import_(exported)
+    assert before.checkpoint is not None
+    assert "SQLite (no server)" in other.task.handoff()
+    shared_hf.engine.kill_remove(other.row.container_id or "")
+    found = Holdfast(shared_hf.home).session("other").task.resume()
+    assert found.how == "rewound"
+    assert (found.record.phases, found.record.decisions) == (before.phases, before.decisions)
+    assert found.drift is not None
+    assert other.exec("cat state /made-of").text == "own\nanother image\n"
+    assert other.refresh().parent_snapshot_id == own.id
+
+    failed = other.task.done("1.2")
+    assert failed.failure is not None, "it is verified where it continues"
+    assert other.exec("echo ready > answer").ok
+    assert other.task.done("1.2").done
+    assert other.task.done("1.1").done
     other.remove()
 
 

@@ -26,13 +26,18 @@ def line(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> list[Snapshot
     return found
 
 
+def includes(session: SessionRow, snapshot: SnapshotRow, snapshots: Sequence[SnapshotRow]) -> bool:
+    """Check whether a snapshot is one of a session's past, or was taken of it in an earlier life."""
+    return snapshot.session_id == session.id or snapshot in line(session, snapshots)
+
+
 def check(session: SessionRow, snapshot: SnapshotRow, snapshots: Sequence[SnapshotRow]) -> None:
     """Check that a session may go back to a snapshot: one of its past, or taken of it in an earlier life.
 
     Raises:
         InvalidArgument: it belongs to another session.
     """
-    if snapshot.session_id == session.id or snapshot in line(session, snapshots):
+    if includes(session, snapshot, snapshots):
         return
     raise InvalidArgument(
         f"cannot rewind session {session.name}: snapshot {snapshot.name} is not of its lineage",
