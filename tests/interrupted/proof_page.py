@@ -39,7 +39,6 @@ def table(
         ("killed", "none", ", ".join(f"{kinds[kind]} × {kind}" for kind in sorted(kinds))),
         ("work started again after its effects were undone", "0", str(again)),
         ("effects that are there twice, or not at all", *map(str, wrong)),
-        ("seconds", f"{plain.seconds:.0f}", f"{interrupted.seconds:.0f}"),
     ]
     moments = ", ".join(f"{each.kind} in `{each.at[0]}` of {each.at[1]}" for each in drawn)
     lines = ["| | uninterrupted | interrupted |", "|---|---|---|"]

@@ -37,13 +37,11 @@ PATIENCE = 900.0
 
 @dataclass
 class Played:
-    """What happened: seconds of each call, how the task was resumed, how often work was started."""
+    """What happened: the calls of all workers, seconds of each, and how many workers there were."""
 
     calls: list[Call] = field(default_factory=list)
     took: dict[Call, float] = field(default_factory=dict)
     workers: int = 0
-    resumed: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
 
 
 def begin(hf: Holdfast, name: str, phases: job_plan.Phases, *, project: str, checkpoints: str) -> Session:
@@ -75,7 +73,7 @@ def play(
     Raises:
         AssertionError: a worker gave up, or an interruption found none to end.
     """
-    played, began, schedule = Played(), time.monotonic(), Schedule(order, interruptions)
+    played, schedule = Played(), Schedule(order, interruptions)
     groups: list[int] = []
     try:
         while not _one_worker(hf, name, schedule, played, groups):
@@ -85,7 +83,6 @@ def play(
         for group in groups:
             with suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
-    played.seconds = time.monotonic() - began
     return played
 
 
