@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -212,7 +213,8 @@ def _go_to(session: RedoPlace, entries: Iterable[Entry]) -> None:
             if isinstance(both, list) and len(both) == 2 and isinstance(both[1], str):
                 folder = both[1]
     if folder.startswith("/") and "\0" not in folder:
-        session.exec(f"cd -- {shlex.quote(folder)}", timeout=10, reason="the directory of before")
+        with suppress(HoldfastError):  # whatever is wrong with the session, the first action says so
+            session.exec(f"cd -- {shlex.quote(folder)}", timeout=10, reason="the directory of before")
 
 
 def _redone(session: RedoPlace, action: StatedAction, source: str, options: RedoOptions) -> RedoneAction:

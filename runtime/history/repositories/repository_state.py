@@ -32,7 +32,7 @@ class RepositoryState:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryChange:
-    """How a repository changed; None is where there was none, or is none any more."""
+    """How a repository changed; `before` is None for a new one, `now` for one that is gone."""
 
     path: str
     before: RepositoryState | None
