@@ -292,6 +292,11 @@ def test_bad_input_is_one_line_and_changes_nothing(
         ("resume", "nope"),
         ("rm", "nope"),
         ("rmi", "nope"),
+        ("artifact", "get", "nope\x1b[2J"),
+        ("artifact", "rm", "nope"),
+        ("task", "artifacts", "nope"),
+        ("task", "artifacts", "shared", "--orphans"),
+        ("task", "artifact", "shared", "name", "/etc/passwd"),
         ("kernel", "restart", "nope"),
     ):
         people, programs = called(*arguments), called("--json", *arguments)

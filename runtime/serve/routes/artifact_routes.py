@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from starlette.responses import StreamingResponse
 
 from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import TEXT
+from holdfast.runtime.serve.routes.api_router import api_router
 
-router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"], responses=ERRORS)
+router = api_router(prefix="/v1/artifacts", tags=["artifacts"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
 ArtifactName = Annotated[
     str, Query(min_length=1, max_length=1000, pattern=TEXT, description="The artifact's name.")

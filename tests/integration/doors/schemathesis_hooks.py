@@ -97,6 +97,8 @@ def before_call(_context: Any, case: Any, _options: dict[str, Any]) -> None:
         _use_known_parts(case, operation)
         _replace_shortest(case, operation)
         _use_known_texts(case, operation)
+        if operation.startswith("artifacts."):
+            _name_an_artifact(case, operation)
     if operation.startswith("task."):
         _name_parts_of_the_task(case, operation)
     if phase == "fuzzing" and operation in STREAMING:
@@ -122,6 +124,14 @@ def _use_known_parts(case: Any, operation: str) -> None:
         for each in ("before", "after"):
             if _is_name(case.query.get(each)):
                 case.query[each] = SESSIONS["snapshot"]
+
+
+def _name_an_artifact(case: Any, operation: str) -> None:
+    """Name an artifact that there is; one of its own for the removal."""
+    if isinstance(case.query.get("name"), str) and "\0" not in case.query["name"] and case.query["name"]:
+        case.query["name"] = TASK["spare_artifact" if operation == "artifacts.remove" else "artifact"]
+        if isinstance(case.query.get("session"), str) and len(case.query["session"]) == 1:
+            del case.query["session"]
 
 
 def _replace_shortest(case: Any, operation: str) -> None:

@@ -97,6 +97,8 @@ def prepared(session: Session) -> dict[str, str]:
     session.task.set(goal="Be called")
     session.task.plan(PLAN)
     session.task.decide("Call everything", why="Nothing else finds all")
+    for name in ("known-artifact", "spare-artifact"):
+        session.task.artifact(name, "known.txt")
     session.task.block("Nobody has called", needs="A call")
     return {
         "shell": "main",
@@ -118,6 +120,8 @@ def of_the_task(session: Session) -> dict[str, str]:
         "plan": PLAN,
         "record": session.task.export(),
         "file": "/workspace/known.txt",
+        "artifact": "known-artifact",
+        "spare_artifact": "spare-artifact",
     }
 
 
