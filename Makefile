@@ -46,11 +46,11 @@ test-machines: setup  ## run the tests of other engines, image stores and users;
 
 test-doors: setup  ## run the suites of other people against the servers: MCP conformance, schemathesis, E2B clients, agent frameworks
 	@setup/doors
-	@.venv/bin/pytest -n 2 --dist loadfile tests/integration/doors/test_*.py
+	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/integration/doors/test_*.py
 
 test-doors-brief: setup  ## run some of each of these suites, as CI does
 	@setup/doors
-	@.venv/bin/pytest -n 2 --dist loadfile -m brief tests/integration/doors/test_*.py
+	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder -m brief tests/integration/doors/test_*.py
 
 lint:  ## check style and types
 	@setup/venv
