@@ -128,10 +128,10 @@ def _use_known_parts(case: Any, operation: str) -> None:
 
 def _name_an_artifact(case: Any, operation: str) -> None:
     """Name an artifact that there is; one of its own for the removal."""
-    if isinstance(case.query.get("name"), str) and "\0" not in case.query["name"] and case.query["name"]:
-        case.query["name"] = TASK["spare_artifact" if operation == "artifacts.remove" else "artifact"]
-        if isinstance(case.query.get("session"), str) and len(case.query["session"]) == 1:
-            del case.query["session"]
+    name = case.query.get("name")
+    if isinstance(name, str) and name and "\0" not in name:
+        spare = operation == "artifacts.remove"
+        case.query = {"name": TASK["spare_artifact" if spare else "artifact"], "session": "suite"}
 
 
 def _replace_shortest(case: Any, operation: str) -> None:

@@ -97,6 +97,7 @@ def prepared(session: Session) -> dict[str, str]:
     session.task.set(goal="Be called")
     session.task.plan(PLAN)
     session.task.decide("Call everything", why="Nothing else finds all")
+    session.task.block("Nothing was called", needs="a call")
     for name in ("known-artifact", "spare-artifact"):
         session.task.artifact(name, "known.txt")
     session.task.block("Nobody has called", needs="A call")
