@@ -58,6 +58,7 @@ ENDING = {
         "snapshots.restore",
         "snapshots.fork",
         "snapshots.retry",
+        "snapshots.redo",
         "task.checkpoint",
     ),
 }
