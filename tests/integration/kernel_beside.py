@@ -18,6 +18,12 @@ print(json.dumps([ours, child.stdout, listed.stdout, dict(os.environ)]))
 """
 
 
+def completes(session: Session) -> None:
+    """Check that what completes code has all that it needs."""
+    code = "import jedi; [each.name for each in jedi.Interpreter('import json; json.du', [{}]).complete()]"
+    assert session.cell(code).text == "['dump', 'dumps']"
+
+
 def is_beside(session: Session) -> None:
     """Check that our packages are last on the kernel's path, and nowhere in its children's."""
     ran = session.cell(_SEEN)
@@ -29,6 +35,7 @@ def is_beside(session: Session) -> None:
     assert "ipykernel" not in listed
     assert not {"PYTHONPATH", "PYTHONHOME"} & set(variables)
     assert f"'{PLACE}kernels/" in str(session.cell("import ipykernel; ipykernel.__file__").text)
+    completes(session)
     assert session.exec(f"find {PLACE}kernels -name '*.pyc'").text == ""
     assert session.cell("import time").ok
     ended = session.cell("time.sleep(60)", timeout=0.5)

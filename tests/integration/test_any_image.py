@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.integration.any_image import OWN_PYTHON, image, works
 from tests.integration.conftest import Cli
-from tests.integration.kernel_beside import is_beside
+from tests.integration.kernel_beside import completes, is_beside
 
 from holdfast.base.home import Home
 from holdfast.errors import ImageError
@@ -66,6 +66,7 @@ def test_a_system_of_any_release(hf: Holdfast, image: Callable[..., str]) -> Non
     ]
     assert session.run(["/bin/bash", "-c", "echo $0"]).stdout == b"/bin/bash\n"
     assert session.exec("readlink /proc/$$/exe").text == "/usr/bin/bash\n"
+    completes(session)
     works(session, OWN_PYTHON)
 
 
