@@ -14,7 +14,7 @@ CHUNK = 256 << 10
 DIGESTED = 256 << 10
 """Bytes of an output that its digest covers: the end of a command costs a millisecond at most."""
 DIGITS = 8
-"""Hex digits of a digest: enough to see that two outputs differ, too few to confirm a guess at a secret."""
+"""Hex digits of a digest: enough to see that two outputs differ. It can confirm a guess at the output."""
 
 T = TypeVar("T")
 
