@@ -27,6 +27,7 @@ from holdfast.snapshots.checkpointer import (
     tree,
 )
 from holdfast.snapshots.checkpointer.heaps import PAGE, HeapsOf
+from holdfast.snapshots.checkpointer.write_behind import WriteBehind
 
 PIECE = 1 << 20
 """Bytes that are read at a time."""
@@ -175,7 +176,7 @@ class Twins:
         for inner in self._sources.keys() - made.keys():
             with closing(self._sources.pop(inner)) as source:
                 source.open()
-                _Copy(source, images).run(check)
+                _Copy(source, images).run(check, hurried=True)
 
     def copy(self, images: Path) -> None:
         """Copy the heaps from the twins.
@@ -207,26 +208,42 @@ class _Copy:
         self._magic, (self._head, *self._entries) = criu_images.read(self._pagemap)
         self._pages = images / f"pages-{self._head.pages_id}.img"
         self._making = images / "heaps.tmp"
-        self._data = bytearray(PIECE)
 
-    def run(self, check: Callable[[], None]) -> None:
-        starts = [heap.start for heap in self._source.heaps.heaps]
-        first, *rest = heap_pages.split(self._entries, starts)
-        entries = [self._head, *first.entries]
-        with self._pages.open("rb") as old, self._making.open("xb", buffering=0) as new:
-            _move(old.fileno(), new.fileno(), first)
-            for heap, after in zip(self._source.heaps.heaps, rest, strict=True):
-                for address, size in self._present(heap.start, heap.end):
-                    check()
-                    view = memoryview(self._data)[:size]
-                    self._source.read(address, view)
-                    for offset, length in heap_pages.without_zeros(self._data, size):
-                        _write(new.fileno(), view[offset : offset + length])
-                        entries += map(_entry, heap_pages.described(address + offset, length))
-                entries += after.entries
-                _move(old.fileno(), new.fileno(), after)
+    def run(self, check: Callable[[], None], *, hurried: bool = False) -> None:
+        """Write the images anew; if `hurried`, because the session waits for it."""
+        try:
+            with (
+                self._pages.open("rb") as old,
+                self._making.open("xb", buffering=0) as new,
+                closing(WriteBehind(new.fileno(), PIECE, hurried=hurried)) as behind,
+            ):
+                entries = self._written(old.fileno(), new.fileno(), behind, check)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise NoRoom(error.strerror) from error
+            raise
         criu_images.write(self._pagemap, self._magic, entries)
         self._making.replace(self._pages)
+
+    def _written(self, old: int, new: int, behind: WriteBehind, check: Callable[[], None]) -> list[Any]:
+        """Write the pages to `new`; return the entries that describe them."""
+        heaps_here = self._source.heaps.heaps
+        first, *rest = heap_pages.split(self._entries, [heap.start for heap in heaps_here])
+        entries = [self._head, *first.entries]
+        _move(old, new, first)
+        for heap, after in zip(heaps_here, rest, strict=True):
+            for address, size in self._present(heap.start, heap.end):
+                check()
+                data = behind.buffer()
+                self._source.read(address, memoryview(data)[:size])
+                runs = list(heap_pages.without_zeros(data, size))
+                behind.send(data, runs)
+                for offset, length in runs:
+                    entries += map(_entry, heap_pages.described(address + offset, length))
+            entries += after.entries
+            behind.settle()
+            _move(old, new, after)
+        return entries
 
     def _present(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield address and size of pieces of memory that exist."""
@@ -275,13 +292,3 @@ def _move(old: int, new: int, part: heap_pages.Written) -> None:
         if not done:
             raise OSError("CRIU's images are shorter than they say")
         offset, size = offset + done, size - done
-
-
-def _write(to: int, data: memoryview) -> None:
-    while data:
-        try:
-            data = data[os.write(to, data) :]
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise NoRoom(error.strerror) from error
-            raise
