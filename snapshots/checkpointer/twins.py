@@ -210,7 +210,7 @@ class _Copy:
         self._making = images / "heaps.tmp"
 
     def run(self, check: Callable[[], None], *, hurried: bool = False) -> None:
-        """Write the images anew; if `hurried`, because the session waits for it."""
+        """Write the images again; if `hurried`, because the session waits for it."""
         try:
             with (
                 self._pages.open("rb") as old,

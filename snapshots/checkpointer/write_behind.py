@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 BUFFERS = 4
 """One is filled, one is written, the others are for whichever is faster."""
 STRETCH = 16 << 20
-"""Bytes after which the disk is told to begin."""
+"""Bytes after which the disk begins."""
 _SYNC_FILE_RANGE_WRITE = 2
 
 

@@ -16,7 +16,7 @@ PIECE = 4096
 def test_parts_are_written_in_order_whatever_the_number_of_buffers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hurried: bool
 ) -> None:
-    """A buffer is given out again only when it is written; the disk is told to begin meanwhile."""
+    """A buffer is given out again only when it is written; the disk begins meanwhile."""
     monkeypatch.setattr("holdfast.snapshots.checkpointer.write_behind.STRETCH", 3 * PIECE)
     expected = b""
     with (tmp_path / "file").open("xb", buffering=0) as file:
