@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from urllib.parse import urlsplit
@@ -28,6 +29,8 @@ WEBSOCKET = "WebSocket"
 HTTP = "HTTP, one connection"
 CLIENT = "Python library over a URL"
 MCP = "MCP, standard input and output"
+SWE_REX = "wire of SWE-ReX, one connection"
+E2B = "wire of E2B, bash -l -c true, one connection"
 TARGETS = {
     WEBSOCKET: Target(2.0, "ratio", "a frame each way, and a thread"),
     HTTP: Target(3.0, "ratio", "the same, with heads to parse"),
@@ -50,6 +53,8 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
             HTTP: stack.enter_context(_http(url, token)),
             CLIENT: stack.enter_context(_client(url, token)),
             MCP: stack.enter_context(_mcp(world)),
+            SWE_REX: stack.enter_context(_swe_rex(url, token)),
+            E2B: stack.enter_context(_e2b(url, token)),
         }
         contenders = {name: batch(BATCH, call) for name, call in calls.items()}
         found = take_turns(plan.execute, contenders, world.tell)
@@ -115,17 +120,13 @@ def _client(url: str, token: str) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _http(url: str, token: str) -> Iterator[Callable[[], None]]:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    with _posting(url, {"Authorization": f"Bearer {token}"}) as post:
 
-    def call() -> None:
-        connection.request("POST", "/v1/sessions/doors/exec", b'{"command": "true"}', headers)
-        answer = connection.getresponse()
-        if json.loads(answer.read()).get("exit_code") != 0:
-            raise RuntimeError("cannot run true over HTTP")
+        def call() -> None:
+            if json.loads(post("/v1/sessions/doors/exec", b'{"command": "true"}')).get("exit_code") != 0:
+                raise RuntimeError("cannot run true over HTTP")
 
-    yield call
-    connection.close()
+        yield call
 
 
 @contextmanager
@@ -160,3 +161,60 @@ def _mcp(world: World) -> Iterator[Callable[[], None]]:
                 raise RuntimeError(f"cannot run true over MCP: {told[:300]}")
 
         yield call
+
+
+@contextmanager
+def _swe_rex(url: str, token: str) -> Iterator[Callable[[], None]]:
+    with _posting(url, {"X-API-Key": token}) as post:
+        post("/swerex/doors/create_session", {"session_type": "bash"})
+        command = {"action_type": "bash", "command": "true", "timeout": 60}
+
+        def call() -> None:
+            if b'"exit_code":0' not in post("/swerex/doors/run_in_session", command).replace(b" ", b""):
+                raise RuntimeError("cannot run true over the wire of SWE-ReX")
+
+        yield call
+
+
+@contextmanager
+def _e2b(url: str, token: str) -> Iterator[Callable[[], None]]:
+    """Run a process in a sandbox of its own, which is a session, as `commands.run` of their clients does."""
+    with _posting(url, {"X-API-Key": f"e2b_{token}"}) as control:
+        made = json.loads(control("/sandboxes", {"templateID": "base", "timeout": 3600}))
+        try:
+            headers = {
+                "E2b-Sandbox-Id": made["sandboxID"],
+                "E2b-Sandbox-Port": "49983",
+                "X-Access-Token": made["envdAccessToken"],
+                "Content-Type": "application/connect+json",
+                "Connect-Protocol-Version": "1",
+            }
+            words = {"process": {"cmd": "/bin/bash", "args": ["-l", "-c", "true"]}, "stdin": False}
+            body = json.dumps(words).encode()
+            framed = struct.pack(">BI", 0, len(body)) + body
+            with _posting(url, headers) as post:
+
+                def call() -> None:
+                    if b'"exited":true' not in post("/process.Process/Start", framed).replace(b" ", b""):
+                        raise RuntimeError("cannot run true over the wire of E2B")
+
+                yield call
+        finally:
+            control(f"/sandboxes/{made['sandboxID']}", b"", "DELETE")
+
+
+@contextmanager
+def _posting(url: str, headers: Mapping[str, str]) -> Iterator[Callable[..., bytes]]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+
+    def send(path: str, body: Mapping[str, object] | bytes, method: str = "POST") -> bytes:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request(method, path, content, {"Content-Type": "application/json", **headers})
+        answer = connection.getresponse()
+        told = answer.read()
+        if answer.status >= 300:
+            raise RuntimeError(f"cannot {method} {path}: {answer.status} {told[:300]!r}")
+        return told
+
+    yield send
+    connection.close()
