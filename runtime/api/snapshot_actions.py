@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.history.lineage import family
 from holdfast.runtime.journal import journal_query
 from holdfast.runtime.store.past_lives import journal_of
 from holdfast.runtime.task.stated_actions import StatedAction, stated_actions
@@ -52,15 +53,9 @@ def entries(context: Context, snapshot: SnapshotRow) -> Iterator[Entry]:
             yield entry
 
 
-def past(store: Store, snapshot: SnapshotRow) -> Iterator[SnapshotRow]:
-    """Yield the snapshots before one in its lineage, the nearest first."""
-    known = {row.id: row for row in store.snapshots()}
-    seen = {snapshot.id}
-    at = snapshot.parent_snapshot_id
-    while at is not None and at in known and at not in seen:
-        seen.add(at)
-        yield known[at]
-        at = known[at].parent_snapshot_id
+def past(store: Store, snapshot: SnapshotRow) -> list[SnapshotRow]:
+    """Return the snapshots before one in its lineage, the nearest first."""
+    return family.ancestors(snapshot.id, store.snapshots())[1:]
 
 
 def last_checkpoint(store: Store, snapshot: SnapshotRow) -> SnapshotRow | None:

@@ -15,9 +15,14 @@ _RELATIVE = re.compile(r"@-([1-9]\d{0,5})")
 
 def line(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> list[SnapshotRow]:
     """Return the snapshots before a session's present, the last one first."""
+    return ancestors(parent.before(session, snapshots), snapshots)
+
+
+def ancestors(first: str | None, snapshots: Sequence[SnapshotRow]) -> list[SnapshotRow]:
+    """Return the snapshot with this id, its parent, and so on, as far as they are there."""
     by_id = {row.id: row for row in snapshots}
     found: list[SnapshotRow] = []
-    at = parent.before(session, snapshots)
+    at = first
     seen: set[str] = set()
     while at is not None and at in by_id and at not in seen:
         seen.add(at)
