@@ -7,6 +7,7 @@ read is refused. What is kept is what was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -72,26 +73,37 @@ class SessionArtifacts:
             InvalidArgument: it is no plain file, is too large, changes meanwhile, or a value is not valid.
             StoreError: it cannot be kept.
         """
+        with self._registering():
+            return self._enter(name, path, entry, self._receive(path), register)
+
+    @contextmanager
+    def _registering(self) -> Iterator[None]:
+        """Keep contents from being collected; afterwards remove what a failure has left."""
         try:
-            return self._keep(name, path, entry, register)
+            with self._store.registering():
+                yield
         except BaseException:
             self._store.sweep()
             raise
 
-    def _keep(
-        self, name: str, path: str, entry: str | None, register: Callable[[TaskArtifact], TaskRecord]
+    def _enter(
+        self,
+        name: str,
+        path: str,
+        entry: str | None,
+        received: tuple[str, int, float],
+        register: Callable[[TaskArtifact], TaskRecord],
     ) -> TaskRecord:
-        with self._store.registering():
-            digest, size, changed = self._receive(path)
-            try:
-                made = TaskArtifact(
-                    name=name, path=path, digest=digest, bytes=size, entry=entry or self._command_at(changed)
-                )
-            except ValidationError as error:
-                raise InvalidArgument(f"cannot register artifact: {task_form.why(error)}") from error
-            record = register(made)
-            self._store.keep(self._kept(made, record))
-            return record
+        digest, size, changed = received
+        try:
+            made = TaskArtifact(
+                name=name, path=path, digest=digest, bytes=size, entry=entry or self._command_at(changed)
+            )
+        except ValidationError as error:
+            raise InvalidArgument(f"cannot register artifact: {task_form.why(error)}") from error
+        record = register(made)
+        self._store.keep(self._kept(made, record))
+        return record
 
     def collect(self, record: TaskRecord, register: Callable[[TaskArtifact], TaskRecord]) -> list[str]:
         """Keep new and changed files that the policy's patterns match; return their names.
@@ -115,14 +127,13 @@ class SessionArtifacts:
         for each in found:
             name = generated_files.artifact_name(each.path)
             try:
-                with self._store.registering():
-                    unchanged = self._receive(each.path, follow=False)[0] == known.get(name)
-                if not unchanged:
-                    self.keep(name, each.path, generated_files.producer(each), register)
-                    names.append(name)
+                with self._registering():
+                    received = self._receive(each.path, follow=False)
+                    if received[0] != known.get(name):
+                        self._enter(name, each.path, generated_files.producer(each), received, register)
+                        names.append(name)
             except (InvalidArgument, GuestError) as error:
                 self._context.progress(f"artifact {plain(name, 80)} was left out: {error}")
-                self._store.sweep()
         return names
 
     def orphans(self, record: TaskRecord) -> list[generated_files.OrphanFile]:

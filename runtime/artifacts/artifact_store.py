@@ -148,8 +148,7 @@ class ArtifactStore:
         """Remove an artifact, and its content if no other artifact has the same."""
         with locks.exclusive(self._locks, _LOCK, "remove an artifact", _PATIENCE):
             (self._index / f"{artifact.key}.json").unlink(missing_ok=True)
-            for path in self.unneeded():
-                path.unlink(missing_ok=True)
+            self._remove_unneeded()
 
     def unneeded(self) -> list[Path]:
         """Return contents that no artifact has, and parts of what was cut short."""
@@ -166,8 +165,11 @@ class ArtifactStore:
     def sweep(self) -> None:
         """Remove contents that no artifact has, unless one is being registered."""
         with suppress(SessionBusy, OSError), locks.exclusive(self._locks, _LOCK, "collect artifacts"):
-            for path in self.unneeded():
-                path.unlink(missing_ok=True)
+            self._remove_unneeded()
+
+    def _remove_unneeded(self) -> None:
+        for path in self.unneeded():
+            path.unlink(missing_ok=True)
 
     def _make(self) -> None:
         for folder in (self._index.parent, self._index, self._contents):
