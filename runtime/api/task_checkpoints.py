@@ -94,7 +94,9 @@ def moved_repositories(
     context: Context, files: SessionFiles, session_id: str, record: TaskRecord
 ) -> tuple[RepositoryChange, ...]:
     """Return the repositories that stand elsewhere than at the checkpoint; none if that is not known."""
-    label = record.checkpoint.snapshot if record.checkpoint is not None else None
+    if record.checkpoint is None:
+        return ()
+    label = record.checkpoint.snapshot
     row = next((row for row in context.store.snapshots() if label in (row.label, row.id)), None)
     before = None if row is None else repository_state.parse(row.details.repositories)
     now = None if before is None else repositories(context, files, session_id, before)
