@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.runtime.client.late_signals import interrupted_elsewhere
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
@@ -32,23 +31,11 @@ def silent(seconds: float, message: str = "") -> Iterator[str]:
 
 
 def test_a_signal_to_another_thread_is_heeded() -> None:
-    def heard(number: int, _frame: object) -> None:
-        raise KeyboardInterrupt(number)
-
-    def elsewhere() -> None:
-        time.sleep(0.3)
-        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
-
-    before = signal.signal(signal.SIGUSR1, heard)
-    try:
-        with silent(20) as address, connect(address, close_timeout=1) as connection:
-            threading.Thread(target=elsewhere, daemon=True).start()
-            with pytest.raises(KeyboardInterrupt):
-                next_message(connection)
-            with pytest.raises(TimeoutError):  # it is silent still: not its end has let the wait return
-                connection.recv(0)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    with silent(20) as address, connect(address, close_timeout=1) as connection:
+        with interrupted_elsewhere(), pytest.raises(KeyboardInterrupt):
+            next_message(connection)
+        with pytest.raises(TimeoutError):  # it is silent still: not its end has let the wait return
+            connection.recv(0)
 
 
 def test_what_comes_late_is_received() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.runtime.client.late_signals import interrupted_elsewhere
 
 from holdfast.errors import ServerUnavailable
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
@@ -51,25 +51,6 @@ def transport(url: str) -> Iterator[RemoteTransport]:
         yield made
     finally:
         made.close()
-
-
-@contextmanager
-def interrupted_elsewhere() -> Iterator[None]:
-    """Let a signal arrive in another thread: as one just before a system call, it does not interrupt that."""
-
-    def heard(number: int, _frame: object) -> None:
-        raise KeyboardInterrupt(number)
-
-    def elsewhere() -> None:
-        time.sleep(0.3)
-        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
-
-    before = signal.signal(signal.SIGUSR1, heard)
-    try:
-        threading.Thread(target=elsewhere, daemon=True).start()
-        yield
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 class SilentServer:
