@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import Interrupted, InvalidArgument
-from holdfast.runtime.api import step_attempt, task_checkpoints
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.api import task_checkpoints, task_resumption
 from holdfast.runtime.api.session_artifacts import SessionArtifacts
 from holdfast.runtime.api.session_insight import SessionInsight
-from holdfast.runtime.api.session_report import SessionReport
+from holdfast.runtime.api.step_verification import StepVerification
+from holdfast.runtime.api.task_resumption import BroughtBack, TaskResumed
 from holdfast.runtime.artifacts import generated_files
 from holdfast.runtime.artifacts.generated_files import OrphanFile
-from holdfast.runtime.task import failure_rules_file, kept_task, task_changes, task_form, task_markdown
 from holdfast.runtime.task import handoff as handing
+from holdfast.runtime.task import kept_task, task_changes, task_form, task_markdown
 from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
-    from holdfast.runtime.history.drift.drift_result import Drift
-    from holdfast.runtime.history.repositories.repository_state import RepositoryChange
     from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.runtime.task.classify_failure import FailureClass
     from holdfast.runtime.task.task_changes import NoteKind
@@ -46,27 +45,6 @@ class TaskVerdict:
     entry: str | None = None
     failure: FailureClass | None = None
     output: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResumed:
-    """A task that can be continued.
-
-    `how` says what was done to the session: `running` (nothing), `resumed` (it was suspended) or `rewound`
-    (it was dead; it continues from its last checkpoint). `drift` is what changed since the checkpoint, or
-    since the record was written if there is none; None if that is not known. `repositories` are the Git
-    repositories that do not stand where they stood at the checkpoint.
-    """
-
-    record: TaskRecord
-    how: str
-    drift: Drift | None
-    repositories: tuple[RepositoryChange, ...] = ()
-
-    def text(self) -> str:
-        """Return what has changed, in a few lines; empty if nothing did, or it is not known."""
-        changed = [self.drift.text()] if self.drift is not None and not self.drift.empty else []
-        return "\n".join([*changed, *(each.text for each in self.repositories)])
 
 
 class SessionTask:
@@ -264,29 +242,12 @@ class SessionTask:
                 self._change(partial(task_changes.done, number=number, evidence=None)), done=True
             )
         task_changes.check_limit(record, number)
-        rules = failure_rules_file.read(self._context.home)
-        report = SessionReport(self._session.files, junit) if junit is not None else None
-        result = self._session.exec(f"( {command}\n)", timeout=timeout, patience=patience)
-        if result.running and result.waiting is None and patience is not None:
-            raise Interrupted(f"cannot say whether step {number} is done: its verification still runs")
-        if result.running:  # it asks for input, or ignores its time limit
-            self._session.interrupt()
-        entry = step_attempt.entry_of(self._insight, result.command_id)
-        made, failure = step_attempt.of(
-            self._insight,
-            entry,
-            command,
-            result,
-            actor=self._context.actor,
-            rules=rules,
-            verified=True,
-            report=report,
-        )
-        self._change(partial(task_changes.attempt, number=number, made=made))
+        verification = self._verification()
+        judged = verification.run(number, command, timeout=timeout, junit=junit, patience=patience)
+        made, failure = judged.made, judged.failure
+        record = self._change(partial(task_changes.attempt, number=number, made=made))
         if failure is not None:
-            return TaskVerdict(
-                self._known(), done=False, entry=made.entry, failure=failure, output=result.plain
-            )
+            return TaskVerdict(record, done=False, entry=made.entry, failure=failure, output=judged.output)
         record = self._change(
             partial(task_changes.verified, number=number, command=command, evidence=made.entry)
         )
@@ -303,16 +264,10 @@ class SessionTask:
             InvalidArgument: there is no such step, or no command that has ended started there.
             CommandNotFound: its outcome is no longer kept.
         """
-        record = self._known()
-        task_changes.find_step(record, number)
-        rules = failure_rules_file.read(self._context.home)
-        command_id, command = step_attempt.command_at(self._insight, entry)
-        result = self._session.join(command_id)
-        made, failure = step_attempt.of(
-            self._insight, entry, command, result, actor=self._context.actor, rules=rules, verified=False
-        )
-        record = self._change(partial(task_changes.attempt, number=number, made=made))
-        return TaskVerdict(record, done=False, entry=entry, failure=failure, output=result.plain)
+        task_changes.find_step(self._known(), number)
+        judged = self._verification().look_up(entry)
+        record = self._change(partial(task_changes.attempt, number=number, made=judged.made))
+        return TaskVerdict(record, done=False, entry=entry, failure=judged.failure, output=judged.output)
 
     def checkpoint(
         self, label: str | None = None, *, resume_at: str | None = None, kind: SnapshotKind = "live"
@@ -353,9 +308,7 @@ class SessionTask:
         """
         record = self._known()
         runs = self._session.refresh().state == "running"
-        drift = task_checkpoints.drift(self._insight, record) if runs else None
-        changed = [drift.text(8)] if drift is not None and not drift.empty else []
-        state = "\n".join([*changed, *(each.text for each in (self._moved(record) if runs else ()))])
+        state = self._standing(record, "running").text(handing.MOST_CHANGES) if runs else ""
         return handing.handoff(self._session.name, record, budget, state)
 
     def resume(self) -> TaskResumed:
@@ -368,20 +321,12 @@ class SessionTask:
             SessionError, SnapshotError: the session cannot be brought back.
         """
         record = self._known()
-        state = self._session.refresh().state
-        how = "running"
-        if state == "suspended":
-            self._session.resume()
-            how = "resumed"
-        elif state != "running":
-            back_to = task_checkpoints.to_return_to(self._context.store, self._session.row, record)
-            self._session.rewind(back_to, reason="to continue its task")
-            how = "rewound"
+        how = task_resumption.bring_back(self._session, self._context.store, record)
+        if how == "rewound":
             if self.record() is None:  # the snapshot is older than the task, which would be lost
                 self._change(partial(task_changes.imported, other=record))
             record = self._known()
-        drift = task_checkpoints.drift(self._insight, record)
-        return TaskResumed(record, how, drift, self._moved(record))
+        return self._standing(record, how)
 
     def export(self) -> str:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
@@ -396,9 +341,10 @@ class SessionTask:
         other = task_form.parse(text) if text.lstrip().startswith("{") else task_markdown.parse(text)
         return self._change(partial(task_changes.imported, other=other))
 
-    def _moved(self, record: TaskRecord) -> tuple[RepositoryChange, ...]:
+    def _standing(self, record: TaskRecord, how: BroughtBack) -> TaskResumed:
         session = self._session
-        return task_checkpoints.moved_repositories(self._context, session.files, session.id, record)
+        moved = task_checkpoints.moved_repositories(self._context, session.files, session.id, record)
+        return TaskResumed(record, how, task_checkpoints.drift(self._insight, record), moved)
 
     def _known(self) -> TaskRecord:
         record = self.record()
@@ -409,6 +355,9 @@ class SessionTask:
                 hint=f"`holdfast task set {name} --goal TEXT` begins one",
             )
         return record
+
+    def _verification(self) -> StepVerification:
+        return StepVerification(self._session, self._insight, self._context)
 
     def _artifacts(self) -> SessionArtifacts:
         of = self._session

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.api.redo_snapshot import Redo
-from holdfast.runtime.api.session_task import TaskResumed, TaskVerdict
+from holdfast.runtime.api.session_task import TaskVerdict
+from holdfast.runtime.api.task_resumption import TaskResumed
 from holdfast.runtime.artifacts.generated_files import OrphanFile
 from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
 from holdfast.runtime.client import client_values, insight_values

@@ -14,6 +14,8 @@ from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
 BYTES_PER_TOKEN = 3
 """Texts like these take 3.5 to 4.5 bytes a token with the usual tokenizers; 3 keeps below any budget."""
 DEFAULT_BUDGET = 1500
+MOST_CHANGES = 8
+"""About how many lines each list of changes has."""
 UNLIMITED = 1 << 20
 """More than any record takes."""
 

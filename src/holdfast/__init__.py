@@ -87,8 +87,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.session_files import SessionFiles
-    from holdfast.runtime.api.session_task import SessionTask, TaskResumed, TaskVerdict
+    from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.api.task_resumption import TaskResumed
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.api.thawing import Thawed
     from holdfast.runtime.artifacts.generated_files import OrphanFile
@@ -350,7 +351,7 @@ _LATE = {
     "Job": "runtime.api.job",
     "JobInfo": "runtime.api.job_info",
     "TaskRecord": "runtime.task.task_record",
-    "TaskResumed": "runtime.api.session_task",
+    "TaskResumed": "runtime.api.task_resumption",
     "HomeArtifacts": "runtime.api.home_artifacts",
     "KeptArtifact": "runtime.artifacts.kept_artifact",
     "OrphanFile": "runtime.artifacts.generated_files",

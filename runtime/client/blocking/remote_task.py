@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.runtime.api.session_task import VERIFY_SECONDS, TaskResumed, TaskVerdict
+from holdfast.runtime.api.session_task import VERIFY_SECONDS, TaskVerdict
+from holdfast.runtime.api.task_resumption import TaskResumed
 from holdfast.runtime.artifacts.generated_files import OrphanFile
 from holdfast.runtime.client import client_values, task_values
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot

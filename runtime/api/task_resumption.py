@@ -1,0 +1,61 @@
+"""Where a task can be continued: bringing its session back to life, and what has changed there meanwhile.
+
+It resumes and rewinds the session; it changes no record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.runtime.api import task_checkpoints
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
+    from holdfast.runtime.history.drift.drift_result import Drift
+    from holdfast.runtime.history.repositories.repository_state import RepositoryChange
+    from holdfast.runtime.store.store import Store
+    from holdfast.runtime.task.task_record import TaskRecord
+
+BroughtBack = Literal["running", "resumed", "rewound"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResumed:
+    """A task that can be continued.
+
+    `how` says what was done to the session: `running` (nothing), `resumed` (it was suspended) or `rewound`
+    (it was dead; it continues from its last checkpoint). `drift` is what changed since the checkpoint, or
+    since the record was written if there is none; None if that is not known. `repositories` are the Git
+    repositories that do not stand where they stood at the checkpoint.
+    """
+
+    record: TaskRecord
+    how: str
+    drift: Drift | None
+    repositories: tuple[RepositoryChange, ...] = ()
+
+    def text(self, limit: int = 12) -> str:
+        """Return what has changed, in a few lines; empty if nothing did, or it is not known.
+
+        Args:
+            limit: about how many lines each list has.
+        """
+        changed = [self.drift.text(limit)] if self.drift is not None and not self.drift.empty else []
+        return "\n".join([*changed, *(each.text for each in self.repositories)])
+
+
+def bring_back(session: Session, store: Store, record: TaskRecord) -> BroughtBack:
+    """Resume a suspended session, rewind a dead one to the task's checkpoint or its last snapshot.
+
+    Raises:
+        SessionError, SnapshotError: it cannot be brought back.
+    """
+    state = session.refresh().state
+    if state == "running":
+        return "running"
+    if state == "suspended":
+        session.resume()
+        return "resumed"
+    session.rewind(task_checkpoints.to_return_to(store, session.row, record), reason="to continue its task")
+    return "rewound"
