@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bench.capturers.capturer import Capturer, Unavailable, longest_gap
 from bench.capturers.ours import Ours
+from bench.disk_floor import seconds_to_write
 from bench.plan import Plan, heap_name
 from bench.rounds import timed
 from bench.row import Row, skipped
@@ -21,13 +22,22 @@ from bench.world import World
 
 FAMILY = "snapshots"
 FORKS = 3
+LARGE = 1 << 30
+"""From this size on, in bytes, the targets of large heaps hold."""
+_FLAT = Target(0.15, "value", "a freeze does not grow with the heap")
+_SAFE = Target(1.0, "ratio", "a snapshot returns when it is on the disk")
+_RESTORE = Target(1.2, "ratio", "memory is loaded as it is needed")
+_FORK = Target(2.0, "ratio", "three share what they load")
 _Step = Callable[[Capturer], None]
 
 
 def rows(world: World, plan: Plan, peers: Sequence[Capturer]) -> Iterator[Row]:
     """Measure each heap, with all tools in turn, and yield the rows of each."""
+    smallest = None
     for heap in plan.heaps:
-        yield from _Heap(world, heap, peers).rows(plan.heap)
+        measured = _Heap(world, heap, peers)
+        yield from measured.rows(plan.heap, smallest)
+        smallest = smallest or measured.freezes()
 
 
 class _Heap:
@@ -42,8 +52,8 @@ class _Heap:
         self._memory = _Copy(heap)
         self._counts = False
 
-    def rows(self, rounds: int) -> Iterator[Row]:
-        """Measure in rounds."""
+    def rows(self, rounds: int, smallest: Series | None) -> Iterator[Row]:
+        """Measure in rounds; `smallest` has the freezes of the smallest heap, if this is another one."""
         everyone: list[Capturer] = [self._ours, *self._peers]
         try:
             for each in everyone:
@@ -53,6 +63,7 @@ class _Heap:
                 self._counts = turn > 0
                 which = f"round {turn} of {rounds}" if turn else "warming up"
                 self._note("memcpy", "copy", self._memory.seconds())
+                self._note("disk", "write", seconds_to_write(self._world.home / "written", self._heap))
                 self._note("docker run … true", "run", timed(self._world.docker_run))
                 self._world.sweep()
                 for each in everyone[turn % len(everyone) :] + everyone[: turn % len(everyone)]:
@@ -62,7 +73,7 @@ class _Heap:
             self._memory.close()
             for each in everyone:
                 each.end()
-        yield from self._report()
+        yield from self._report(smallest)
 
     def _guard(self, each: Capturer, step: _Step) -> None:
         """Leave a peer that fails out from then on; Holdfast may not fail."""
@@ -103,12 +114,21 @@ class _Heap:
     def _series(self, who: str, what: str) -> Series:
         return Series(who, "bytes" if what == "bytes" else "s", tuple(self._found[who, what]))
 
-    def _report(self) -> Iterator[Row]:
+    def _safe(self) -> Series:
+        """Return what a snapshot may take: its freeze, 1.3 times the writing of the heap, and 150 ms."""
+        freezes, writes = self._found[self._ours.name, "reported"], self._found["disk", "write"]
+        allowed = (freeze + 1.3 * write + 0.15 for freeze, write in zip(freezes, writes, strict=True))
+        return Series("freeze, 1.3 × writing as much, 150 ms", "s", tuple(allowed))
+
+    def freezes(self) -> Series:
+        """Return what was measured of the freezes, to compare with those of other heaps."""
+        return Series(f"with {self._group}", "s", self._series(self._ours.name, "reported").samples)
+
+    def _report(self, smallest: Series | None) -> Iterator[Row]:
         copy, run = self._series("memcpy", "copy"), self._series("docker run … true", "run")
         limit = Target(
             freeze_limit(copy.median), "value", f"100 ms + 6 × memcpy ({copy.median * 1000:.0f} ms)"
         )
-        quick = Target(4.0, "ratio", "memory is loaded as it is needed")
         everyone = [self._ours.name, *(each.name for each in self._peers)]
         for who in everyone:
             mine = who == self._ours.name
@@ -124,16 +144,32 @@ class _Heap:
                 target=limit if mine else None,
                 note=limit.why,
             )
+            large = mine and self._heap >= LARGE
             if mine:
-                yield Row(FAMILY, "freeze, as reported", self._series(who, "reported"), group=self._group)
-            yield Row(FAMILY, "snapshot, total", self._series(who, "snapshot"), group=self._group)
+                reported = self._series(who, "reported")
+                yield Row(
+                    FAMILY,
+                    "freeze, as reported",
+                    reported,
+                    group=self._group,
+                    baseline=smallest,
+                    target=_FLAT if large else None,
+                )
+            yield Row(
+                FAMILY,
+                "snapshot, total",
+                self._series(who, "snapshot"),
+                group=self._group,
+                baseline=self._safe() if large else None,
+                target=_SAFE if large else None,
+            )
             yield Row(
                 FAMILY,
                 "restore to first command",
                 self._series(who, "restore"),
                 group=self._group,
                 baseline=run,
-                target=quick if mine and self._heap >= 1 << 30 else None,
+                target=_RESTORE if large else None,
             )
             if mine:
                 yield Row(FAMILY, "then, whole heap read", self._series(who, "read"), group=self._group)
@@ -143,6 +179,7 @@ class _Heap:
                     self._series(who, "fork"),
                     group=self._group,
                     baseline=run,
+                    target=_FORK if large else None,
                 )
             yield Row(
                 FAMILY,

@@ -8,8 +8,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from bench.disk_floor import seconds_to_write
 from bench.families.storage import CHANGES, PACKER_SECONDS
 from bench.plan import Plan, heap_name
 from bench.row import Row
@@ -58,7 +58,7 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
             if name == "random bytes":
                 session.cell(CHANGES["scattered"], timeout=300)
                 second.append(_pack(world.holdfast.home, session))
-                written.append(_write(world.home / "written", first[name][-1].own))
+                written.append(seconds_to_write(world.home / "written", first[name][-1].own))
             world.forget()
     random, objects = (first[name] for name in CONTENTS)
     at_speed = Series("at 1 GB/s", "s", tuple(cost.raw / SPEED for cost in objects))
@@ -93,16 +93,3 @@ def _pack(home: Home, session: Session) -> _Cost:
         raise RuntimeError("the packer failed")
     stored = snapshot.pack().row.details["storage"]
     return _Cost(seconds, used.ru_utime + used.ru_stime, int(stored["raw"]), int(stored["own"]))
-
-
-def _write(path: Path, size: int) -> float:
-    """Return how many seconds it takes to write `size` bytes and sync them."""
-    block = os.urandom(1 << 20)
-    begun = time.perf_counter()
-    with path.open("wb", buffering=0) as file:
-        for _ in range(size // len(block)):
-            file.write(block)
-        os.fsync(file.fileno())
-    seconds = time.perf_counter() - begun
-    path.unlink()
-    return seconds
