@@ -312,7 +312,7 @@ def test_an_artifact_is_kept_beyond_its_session(
 def test_files_are_artifacts_by_rule_and_others_are_orphans(work: Session, shared_hf: Holdfast) -> None:
     """What a checkpoint registers; git and the record account for the rest."""
     work.exec("git init -q . && mkdir dist && printf src > tracked.py && git add tracked.py")
-    work.exec("printf wheel > dist/a.whl; printf left > left.over; printf noted > noted.txt")
+    work.exec("sleep 0.1; printf wheel > dist/a.whl; printf left > left.over; printf noted > noted.txt")
     work.exec("mkfifo dist/fifo.whl; ln -s /etc/shadow dist/link.whl; mkdir dist/folder.whl")
     work.task.set(artifacts="dist/*.whl")
     work.task.note("noted.txt is for the next one")
