@@ -52,7 +52,7 @@ class SessionTask:
 
     def __init__(self, session: Session, line: SessionChannel) -> None:
         self._session = session
-        self._context = line.context
+        self._line, self._context = line, line.context
         self._insight = SessionInsight(line)
 
     def record(self) -> TaskRecord | None:
@@ -321,7 +321,8 @@ class SessionTask:
             SessionError, SnapshotError: the session cannot be brought back.
         """
         record = self._known()
-        how = task_resumption.bring_back(self._session, self._context.store, record)
+        state = self._session.refresh().state
+        how = task_resumption.bring_back(self._session, state, self._context.store, record)
         if how == "rewound":
             if self.record() is None:  # the snapshot is older than the task, which would be lost
                 self._change(partial(task_changes.imported, other=record))
@@ -357,7 +358,7 @@ class SessionTask:
         return record
 
     def _verification(self) -> StepVerification:
-        return StepVerification(self._session, self._insight, self._context)
+        return StepVerification(self._line, self._session.files)
 
     def _artifacts(self) -> SessionArtifacts:
         of = self._session

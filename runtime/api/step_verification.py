@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import Interrupted
 from holdfast.runtime.api import step_attempt
+from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.api.session_report import SessionReport
+from holdfast.runtime.api.session_shell import SessionShell
 from holdfast.runtime.task import failure_rules_file
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.session import Session
-    from holdfast.runtime.api.session_insight import SessionInsight
+    from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.guest_rpc.patience import Patience
-    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.task.classify_failure import FailureClass
     from holdfast.runtime.task.task_record import StepAttempt
 
@@ -34,10 +35,9 @@ class JudgedCommand:
 class StepVerification:
     """What verifies the steps of one session's task."""
 
-    def __init__(self, session: Session, insight: SessionInsight, context: Context) -> None:
-        self._session = session
-        self._insight = insight
-        self._context = context
+    def __init__(self, line: SessionChannel, files: SessionFiles) -> None:
+        self._shell, self._files = SessionShell(line), files
+        self._insight, self._context = SessionInsight(line), line.context
 
     def run(
         self, number: str, command: str, *, timeout: float, junit: str | None, patience: Patience | None
@@ -49,12 +49,12 @@ class StepVerification:
             Interrupted: the patience has ended; the command continues.
         """
         rules = failure_rules_file.read(self._context.home)
-        report = SessionReport(self._session.files, junit) if junit is not None else None
-        result = self._session.exec(f"( {command}\n)", timeout=timeout, patience=patience)
+        report = SessionReport(self._files, junit) if junit is not None else None
+        result = self._shell.exec(f"( {command}\n)", timeout=timeout, patience=patience)
         if result.running and result.waiting is None and patience is not None:
             raise Interrupted(f"cannot say whether step {number} is done: its verification still runs")
         if result.running:  # it asks for input, or ignores its time limit
-            self._session.interrupt()
+            self._shell.interrupt()
         entry = step_attempt.entry_of(self._insight, result.command_id)
         actor = self._context.actor
         made, failure = step_attempt.of(
@@ -71,7 +71,7 @@ class StepVerification:
         """
         rules = failure_rules_file.read(self._context.home)
         command_id, command = step_attempt.command_at(self._insight, entry)
-        result = self._session.join(command_id)
+        result = self._shell.join(command_id)
         actor = self._context.actor
         made, failure = step_attempt.of(
             self._insight, entry, command, result, actor=actor, rules=rules, verified=False

@@ -6,14 +6,14 @@ It resumes and rewinds the session; it changes no record.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from holdfast.runtime.api import task_checkpoints
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.session import Session
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.history.repositories.repository_state import RepositoryChange
+    from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
     from holdfast.runtime.task.task_record import TaskRecord
 
@@ -45,13 +45,28 @@ class TaskResumed:
         return "\n".join([*changed, *(each.text for each in self.repositories)])
 
 
-def bring_back(session: Session, store: Store, record: TaskRecord) -> BroughtBack:
+class BroughtBackSession(Protocol):
+    """A session, as far as bringing it back takes."""
+
+    @property
+    def row(self) -> SessionRow:
+        """Its row in the store."""
+
+    def resume(self) -> object:
+        """Wake it from its suspension."""
+
+    def rewind(self, snapshot: str, *, reason: str | None = None) -> object:
+        """Let it continue from a snapshot."""
+
+
+def bring_back(session: BroughtBackSession, state: str, store: Store, record: TaskRecord) -> BroughtBack:
     """Resume a suspended session, rewind a dead one to the task's checkpoint or its last snapshot.
+
+    `state` is the one in which it is.
 
     Raises:
         SessionError, SnapshotError: it cannot be brought back.
     """
-    state = session.refresh().state
     if state == "running":
         return "running"
     if state == "suspended":
