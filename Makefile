@@ -1,6 +1,6 @@
 # Every target sets up what it needs by itself, says what it does, and is quick the second time.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-compat programs test-vm test-machines test-doors test-doors-brief lint bench bench-peers lock clean
+.PHONY: help setup demo test test-thorough test-long test-compat programs test-vm test-machines test-doors test-doors-brief lint bench bench-peers lock clean
 
 PYTHON_IN_VENV := .venv/bin/python
 
@@ -15,12 +15,21 @@ setup:  ## make .venv, see that a Docker engine answers, build the images
 demo: setup  ## capture a test run in its middle, kill it, restore it, fork it three ways
 	@$(PYTHON_IN_VENV) -m bench.demo
 
-# In the order of folders: those against the engine come first, small files fill up the end.
-test: setup  ## run all tests, those against the engine included
+# In the order of folders: those against the engine come first, small files fill up the end. A third process works
+# while two wait for the disk or the engine.
+TESTS := .venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder
+
+test: setup  ## run the tests, those against the engine included, but for those of `make test-thorough`
 	@setup/terminals
 	@setup/shells
 	@setup/bootstrap
-	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(TESTS) -m 'not thorough'
+
+test-thorough: setup  ## run the tests of attacks, damage and interruptions, and of further machines and images
+	@setup/terminals
+	@setup/shells
+	@setup/bootstrap
+	@$(TESTS) -m thorough tests/integration
 
 test-long: setup  ## run the tests that take many minutes: storms, kills at random moments, every program
 	@setup/bootstrap disks
@@ -46,11 +55,11 @@ test-machines: setup  ## run the tests of other engines, image stores and users;
 
 test-doors: setup  ## run the suites of other people against the servers: MCP conformance, schemathesis, E2B clients, agent frameworks
 	@setup/doors
-	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/integration/doors/test_*.py
+	@$(TESTS) -n 2 tests/integration/doors/test_*.py
 
 test-doors-brief: setup  ## run some of each of these suites, as CI does
 	@setup/doors
-	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder -m brief tests/integration/doors/test_*.py
+	@$(TESTS) -n 2 -m brief tests/integration/doors/test_*.py
 
 lint:  ## check style and types
 	@setup/venv

@@ -87,6 +87,7 @@ def test_no_system_at_all(
     works(session, OWN_PYTHON)
 
 
+@pytest.mark.thorough
 def test_settings_that_are_heeded_and_those_that_are_not(hf: Holdfast, image: Callable[..., str]) -> None:
     """User, folder and variables are the image's; its command, checks and triggers never run."""
     name = image("odd", ODD)
@@ -108,6 +109,7 @@ def test_settings_that_are_heeded_and_those_that_are_not(hf: Holdfast, image: Ca
     assert not [each for each in found["Mounts"] if each["Type"] == "volume"]
 
 
+@pytest.mark.thorough
 def test_the_kernel_of_the_image(hf: Holdfast, image: Callable[..., str]) -> None:
     """Cells run in its interpreter, with its packages. A guest that it had in our place is not seen."""
     name = image("jupyter", WITH_KERNEL)
@@ -119,6 +121,7 @@ def test_the_kernel_of_the_image(hf: Holdfast, image: Callable[..., str]) -> Non
     assert len({copy.cell("random.random()").text for copy in copies}) == len(copies)
 
 
+@pytest.mark.thorough
 def test_an_environment_without_ipykernel(hf: Holdfast, image: Callable[..., str]) -> None:
     """Ours is beside it, and its own packages win."""
     session = hf.new("beside", image=image("beside", WITH_ENVIRONMENT))
@@ -127,6 +130,7 @@ def test_an_environment_without_ipykernel(hf: Holdfast, image: Callable[..., str
     assert copies[0].cell("import pexpect; pexpect.mine").text == "1"
 
 
+@pytest.mark.thorough
 def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
     hf: Holdfast, cli: Cli, image: Callable[..., str]
 ) -> None:

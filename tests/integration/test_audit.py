@@ -21,6 +21,8 @@ from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.verification import kernel_check
 from holdfast.snapshots import files, manifest, record, snapshot_policy, verification
 
+pytestmark = pytest.mark.thorough
+
 # Runs where CRIU's images can be read and written.
 FORGE = """
 import sys

@@ -110,6 +110,7 @@ def test_a_snapshot_that_is_being_removed_is_no_trouble(hf: Holdfast) -> None:
     assert packing.settled(hf.home)
 
 
+@pytest.mark.thorough
 def test_among_many_snapshots_the_sweep_is_left_to_the_packer(
     hf: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +149,7 @@ def all_packed(hf: Holdfast) -> bool:
     return all(stored(each)["packed"] for each in hf.snapshots())
 
 
+@pytest.mark.thorough
 def test_a_caller_that_is_killed_leaves_the_rest_to_it(hf: Holdfast, cli: Cli) -> None:
     """Its whole process group, when the command has ended; a suspended session is also packed."""
     session = hf.new("parent")
@@ -160,6 +162,7 @@ def test_a_caller_that_is_killed_leaves_the_rest_to_it(hf: Holdfast, cli: Cli) -
     assert session.resume().exec("echo back").text == "back\n"
 
 
+@pytest.mark.thorough
 def test_two_callers_at_once(hf: Holdfast, make_cli: Callable[[Home], Cli]) -> None:
     """Of two sessions of one home: both are packed, by one process at a time."""
     names = ("a", "b")
@@ -175,6 +178,7 @@ def test_two_callers_at_once(hf: Holdfast, make_cli: Callable[[Home], Cli]) -> N
     assert hf.verify().findings == []
 
 
+@pytest.mark.thorough
 def test_a_disk_too_full_to_pack_keeps_the_snapshot(
     tmp_path: Path, make_cli: Callable[[Home], Cli], clear: Callable[[Holdfast], None]
 ) -> None:
@@ -219,6 +223,7 @@ class Room:
         self._file.unlink(missing_ok=True)
 
 
+@pytest.mark.thorough
 def test_what_is_packed_early_leaves_the_shared_pages_to_its_parent(hf: Holdfast) -> None:
     """`Snapshot.pack` packs those before it first, so that it counts what it changed."""
     session = hf.new("parent")

@@ -219,6 +219,7 @@ def test_an_export_is_imported_again_into_its_home(
     Keys(trusting.home).remove(own.name)
 
 
+@pytest.mark.thorough
 def test_exports_of_a_folder_share_their_parts(
     hf: Holdfast, cli: Cli, tmp_path: Path, make_cli: Callable[[Home], Cli]
 ) -> None:
@@ -251,6 +252,7 @@ def test_exports_of_a_folder_share_their_parts(
         clear_home(other)
 
 
+@pytest.mark.thorough
 def test_a_thin_export_continues_where_the_image_is(
     hf: Holdfast, cli: Cli, second: Machine, tmp_path: Path
 ) -> None:
@@ -293,6 +295,7 @@ def test_a_snapshot_arrives_through_a_pipe(trusting: Holdfast, moment: Moment) -
     trusting.snapshot("piped").remove()
 
 
+@pytest.mark.thorough
 def test_exceptions_are_given_where_a_bundle_is_imported(
     trusting: Holdfast, moment: Moment, host: Place, make_cli: Any
 ) -> None:

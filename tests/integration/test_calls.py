@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.runtime.api.session import Session
 
 # Waits for children that end at once, as fast as it can: the signal of their end comes while it waits.
@@ -88,6 +90,7 @@ int main(int count, char **names)
 """
 
 
+@pytest.mark.thorough
 def test_a_short_poll_does_not_fail_in_a_copy(shared: Session) -> None:
     """It waits again: programs without signal handlers need not know that it could fail."""
     built = shared.exec(

@@ -6,11 +6,14 @@ session.
 
 from __future__ import annotations
 
+import pytest
 from tests.compat.projects import running
 from tests.compat.projects.outcome import Outcome
 from tests.compat.projects.project import Project
 
 from holdfast.runtime.api.controller import Holdfast
+
+pytestmark = pytest.mark.thorough
 
 # Draws a moment in the first half of the run.
 SEED = 5

@@ -32,6 +32,7 @@ WITHIN = (
 )
 
 
+@pytest.mark.thorough
 def test_streams_within_a_session_lose_no_byte(hf: Holdfast, witnesses: Any) -> None:
     """Both directions, full buffers, TCP on ::1, 127.0.0.1 and the own address, UNIX sockets, datagrams."""
     session = hf.new("talking")

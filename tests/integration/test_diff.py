@@ -12,6 +12,7 @@ def files(diff: Diff) -> dict[str, str]:
     return {one.path: one.change for one in diff.files}
 
 
+@pytest.mark.thorough
 def test_snapshots_of_branches(shared_hf: Holdfast, shared_cli: Cli) -> None:
     """Files, processes, ports, variables and kernel names of two branches, each way; and of one line."""
     trunk = shared_hf.new("diff-trunk")

@@ -158,6 +158,7 @@ def test_policies_are_not_inherited(shared_hf: Holdfast, session: Session, world
     shared_hf.session("next").remove()
 
 
+@pytest.mark.thorough
 def test_copies_and_a_gateway_that_was_killed_go_by_the_same_policy(
     shared_hf: Holdfast, session: Session, world: Hosts
 ) -> None:
@@ -257,6 +258,7 @@ def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli:
     assert list((hf.home.root / "gateway" / "secrets").glob("*")) == []
 
 
+@pytest.mark.thorough
 def test_values_stay_as_long_as_a_session_or_snapshot_has_them(hf: Holdfast, cli: Any) -> None:
     """Then they go with the session, or by `gc`; a session that lacks its value is reported, and runs."""
     kept = hf.home.root / "gateway" / "secrets"

@@ -22,6 +22,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_started_again_ends_what_the_last_one_left(
     shared_hf: Holdfast, make_cli: Callable[[Home], Cli], shared_home: Home
 ) -> None:

@@ -295,6 +295,7 @@ send('update_display_data', data={'text/plain': 'x'}, transient={'display_id': [
 """
 
 
+@pytest.mark.thorough
 def test_a_hostile_kernel_breaks_neither_the_lines_nor_the_server(
     wire: InterpreterWire, server: Served
 ) -> None:

@@ -224,6 +224,7 @@ threading.Thread(target=restless, daemon=True).start()
 """
 
 
+@pytest.mark.thorough
 def test_the_rules_hold_before_a_restored_program_runs(hf: Holdfast, host: Place) -> None:
     """A program that connects without pause fails every time: in forks, after a rewind, a resume, and without
     its

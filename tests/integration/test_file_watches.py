@@ -84,6 +84,7 @@ def test_one_file_of_any_name_and_what_cannot_be_watched(shared: Session, place:
             shared.files.watch(".")
 
 
+@pytest.mark.thorough
 def test_snapshots_lose_nothing_and_find_no_watch(hf: Holdfast) -> None:
     """A program makes files all the time; each is reported once, whenever it was made."""
     session = hf.new("work")

@@ -90,6 +90,7 @@ def layers(hf: Holdfast, session: Session) -> int:
     return len(found.attrs["RootFS"]["Layers"])
 
 
+@pytest.mark.thorough
 def test_generations_do_not_accumulate_layers(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers of snapshots are merged when there are many; their effect stays the same."""
     monkeypatch.setattr(filing, "MOST_LAYERS", 2)

@@ -11,6 +11,8 @@ from holdfast.errors import ImageError
 from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 
+pytestmark = pytest.mark.thorough
+
 HOSTILE = """
 FROM {base}
 LABEL traefik.enable=true holdfast.home=forged holdfast.role=checkpointer

@@ -23,6 +23,8 @@ from holdfast.runtime.doctor import doctor
 from holdfast.runtime.sessions import shared_folder
 from holdfast.snapshots.checkpointer import rooms
 
+pytestmark = pytest.mark.thorough
+
 FLOODS = {
     "bytes": "head -c 200M /dev/zero > /run/holdfast/fill",
     "inodes": "cd /run/holdfast; seq 5000 | xargs touch; cd /",

@@ -7,8 +7,12 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+
+pytestmark = pytest.mark.thorough
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "half_closed.py"
 COUNT = 144

@@ -13,6 +13,8 @@ from holdfast import Holdfast, LiveUnsupported, Session
 from holdfast.runtime.api.job import Job
 from holdfast.snapshots import service
 
+pytestmark = pytest.mark.thorough
+
 # /srv/front says whether it has its terminal by both names and controls it; /srv/pane runs inside tmux.
 SETUP = r"""
 cat > /srv/front <<'END'

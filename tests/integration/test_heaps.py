@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
@@ -92,6 +94,7 @@ def looking(session: Session, *options: str) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_who_ends_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
     """Then the heaps are written while the session is frozen."""
     session = hf.new("hostile")
@@ -120,6 +123,7 @@ def test_a_twin_holds_nothing_open(hf: Holdfast) -> None:
     assert set(seen) == {"0"}
 
 
+@pytest.mark.thorough
 def test_without_memory_for_copies_they_are_written_in_the_freeze(hf: Holdfast, cli: Any) -> None:
     """A message says so; nothing of the session is ended for want of memory."""
     session = hf.new("narrow", memory="256m")

@@ -18,6 +18,8 @@ from holdfast.errors import StoreError
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.doctor import doctor
 
+pytestmark = pytest.mark.thorough
+
 LACKING = {
     "NFS without its lock daemon": (("locks",), "no locks"),
     "exfat": (("permissions", "links", "sockets"), "no permissions, no hard links and no UNIX sockets"),

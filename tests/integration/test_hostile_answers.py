@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast.errors import HoldfastError
 from holdfast.runtime.api import job_info
 from holdfast.runtime.api.pulse_calls import lineage
@@ -26,6 +28,8 @@ from holdfast.runtime.history.drift import authors, holdings, session_drift
 from holdfast.runtime.pulse.pulse import Pulse
 from holdfast.runtime.sessions import identity_messages
 from holdfast.runtime.store import entry
+
+pytestmark = pytest.mark.thorough
 
 VALUES: tuple[Any, ...] = (
     *(None, True, -1, 10**400, float("inf"), float("nan"), {}, [None], {"a": None}),

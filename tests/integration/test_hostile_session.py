@@ -23,6 +23,8 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.guest import layout
 
+pytestmark = pytest.mark.thorough
+
 ATTACKS = Path(__file__).parent / "attacks"
 # kthreadd, on every host: its root is the host's, for a process that sees the host's processes.
 HOST = "/proc/2/root"

@@ -21,6 +21,8 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.moving import move_wire
 from holdfast.snapshots.bundle.keys import Keys
 
+pytestmark = pytest.mark.thorough
+
 DIGEST = f"sha256:{hashlib.sha256(b'part').hexdigest()}"
 
 

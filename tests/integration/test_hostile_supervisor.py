@@ -47,6 +47,8 @@ from holdfast.runtime.history.recording.live_recording import LiveRecording
 from holdfast.runtime.lifecycle import teardown
 from holdfast.runtime.sessions import after_capture, identity_messages
 
+pytestmark = pytest.mark.thorough
+
 PATIENCE = 0.3
 """Seconds to which all of the host's limits are cut, so that reaching them takes no time."""
 BOUND = 20.0

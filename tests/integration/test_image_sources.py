@@ -184,6 +184,7 @@ def test_pulling_is_a_matter_of_choice(hf: Holdfast, cli: Cli, image: Callable[.
     assert hf.sessions() == []
 
 
+@pytest.mark.thorough
 def test_an_image_that_is_removed_meanwhile(
     hf: Holdfast,
     image: Callable[..., str],

@@ -13,6 +13,8 @@ from holdfast.base.home import Home
 from holdfast.engine.engine import Engine
 from holdfast.images import build
 
+pytestmark = pytest.mark.thorough
+
 _MADE_OF = """
 import json
 import holdfast

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tests.interrupted import interruptions, job_plan, trial
 
 from holdfast.runtime.api.controller import Holdfast
+
+pytestmark = pytest.mark.thorough
 
 SEED = 17
 

@@ -75,6 +75,7 @@ def test_a_manual_snapshot_is_not_automatic(hf: Holdfast) -> None:
     assert mine.reason is None
 
 
+@pytest.mark.thorough
 def test_only_unneeded_data_is_garbage(hf: Holdfast, cli: Any) -> None:
     """Leftovers go; snapshots that are pinned, manual, suspended in, or restored from stay, and work."""
     work = hf.new("work", policy={"keep": 9})

@@ -24,6 +24,8 @@ from holdfast.runtime.sessions import after_capture
 from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.link import CheckpointerLink
 
+pytestmark = pytest.mark.thorough
+
 TCP_REPAIR = 19  # linux/tcp.h
 
 

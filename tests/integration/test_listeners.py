@@ -62,6 +62,7 @@ print(json.dumps(said))
 """
 
 
+@pytest.mark.thorough
 def test_connections_in_every_state_come_back(hf: Holdfast) -> None:
     """Bytes on their way are read, then the end; listeners whose queue was full accept new callers."""
     session = hf.new("states")

@@ -186,6 +186,7 @@ def without_times(text: str) -> str:
     return re.sub(r"in [\d.]+s", "", text)
 
 
+@pytest.mark.thorough
 def test_waiting_callers_learn_of_a_killed_session(job: Job) -> None:
     """A call into a session whose container was killed ends with the reason."""
     assert isinstance(job.told, SessionDead)

@@ -276,6 +276,7 @@ def test_files_are_read_written_and_edited(hf: Holdfast) -> None:
     talk(hf, script)
 
 
+@pytest.mark.thorough
 def test_a_cancelled_command_is_interrupted_and_one_whose_client_left_goes_on(hf: Holdfast, cli: Cli) -> None:
     """Over pipes, in both generations of the protocol; what runs long reports its last line."""
     session = hf.new("work")

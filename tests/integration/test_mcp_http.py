@@ -144,6 +144,7 @@ def test_strangers_do_not_fill_its_memory_nor_keep_others_out(server: Server) ->
         each.close()
 
 
+@pytest.mark.thorough
 def test_connections_that_ask_nothing_are_closed(server: Server) -> None:
     """More of them than are served at once; some send the beginning of a request, and nothing more."""
     right = f"Bearer {server.token}"

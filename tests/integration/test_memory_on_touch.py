@@ -92,6 +92,7 @@ def test_a_capture_has_all_of_it(hf: Holdfast, filled: Snapshot) -> None:
     assert says(third, "whole()") == "True"
 
 
+@pytest.mark.thorough
 def test_children_and_changed_mappings_have_the_right_content(filled: Snapshot) -> None:
     """What a child sees, what is given back, moved or protected is as if all had been there."""
     fork = filled.fork(1, "copy")[0]
@@ -133,6 +134,7 @@ gone = bytes(heap[start + (32 << 20):start + (40 << 20)])
     assert says(grown, "heap.count(0, 48 << 20) == 512 << 20") == "True"
 
 
+@pytest.mark.thorough
 def test_many_children_do_not_pile_up(filled: Snapshot) -> None:
     """A shell's are not even noticed; a process with missing memory gets the rest of it after some."""
     fork = filled.fork(1, "copy")[0]
@@ -145,6 +147,7 @@ def test_many_children_do_not_pile_up(filled: Snapshot) -> None:
     assert says(fork, "whole()") == "True"
 
 
+@pytest.mark.thorough
 def test_what_else_reads_a_process_works(hf: Holdfast, filled: Snapshot) -> None:
     fork = filled.fork(1, "copy")[0]
     pulse = fork.pulse()
@@ -174,6 +177,7 @@ def groups(pid: int) -> str:
         return ""
 
 
+@pytest.mark.thorough
 def test_the_server_of_its_memory_ends_with_it_and_takes_it_along(hf: Holdfast, filled: Snapshot) -> None:
     """A session never continues with memory that is not its own."""
     one, two = filled.fork(2, "copy")
@@ -185,6 +189,7 @@ def test_the_server_of_its_memory_ends_with_it_and_takes_it_along(hf: Holdfast, 
     assert polling.until(lambda: not list((hf.home.root / "checkpointer").glob("*.load")), 30)
 
 
+@pytest.mark.thorough
 def test_a_pause_of_the_session_does_no_harm(filled: Snapshot) -> None:
     fork = filled.fork(1, "copy")[0]
     container = fork.row.container_id

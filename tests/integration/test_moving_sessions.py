@@ -102,6 +102,7 @@ def when_suspended(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], No
     return set_up
 
 
+@pytest.mark.thorough
 def test_the_snapshot_that_was_sent_first_may_be_removed(
     hf: Holdfast, there: There, when_suspended: Callable[[Callable[[], None]], None]
 ) -> None:
@@ -115,6 +116,7 @@ def test_the_snapshot_that_was_sent_first_may_be_removed(
     is_whole(there.says)
 
 
+@pytest.mark.thorough
 def test_damage_to_what_the_other_machine_kept_is_found_there(
     hf: Holdfast, there: There, when_suspended: Callable[[Callable[[], None]], None]
 ) -> None:
@@ -144,6 +146,7 @@ def test_damage_to_what_the_other_machine_kept_is_found_there(
     is_whole(there.says)
 
 
+@pytest.mark.thorough
 def test_what_cannot_move_stays_and_runs(hf: Holdfast, there: There, cli: Any, tmp_path: Path) -> None:
     """Each refusal is one line with what to do, comes before anything is paused, and changes nothing."""
     session = prepared(hf)
@@ -186,6 +189,7 @@ def test_what_only_this_machine_has_keeps_a_session_here(hf: Holdfast, there: Th
     assert there.states() == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("do", "when", "nth"), [("put", "middle", 3), ("start", "before", 1)])
 def test_a_connection_that_fails_leaves_it_here(
     hf: Holdfast, there: There, do: str, when: str, nth: int
@@ -207,6 +211,7 @@ def test_a_connection_that_fails_leaves_it_here(
     is_whole(there.says)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("when", ["answered"])
 def test_a_reply_that_is_lost_is_asked_for_again(hf: Holdfast, there: There, when: str) -> None:
     """The session runs there, and only there."""
@@ -219,6 +224,7 @@ def test_a_reply_that_is_lost_is_asked_for_again(hf: Holdfast, there: There, whe
     is_whole(there.says)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("when", ["before"])
 def test_without_an_answer_it_runs_nowhere_until_another_move_settles_it(
     hf: Holdfast, there: There, cli: Any, monkeypatch: pytest.MonkeyPatch, when: str
@@ -244,6 +250,7 @@ def test_without_an_answer_it_runs_nowhere_until_another_move_settles_it(
     is_whole(there.says)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("do", "nth"), [("import", 2)])
 def test_a_source_that_is_killed_is_settled_by_the_next_command(
     hf: Holdfast, there: There, cli: Any, do: str, nth: int
@@ -274,6 +281,7 @@ def test_a_source_that_is_killed_is_settled_by_the_next_command(
             assert there.states() == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("nth", [2])
 def test_an_interrupt_leaves_it_here(hf: Holdfast, there: There, cli: Any, nth: int) -> None:
     prepared(hf)

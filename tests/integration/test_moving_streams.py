@@ -20,6 +20,8 @@ from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
+pytestmark = pytest.mark.thorough
+
 WITHIN = ("tcp", "tcp6", "tcp-mapped", "tcp-own")
 CAPTURES = 3
 # What is too fast is lost, and sent again. Segments of loopback are large: some megabytes in a second.

@@ -37,6 +37,8 @@ from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.signing import Key
 from holdfast.snapshots.record import RecordedTree
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = Path(__file__).parents[1] / "inside" / "mutating.py"
 # Between them they have every kind of file, timer and memory that an image can have.
 PROBES = (

@@ -20,6 +20,8 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.sessions import init_program
 from holdfast.snapshots.checkpointer.attempts import SIZE
 
+pytestmark = pytest.mark.thorough
+
 OUTSIDE4, OUTSIDE6 = "8.8.8.8", "2001:db8:2::1"
 PRIVATE4, PRIVATE6 = "10.1.2.3", "fd00::1"
 IPV6 = """

@@ -199,6 +199,7 @@ def test_a_change_that_fails_leaves_rules_and_options_as_they_were(
     host.service.came.clear()
 
 
+@pytest.mark.thorough
 def test_a_killed_change_is_undone(hf: Holdfast, cli: Any, host: Place) -> None:
     """By the next process that opens the home: rules and options are those of before."""
     session = hf.new("work")

@@ -18,6 +18,8 @@ from tests.machines.users import MachineUser
 
 from holdfast.engine.image_store import ImageStore
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def suite() -> str:

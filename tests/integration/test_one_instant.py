@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from holdfast.errors import CaptureFailed
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+
+pytestmark = pytest.mark.thorough
 
 
 def _taken(session: Session) -> Snapshot:

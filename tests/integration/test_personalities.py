@@ -13,6 +13,8 @@ import pytest
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = Path(__file__).parents[1] / "inside" / "of_another_kind.py"
 PATIENCE = 60.0
 # In this order, each below the one before.

@@ -18,6 +18,8 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.snapshots import service
 from holdfast.snapshots.bundle.keys import Keys
 
+pytestmark = pytest.mark.thorough
+
 OTHER = 4322
 """A user who may use the engine, but not this home."""
 

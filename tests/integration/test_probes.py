@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from holdfast import Holdfast, Session
 
 # Hundreds of processes: in the long tests.
 LARGE = {"many", "deep"}
 
 
+@pytest.mark.thorough
 def test_each_probe_finds_its_preparations(hf: Holdfast, probes: Callable[[Session], Any]) -> None:
     """In the copy and in the captured session, all of one capture.
 

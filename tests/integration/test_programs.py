@@ -7,7 +7,7 @@ from tests.compat.__main__ import app
 
 from holdfast.runtime.api.controller import Holdfast
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.thorough]
 
 QUICK = ("bash-jobs", "zombies", "other-user", "python-asyncio", "pdb", "c-files")
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast import Holdfast, Session
 from holdfast.base import run_dir
 from holdfast.base.home import Home
@@ -24,6 +26,8 @@ from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.guest_rpc.shell_calls import Following
+
+pytestmark = pytest.mark.thorough
 
 PATIENCE = 120.0
 PARTS = 5

@@ -26,7 +26,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.snapshots.bundle.keys import Keys
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.thorough]
 
 RELEASE = "sqlparse==0.5.3"
 BUG = ("""('"', "'", '`')""", """('"', "'")""")

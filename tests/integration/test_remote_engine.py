@@ -115,6 +115,7 @@ def session(with_tls: dict[str, str]) -> Iterator[str]:
     says(with_tls, "rm", "work")
 
 
+@pytest.mark.thorough
 def test_a_session_lives_there_over_ssh(over_ssh: dict[str, str]) -> None:
     """Shell, kernel, snapshots, restores, forks, suspend, rewind, bundles; nothing of it is here."""
     assert says(over_ssh, "new", "work") == "work"

@@ -16,6 +16,8 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.capture import capture_record
 from holdfast.snapshots.record import RecordedTree
 
+pytestmark = pytest.mark.thorough
+
 # A parent that adopts: a family whose leader is gone, an orphan whose leader continues, and one that ended.
 ADOPTING = """
 import ctypes, os, signal

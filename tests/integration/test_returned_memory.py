@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from holdfast.runtime.api.controller import Holdfast
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "returning.py"
@@ -13,6 +15,7 @@ LEAST = 0.5
 """Seconds between capture and copy, by which the programs see that they are in a copy."""
 
 
+@pytest.mark.thorough
 def test_a_copy_may_give_memory_back_at_once(hf: Holdfast) -> None:
     """It loses nothing that it keeps, and none of its processes ends: C libraries do so whenever a thread
     ends.

@@ -164,6 +164,7 @@ def test_generations_continue(shared_hf: Holdfast, shared: Session) -> None:
         assert shared.exec("echo $generation; wc -l < /srv/generations").text == f"{number}\n{number + 1}\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["restored", "switched"])
 def test_a_killed_rewind_is_finished_or_undone(hf: Holdfast, cli: Any, step: str) -> None:
     """The next process finds the session unchanged, or rewound; nothing is left in between."""

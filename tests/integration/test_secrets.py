@@ -145,6 +145,7 @@ def exported(hf: Holdfast, row: SnapshotRow, folder: Path) -> Path:
     return folder / "bundle"
 
 
+@pytest.mark.thorough
 def test_the_value_is_nowhere_but_at_the_gateway(
     shared_hf: Holdfast, session: Session, world: Hosts, tmp_path: Path
 ) -> None:
@@ -297,6 +298,7 @@ def test_the_gateway_does_not_lead_to_the_host(session: Session, world: Hosts) -
     assert [text[:12] for text in pages if "mitmproxy" in text.lower() or text.startswith("HTTP/1.1 2")] == []
 
 
+@pytest.mark.thorough
 def test_a_session_cannot_exhaust_the_gateway(shared_hf: Holdfast, session: Session, world: Hosts) -> None:
     """By heads without end, bodies to refused hosts, greetings that never end, or calls."""
     calm = shared_hf.new("calm", secrets=[f"OTHER@api.test:{world.api.port}=another-value-99"])

@@ -25,6 +25,8 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
+pytestmark = pytest.mark.thorough
+
 MEMORY = 96 << 20
 """Bytes by which the server may grow while it is attacked."""
 

@@ -18,7 +18,7 @@ from holdfast import Holdfast, RemoteHoldfast
 from holdfast.engine.engine_place import SOCKET
 from holdfast.runtime.remote import controller_container
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.thorough]
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "server.md"

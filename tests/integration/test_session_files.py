@@ -130,6 +130,7 @@ def test_a_user_has_the_users_rights(shared: Session, place: str) -> None:
     assert shared.files.read("secret") == b"x\n"
 
 
+@pytest.mark.thorough
 def test_a_copy_goes_on_across_captures(hf: Holdfast, tmp_path: Path) -> None:
     """Both ways, while snapshots are taken; and nothing of it is left in the session but the file."""
     session = hf.new("copied")

@@ -36,6 +36,8 @@ from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.operations import Operations
 from holdfast.snapshots import service
 
+pytestmark = pytest.mark.thorough
+
 
 def alive(session: Session) -> bool:
     """Check whether shell and kernel answer."""

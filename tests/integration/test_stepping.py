@@ -17,6 +17,8 @@ from tests.stepping_arena import Arena
 
 from holdfast.errors import HoldfastError
 
+pytestmark = pytest.mark.thorough
+
 SEED = int(os.environ.get("HOLDFAST_STEPPING_SEED", "1"))
 
 

@@ -90,6 +90,7 @@ DAMAGES: dict[str, tuple[Damage, set[str], str]] = {
 }
 
 
+@pytest.mark.thorough
 def test_each_damage_is_found_and_affects_only_its_snapshots(
     hf: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +133,7 @@ def test_each_damage_is_found_and_affects_only_its_snapshots(
     assert [s.name for s in hf.sessions()] == ["parent", "from-good"]
 
 
+@pytest.mark.thorough
 def test_one_intact_form_repairs_the_other(hf: Holdfast) -> None:
     """Plain images are packed again when packs are damaged, and made again from packs when they are."""
     session = hf.new("parent")
@@ -152,6 +154,7 @@ def test_one_intact_form_repairs_the_other(hf: Holdfast) -> None:
     assert hf.verify().findings == []
 
 
+@pytest.mark.thorough
 def test_what_a_newer_version_wrote_is_left_as_it_is(hf: Holdfast, cli: Any) -> None:
     """Neither checked, nor used, nor collected; it can be removed."""
     snapshot = hf.new("parent").snapshot("later", kind="filesystem")

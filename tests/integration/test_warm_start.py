@@ -45,6 +45,7 @@ def test_a_warm_session_is_like_a_fresh_one_with_its_kernel_ready(hf: Holdfast, 
     assert len(hosts) == 3
 
 
+@pytest.mark.thorough
 def test_other_options_have_a_template_of_their_own(hf: Holdfast) -> None:
     one = hf.new("one", warm=True, env=["LEVEL=1"], workdir="/srv")
     two = hf.new("two", warm=True, env=["LEVEL=2"], workdir="/srv")
@@ -54,6 +55,7 @@ def test_other_options_have_a_template_of_their_own(hf: Holdfast) -> None:
     assert len(_labels(hf)) == 2
 
 
+@pytest.mark.thorough
 def test_the_template_is_made_again_when_the_image_has_changed(hf: Holdfast) -> None:
     """The one of the image before it is removed; sessions that were started from it keep running."""
     for number in (1, 2):
@@ -70,6 +72,7 @@ def test_the_template_is_made_again_when_the_image_has_changed(hf: Holdfast) -> 
     subprocess.run(["docker", "rmi", "-f", "holdfast-test/warm"], check=True, capture_output=True)
 
 
+@pytest.mark.thorough
 def test_two_first_starts_at_once_make_one_template(hf: Holdfast, cli: Cli) -> None:
     starts = [
         subprocess.Popen(cli.command("new", name, "--warm"), env=cli.environment, stderr=subprocess.PIPE)

@@ -16,6 +16,8 @@ import pytest
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 
+pytestmark = pytest.mark.thorough
+
 BARE = {"PATH": "/usr/bin:/bin"}
 """All that cron sets, but for HOME, SHELL and LOGNAME, which a service may lack."""
 
