@@ -10,15 +10,14 @@ from typing import Any, Literal
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
+from holdfast.runtime.mcp import artifact_actions, redo_actions
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.mcp.agent_tools import AgentTools, said
 from holdfast.runtime.mcp.patient_calls import LastLine
 from holdfast.runtime.mcp.short_text import shorten
 from holdfast.runtime.task import handoff
-from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
 from holdfast.runtime.task.task_standing import TaskStanding
 
@@ -38,6 +37,8 @@ Action = Literal[
     "attempt",
     "reread",
     "artifact",
+    "artifacts",
+    "fetch",
     "drop",
     "verify",
     "export",
@@ -81,6 +82,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "attempt": ("step", "text"),
     "reread": ("text",),
     "artifact": ("text",),
+    "fetch": ("text",),
     "drop": ("text",),
     "verify": ("text",),
     "import": ("text",),
@@ -152,25 +154,20 @@ def _resume(_agents: AgentSessions, found: AgentSession, _text: str, _step: str)
 
 
 def _actions(agents: AgentSessions, found: AgentSession, snapshot: str, _step: str) -> str:
-    return said(found, shorten(_rows(agents.holdfast.snapshot(snapshot).actions())).text)
+    return said(found, shorten(redo_actions.listed(agents.holdfast.snapshot(snapshot).actions())).text)
 
 
-def _rows(found: Sequence[StatedAction]) -> str:
-    rows = (
-        (each.entry, each.actor, plain(each.text.strip(), 200), each.why and f"({each.why})", each.outcome)
-        for each in found
-    )
-    return "\n".join("  ".join(part for part in row if part) for row in rows)
+def _artifacts(agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:
+    kept = artifact_actions.listed(agents.holdfast.artifacts, found.session.task)
+    return said(found, shorten(kept).text)
 
 
-def _redo(agents: AgentSessions, found: AgentSession, snapshot: str, _step: str) -> str:
-    made = agents.holdfast.snapshot(snapshot).redo()
-    name = agents.keep(agents.holdfast.session(made.session)).session.name
-    lines = [
-        f"{each.action.entry} {plain(each.action.text, 100)}: {each.fate} {each.why}" for each in made.actions
-    ]
-    ended = "complete" if made.complete else f"it ended early, {made.left} actions were not reached"
-    return said(found, shorten("\n".join(lines)).text, f"made {name}", ended, "name it as `session`")
+def _fetch(agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
+    return said(found, "", artifact_actions.fetch(agents.holdfast.artifacts, found.session, text))
+
+
+def _redo(agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
+    return redo_actions.redo(agents, found, text)
 
 
 def _item(text: str) -> tuple[str, int]:
@@ -208,6 +205,8 @@ _ANSWERS: Mapping[str, Callable[[AgentSessions, AgentSession, str, str], str]] =
     "export": _export,
     "checkpoint": _checkpoint,
     "resume": _resume,
+    "artifacts": _artifacts,
+    "fetch": _fetch,
     "actions": _actions,
     "redo": _redo,
 }

@@ -204,6 +204,15 @@ def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
         assert "no command started" in await agent.refused("task", action="attempt", step="1.1", text="#0")
         await agent("task", action="reread", text="store.py", why="the form")
         await agent("task", action="artifact", text="answer")
+        await agent("run", command="echo left > left.over")
+        kept = (await agent("task", action="artifacts")).splitlines()
+        assert kept[0].startswith("answer of work: 6 B, answer, by #")
+        assert kept[1] == "nothing accounts for /workspace/left.over, 5 B"
+        taken = await agent.refused("task", action="fetch", text="answer")
+        assert "there is something at answer" in taken
+        assert "cannot find artifact 'none'" in await agent.refused("task", action="fetch", text="none")
+        await agent("task", action="fetch", text="answer of work to /srv/an answer")
+        assert "ready" in await agent("run", command="cat '/srv/an answer'")
         await agent("task", action="verify", text="true")
         await agent("task", action="question", text="Which?")
         for wrong in ("question", "question x", "question 9", "joke 1"):
@@ -222,6 +231,29 @@ def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
     talk(hf, first)
     talk(hf, second)
     talk(hf, third)
+
+
+def test_what_led_to_a_snapshot_is_shown_and_repeated(hf: Holdfast) -> None:
+    async def script(agent: Agent) -> None:
+        await agent("snapshot", label="first")
+        await agent("run", command="echo same > kept; cat kept")
+        await agent("run", command="date +%N")
+        await agent("run", command="echo more >> kept; cat kept")
+        await agent("snapshot", label="second")
+        session = hf.sessions()[0]
+        entries = [f"#{each.seq}" for each in session.journal(kinds=["command_started"])]
+        actions = (await agent("task", action="actions", text="second")).splitlines()
+        assert [line.split()[0] for line in actions[:3]] == entries
+        stopped = await agent("task", action="redo", text="second from first")
+        assert "it ended early, 1 actions were not reached" in stopped
+        again = await agent("task", action="redo", text=f"second from first without {entries[1]}")
+        made = again.partition("made ")[2].split()[0]
+        assert "complete" in again.splitlines()[-1]
+        assert (await agent("run", command="cat kept", session=made)).startswith("same\nmore\n")
+        refused = await agent.refused("task", action="redo", text="second without the second")
+        assert "cannot redo 'second without the second'" in refused
+
+    talk(hf, script)
 
 
 def test_it_goes_back_and_copies(hf: Holdfast) -> None:
