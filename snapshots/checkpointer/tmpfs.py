@@ -12,12 +12,11 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from holdfast.procfs import bounded, mount_table, walk
-from holdfast.snapshots.checkpointer import beneath, namespaces, rights, unpack
+from holdfast.snapshots.checkpointer import beneath, namespaces, rights, separate_process, unpack
 from holdfast.snapshots.checkpointer.deadline import Deadline
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
@@ -73,7 +72,10 @@ def load(init_pid: int, folder: Path, points: list[str]) -> None:
         namespace = os.open(f"/proc/{init_pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         try:
             with (folder / f"tmpfs-{number}.tar").open("rb") as archive:
-                _in_child(lambda: _unpack_inside(namespace, archive, target))  # noqa: B023 - called at once
+                separate_process.carry_out(
+                    lambda: _unpack_inside(namespace, archive, target),  # noqa: B023 - called at once
+                    "shared memory cannot be unpacked",
+                )
         finally:
             os.close(namespace)
             os.close(target)
@@ -149,28 +151,3 @@ def _unpack_inside(namespace: int, archive: BinaryIO, target: int) -> None:
     rights.keep_only(rights.CHOWN, rights.DAC_OVERRIDE, rights.FOWNER, rights.FSETID)
     os.umask(0)
     unpack.unpack(archive, target)
-
-
-def _in_child(work: Callable[[], None]) -> None:
-    """Do something in a process of its own. Raises OSError with what went wrong there."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        reason = b"it ended at once"
-        try:
-            os.close(reader)
-            work()
-            os._exit(0)
-        except BaseException as error:  # noqa: BLE001 - the last line of a process of its own
-            reason = str(error).encode("utf-8", "replace")[:_REASON]
-        finally:
-            os.write(writer, reason)
-            os._exit(1)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        why = stream.read(_REASON)
-    _, status = os.waitpid(child, 0)
-    if status != 0:
-        raise OSError(
-            f"shared memory cannot be unpacked: {why.decode('utf-8', 'replace') or 'it was killed'}"
-        )
