@@ -76,8 +76,10 @@ def _limited(found: Iterator[Numbers]) -> Iterator[Numbers]:
 
 
 def _of(init_pid: int, pids: Iterable[int]) -> Iterator[Numbers]:
-    table = mount_table.parse(walk.read(f"{init_pid}/mountinfo") or b"")
+    table = list(mount_table.parse(walk.read(f"{init_pid}/mountinfo") or b""))
+    roots = [mount for mount in table if mount.point == "/"]
     ours = {mount.id for mount in table if mount.point in _OURS}
+    ours |= {mount.id for mount in table for root in roots if mount_table.in_place(mount, root)}
     for pid in pids:
         inner = 0
         for fd in walk.descriptors(pid):

@@ -194,3 +194,18 @@ def test_notable_mappings_are_found_without_the_rest() -> None:
         "/dev/nvidia0",
         "/memfd:pool",
     ]
+
+
+def test_folders_that_stay_writable_below_a_read_only_root_are_its_own_files() -> None:
+    """What is mounted elsewhere, or of another file system, is not."""
+    text = (
+        "1 0 0:70 / / ro - overlay overlay rw\n"
+        "2 1 0:70 /work /work rw - overlay overlay rw\n"
+        "3 1 0:70 /etc /work/etc rw - overlay overlay rw\n"
+        "4 1 0:71 /tmp /tmp rw - tmpfs tmpfs rw\n"
+    )
+    root, *others = mount_table.parse(text.encode())
+    assert [mount_table.in_place(mount, root) for mount in others] == [True, False, False]
+    text = "1 0 8:1 /dir/a / ro - ext4 /dev/sda rw\n2 1 8:1 /dir/a/work /work rw - ext4 /dev/sda rw\n"
+    root, part = mount_table.parse(text.encode())
+    assert mount_table.in_place(part, root)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from holdfast.runtime.guest.identity.account import UserAccount
 
-_MOUNT_POINT = 4
-"""Place of a mount's path among the fields of a line: proc_pid_mountinfo(5)."""
+_DEVICE, _PART, _MOUNT_POINT = 2, 3, 4
+"""Places among the fields of a line: of what a mount shows, and of its path (proc_pid_mountinfo(5))."""
 
 
 def give(folder: Path, account: UserAccount, mounts: Path = Path("/proc/self/mountinfo")) -> None:
@@ -29,6 +29,15 @@ def give(folder: Path, account: UserAccount, mounts: Path = Path("/proc/self/mou
 
 
 def _mounted(table: bytes) -> set[str]:
-    """Return where something is mounted. Names that had to be escaped are not that of a workspace."""
-    rows = (line.split() for line in table.decode("utf-8", "surrogateescape").splitlines())
-    return {row[_MOUNT_POINT] for row in rows if len(row) > _MOUNT_POINT}
+    """Return where something is mounted. Names that had to be escaped are not that of a workspace.
+
+    Below a read-only root, folders that are writable are mounts of the session's own files.
+    """
+    rows = [line.split() for line in table.decode("utf-8", "surrogateescape").splitlines()]
+    own = {(row[_DEVICE], row[_PART].rstrip("/")) for row in rows if row[_MOUNT_POINT:][:1] == ["/"]}
+    return {
+        row[_MOUNT_POINT]
+        for row in rows
+        if len(row) > _MOUNT_POINT
+        and not any((row[_DEVICE], row[_PART]) == (device, part + row[_MOUNT_POINT]) for device, part in own)
+    }

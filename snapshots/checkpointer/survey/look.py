@@ -105,12 +105,15 @@ def _counted(pids: tuple[int, ...]) -> dict[int, int]:
 def _places(init: int, mounted: tuple[str, ...]) -> SessionMounts:
     table = {mount.id: mount for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}
     known = (*ENGINE_FILES, "/", *mounted)
+    roots = [mount for mount in table.values() if mount.point == "/"]
     return SessionMounts(
         mounts=table,
         inner=frozenset(
             mount.id
             for mount in table.values()
-            if mount.point not in known and not f"{mount.point}/".startswith(ENGINE_FOLDERS)
+            if mount.point not in known
+            and not f"{mount.point}/".startswith(ENGINE_FOLDERS)
+            and not any(mount_table.in_place(mount, root) for root in roots)
         ),
         host=frozenset(mount.id for mount in table.values() if mount.point in mounted),
         engine_files=frozenset(_engine_files(init)),

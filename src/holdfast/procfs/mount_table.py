@@ -51,5 +51,14 @@ def parse(data: bytes) -> Iterator[MountedPart]:
         )
 
 
+def in_place(mount: MountedPart, root: MountedPart) -> bool:
+    """Check whether a mount shows files of the root's file system, and shows them where they are.
+
+    So are the folders mounted that stay writable below a read-only root.
+    """
+    same = (mount.major, mount.minor) == (root.major, root.minor)
+    return same and mount.root == root.root.rstrip("/") + mount.point
+
+
 def _plain(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text)

@@ -46,6 +46,14 @@ def test_what_is_mounted_belongs_to_others(folder: Path, tmp_path: Path) -> None
     assert folder.stat().st_uid == 0
 
 
+def test_a_folder_that_stays_writable_below_a_read_only_root_is_given(folder: Path, tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    own = f"37 36 0:70 {folder} {folder} rw - overlay overlay rw\n"
+    table.write_text(f"36 35 0:70 / / ro - overlay overlay rw\n{own}")
+    workspace.give(folder, ADA, table)
+    assert folder.stat().st_uid == 1234
+
+
 def test_a_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     for target in (folder, tmp_path / "nowhere"):
