@@ -182,7 +182,8 @@ class Holdfast:
                 copied into the session, and its commands run there. The other options win.
             entrypoint: run the image's ENTRYPOINT with CMD, as a job called `entrypoint`; else it is not run.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
-                cpus, pids, user, env, mounts, workdir, shell, kernel, python, as in `SessionOptions`.
+                cpus, pids, user, env, mounts, workdir, read_only, writable, shell, kernel, python, as in
+                `SessionOptions`.
 
         Raises:
             InvalidArgument, SessionExists: the options are not valid, or the name is taken.

@@ -63,6 +63,8 @@ def start(
     given = {key: value for key, value in options.items() if value is not None}
     chosen = {"workdir": wanted.workspace, "user": wanted.user, **given, "image": image}
     chosen["env"] = _with_own(wanted.env, given.get("env"))
+    if given.get("read_only"):
+        chosen["writable"] = [*(given.get("writable") or ()), wanted.workspace]
     session = new(name, **chosen)
     try:
         _fill(context, session, wanted)

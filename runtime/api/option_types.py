@@ -24,6 +24,8 @@ class NewOptions(TypedDict, total=False):
     env: Mapping[str, str] | Sequence[str] | None
     mounts: Sequence[str | Mount] | None
     workdir: str | None
+    read_only: bool | None
+    writable: Sequence[str] | None
     shell: str | None
     kernel: str | None
     python: str | None

@@ -47,6 +47,8 @@ _FRESH = (
     "user",
     "env",
     "workdir",
+    "read_only",
+    "writable",
     "shell",
 )
 """The options of a fresh session: not its mounts, whose files on the host the commands would change again."""

@@ -35,6 +35,13 @@ def mcp(
         list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Set a variable.")
     ] = None,
     memory: Annotated[str | None, typer.Option("--memory", help="Limit, such as 512m or 4g.")] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Forbid writing to the image's files.")
+    ] = False,
+    writable: Annotated[
+        list[str] | None,
+        typer.Option("--writable", metavar="FOLDER", help="With --read-only: a folder to write to."),
+    ] = None,
     warm: Annotated[
         bool, typer.Option("--warm", help="Start sessions that are made with the kernel ready.")
     ] = False,
@@ -61,6 +68,8 @@ def mcp(
         "mounts": mount,
         "env": env,
         "memory": memory,
+        "read_only": read_only,
+        "writable": writable,
     }
     options: dict[str, Any] = {key: value for key, value in given.items() if value}
     SessionOptions.parse(**options)  # now, where a person sees what is wrong

@@ -67,6 +67,13 @@ def new(
         list[str] | None, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
     ] = None,
     workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Forbid writing to the image's files.")
+    ] = False,
+    writable: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FOLDER", help="With --read-only: a folder to write to. Repeatable."),
+    ] = None,
     shell: Annotated[
         str | None,
         typer.Option(metavar="bash|zsh|fish|PATH|holdfast", help="Shell of the image, or our own bash."),
@@ -122,6 +129,8 @@ def new(
         env=env,
         mounts=mount,
         workdir=workdir,
+        read_only=read_only or None,
+        writable=writable,
         shell=shell,
         kernel=kernel,
         python=python,

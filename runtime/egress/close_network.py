@@ -1,7 +1,8 @@
 """Closes the network of a container that has just started, and releases its first process.
 
 Nothing runs in the container before this is done: its first process waits. If it cannot be done, nothing ever
-runs. A container without a network needs no rules, and no checkpointer.
+runs. A container without a network needs no rules, and no checkpointer, unless its root is to be read-only:
+the same request does that, since it also has to be done before anything runs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import polling, private_files
-from holdfast.errors import EngineError, HoldfastError, InvalidArgument, NetworkNotClosed, StoreError
+from holdfast.base.text import plain
+from holdfast.errors import (
+    EngineError,
+    HoldfastError,
+    InvalidArgument,
+    NetworkNotClosed,
+    SessionError,
+    StoreError,
+)
 from holdfast.runtime.egress import home_file, host_network, reach
 from holdfast.runtime.sessions import init_program, network_exceptions
 from holdfast.runtime.sessions.network_exceptions import Allowed
@@ -52,7 +61,7 @@ class Closing:
 
         A failure to start it is not reported here, but when it is needed.
         """
-        if options.network == "none":
+        if options.network == "none" and not options.read_only:
             yield
             return
         with ThreadPoolExecutor(1, thread_name_prefix="network") as pool:
@@ -62,19 +71,23 @@ class Closing:
     def close(self, options: SessionOptions, container_id: str) -> NetworkRules | None:
         """Close the network of a started container, and release its first process. Return the rules.
 
+        If its options say so, its root becomes read-only before.
+
         Raises:
-            NetworkNotClosed: it cannot be done; nothing runs in the container.
+            NetworkNotClosed, SessionError: it cannot be done; nothing runs in the container.
             EngineError, ImageError, StoreError: the request to the checkpointer failed.
         """
         state = self._running(container_id)
+        root = options.root
         if options.network == "none":
-            if not Path(f"/proc/{state.pid}").exists():  # this process is in a container itself
-                self._ask(state, NetworkRules(), load=True, release=True)
+            # If it is out of sight, this process is in a container itself.
+            if root is not None or not Path(f"/proc/{state.pid}").exists():
+                self._ask(state, NetworkRules(), load=True, release=True, root=root)
             else:
                 self._let_go(state)
             return None
         rules = self._rules(options, state)
-        self._ask(state, rules, load=True, release=True)
+        self._ask(state, rules, load=True, release=True, root=root)
         return rules
 
     def renew(self, options: SessionOptions, container_id: str) -> None:
@@ -168,16 +181,22 @@ class Closing:
         load: bool,
         release: bool,
         what: str = "start session",
+        root: dict[str, list[str]] | None = None,
     ) -> dict[str, Any]:
         from holdfast.snapshots import service
 
-        asked = {"container": state.id, "init_pid": state.pid, "rules": rules.as_dict()}
+        asked = {"container": state.id, "init_pid": state.pid, "rules": rules.as_dict(), "root": root}
         try:
             with service.ask(
                 self.engine, self.home, self.progress, "confine", load=load, release=release, **asked
             ) as link:
                 return link.until("done")
         except CheckpointerFailed as refusal:
+            if refusal.kind == "root":
+                raise SessionError(
+                    f"cannot {what}: {plain(str(refusal), 400)}",
+                    hint="--writable takes folders, not links; without --read-only its root is writable",
+                ) from refusal
             raise _not_closed(what, str(refusal)) from refusal
         except (LinkLost, EngineError) as error:
             raise _not_closed(what, f"the checkpointer is not running ({error})") from error

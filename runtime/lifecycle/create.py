@@ -64,6 +64,10 @@ def create(
         chosen = _with_secrets(context, chosen, given)
     image = chosen_image.choose(context, chosen)
     chosen = image.options
+    if chosen.read_only and image.folders:
+        chosen = SessionOptions.parse(
+            **chosen.model_dump(mode="json") | {"writable": [*chosen.writable, *image.folders]}
+        )
     session_id, fields = ids.new_id(), chosen.model_dump(mode="json")
     details = (details or SessionDetails()).plus(policy=kept.as_dict() or None)
 

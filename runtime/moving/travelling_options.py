@@ -10,7 +10,7 @@ from holdfast.errors import InvalidArgument
 
 TRAVELLING = (
     *("network", "allow", "domains", "memory", "disk", "cpus", "pids"),
-    *("user", "env", "workdir", "shell", "kernel", "python"),
+    *("user", "env", "workdir", "read_only", "writable", "shell", "kernel", "python"),
 )
 
 
@@ -34,4 +34,4 @@ def travelling(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             f"cannot move {name}: it uses secrets that this machine keeps ({named})",
             hint="secrets do not travel",
         )
-    return {key: options[key] for key in TRAVELLING if options.get(key) not in (None, (), [], {})}
+    return {key: options[key] for key in TRAVELLING if options.get(key) not in (None, False, (), [], {})}

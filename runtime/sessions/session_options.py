@@ -22,7 +22,7 @@ from holdfast.runtime.gateway.exchange import is_placeholder
 from holdfast.runtime.gateway.names import Domain
 from holdfast.runtime.gateway.session_rules import SecretHost
 from holdfast.runtime.guest import layout
-from holdfast.runtime.sessions import image_settings, network_exceptions
+from holdfast.runtime.sessions import image_settings, network_exceptions, writable_places
 from holdfast.runtime.sessions.network_exceptions import Allowed
 
 T = TypeVar("T", bound=BaseModel)
@@ -130,6 +130,9 @@ class SessionOptions(BaseModel):
     memory and disk are in bytes (or text such as `512m`), cpus counts cores, pids counts processes and
     threads. disk limits the session's own files; with None the engine's limit applies, if it has one.
 
+    read_only forbids to write to the files of the image: only the workspace, /tmp, /var/tmp and /run, what is
+    mounted, and the folders of writable can be written to. They are in snapshots as ever.
+
     shell is what the session's shells run: `bash`, `zsh` or `fish` of the image, the path of one, or
     `holdfast`, our own bash; with None the image's bash, and ours if it has none that can be driven.
     """
@@ -149,6 +152,8 @@ class SessionOptions(BaseModel):
     env: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()
     workdir: str | None = None
+    read_only: bool = False
+    writable: Annotated[tuple[str, ...], Field(max_length=writable_places.MOST)] = ()
     shell: str | None = None
     kernel: str | None = None
     python: str | None = None
@@ -192,6 +197,12 @@ class SessionOptions(BaseModel):
             except ValueError as error:
                 raise ValueError(f"cannot have '{plain(str(item), 100)}': {error}") from error
         return tuple(dict.fromkeys(found))
+
+    @property
+    def root(self) -> dict[str, list[str]] | None:
+        """What the checkpointer is to do with its root; None if that stays writable."""
+        mounted = (mount.target for mount in self.mounts)
+        return writable_places.request(self.writable, mounted) if self.read_only else None
 
     @property
     def by_gateway(self) -> bool:
@@ -246,6 +257,17 @@ class SessionOptions(BaseModel):
         if not value.startswith("/") or "\0" in value:
             raise ValueError("must be an absolute path in the session")
         return value
+
+    @field_validator("writable")
+    @classmethod
+    def _places(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(map(writable_places.plain_place, value)))
+
+    @model_validator(mode="after")
+    def _something_to_except(self) -> SessionOptions:
+        if self.writable and not self.read_only:
+            raise ValueError("writable folders are for sessions with a read-only root: add --read-only")
+        return self
 
     @field_validator("shell")
     @classmethod

@@ -19,7 +19,10 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 if TYPE_CHECKING:
     from holdfast.runtime.scrubbing.scrubber import Scrubber
 
-OPTIONS = ("network", "memory", "cpus", "pids", "user", "workdir", "shell", "kernel", "python")
+OPTIONS = (
+    *("network", "memory", "cpus", "pids", "user", "workdir"),
+    *("read_only", "writable", "shell", "kernel", "python"),
+)
 
 
 def config(

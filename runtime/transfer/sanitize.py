@@ -46,7 +46,7 @@ def options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, An
         value = given.get(key)
         if isinstance(value, int) and not isinstance(value, bool):
             kept[key] = min(value, getattr(default, key))
-    for key in ("user", "workdir", "shell", "kernel", "python"):
+    for key in ("user", "workdir", "read_only", "writable", "shell", "kernel", "python"):
         if given.get(key) is not None:
             kept[key] = given[key]
     try:

@@ -29,6 +29,7 @@ from holdfast.snapshots.checkpointer import (
     folders,
     host_features,
     mounting,
+    read_only_root,
     repair,
     requests,
     restorable,
@@ -54,6 +55,7 @@ _CODES: dict[type[Exception], str] = {
     restore.CriuRestoreFailed: "criu",
     audit.NotWanted: "refused",
     confine.NotConfined: "network",
+    read_only_root.RootWritable: "root",
     criu.Killed: "killed",
     ImagesUnreadable: "images",
 }

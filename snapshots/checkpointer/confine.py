@@ -2,8 +2,8 @@
 and what was refused is read.
 
 This process, which serves one request, enters the network namespace and no other, and keeps no capability but
-that to set the rules; nothing of the container is opened or executed. The rules are read back, and only then
-the first process is let go, which has waited for it (images/toolbox/init.c).
+that to set the rules; nothing of the container is opened or executed here. The rules are read back, and only
+then the first process is let go, which has waited for it (images/toolbox/init.c).
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from holdfast.snapshots.checkpointer import first_process, namespaces, netrules, rights, tree
+from holdfast.snapshots.checkpointer import (
+    first_process,
+    namespaces,
+    netrules,
+    read_only_root,
+    rights,
+    tree,
+)
 from holdfast.snapshots.checkpointer.channel import HostChannel
 from holdfast.snapshots.checkpointer.requests import Attempts, Confine
 
@@ -40,12 +47,16 @@ def prepare() -> None:
 def run(request: Confine, channel: HostChannel) -> None:
     """Set the rules if `load`, see that they are in force, let the first process go if `release`.
 
-    Rules that are replaced take their record with them: what they had refused is in the answer.
+    Rules that are replaced take their record with them: what they had refused is in the answer. A root that
+    is to be read-only becomes so before: by another process, since this one can do nothing else afterwards.
 
-    Raises NotConfined, TargetMismatch, OSError.
+    Raises NotConfined, RootWritable, TargetMismatch, OSError.
     """
     began = time.monotonic()
-    process = _enter(request.init_pid, request.container)
+    process, network = _identified(request.init_pid, request.container)
+    if request.root is not None:
+        read_only_root.make(request.init_pid, request.root)
+    _enter(network)
     before = netrules.refused(_listed())
     if request.load:
         _command(netrules.text(request.rules))
@@ -60,12 +71,13 @@ def run(request: Confine, channel: HostChannel) -> None:
 
 def attempts(request: Attempts, channel: HostChannel) -> None:
     """Tell what was refused lately; nothing if there are no rules. Raises TargetMismatch, OSError."""
-    _enter(request.init_pid, request.container)
+    _, network = _identified(request.init_pid, request.container)
+    _enter(network)
     channel.send("done", refused=[one.as_dict() for one in netrules.refused(_listed())])
 
 
-def _enter(init_pid: int, container: str) -> int:
-    """Enter the network of a container, with no capability but that to set its rules; its first process."""
+def _identified(init_pid: int, container: str) -> tuple[int, int]:
+    """Return a container's first process and its network, as descriptors, after checking whose they are."""
     process = os.pidfd_open(init_pid)
     tree.check_container(init_pid, container)
     _await_ours(init_pid)
@@ -74,9 +86,13 @@ def _enter(init_pid: int, container: str) -> int:
     # The process is still there: what was looked at and opened by its number is its own.
     signal.pidfd_send_signal(process, 0)
     signal.alarm(LIMIT)
+    return process, network
+
+
+def _enter(network: int) -> None:
+    """Enter the network of a container, with no capability but that to set its rules."""
     namespaces.enter(network, namespaces.NEWNET)
     rights.keep_only(rights.NET_ADMIN)
-    return process
 
 
 def _check_own(network: int) -> None:

@@ -1,12 +1,14 @@
-"""mount(2) and umount2(2), by the C library. Knows nothing of what is mounted, or why."""
+"""mount(2), umount2(2) and move_mount(2), by the C library. Knows nothing of what is mounted, or why."""
 
 from __future__ import annotations
 
 import os
 
 # sys/mount.h
-_NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 2, 4, 8, 32, 4096
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _NOATIME, _NODIRATIME, _BIND = 1, 2, 4, 8, 32, 1024, 2048, 4096
 _DETACH, _NOFOLLOW = 2, 8
+# linux/mount.h, asm-generic/unistd.h: the number is the same on every architecture.
+_SYS_MOVE_MOUNT, _FROM_EMPTY_PATH, _TO_EMPTY_PATH = 429, 0x04, 0x40
 PLAIN = _NOSUID | _NODEV | _NOEXEC
 """Flags of a mount that gives no privileges: no setuid programs, no devices, no programs."""
 
@@ -19,6 +21,25 @@ def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes)
 def make_writable(target: bytes) -> None:
     """Have a mount that was read-only be writable, and plain. Raises OSError."""
     _call("mount", b"none", target, b"none", _REMOUNT | _BIND | PLAIN, None)
+
+
+def make_read_only(target: bytes) -> None:
+    """Have a mount be read-only, and as it was otherwise; others of the same files stay as they are.
+
+    Raises:
+        OSError: the kernel refuses: EBUSY while a file in it is open for writing.
+    """
+    kept = os.statvfs(target).f_flag & (_NOSUID | _NODEV | _NOEXEC | _NOATIME | _NODIRATIME)
+    _call("mount", b"none", target, b"none", _REMOUNT | _BIND | _RDONLY | kept, None)
+
+
+def move(mount: int, place: int) -> None:
+    """Move a mount, detached or not, with all that is mounted in it; both by open descriptors.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _call("syscall", _SYS_MOVE_MOUNT, mount, b"", place, b"", _FROM_EMPTY_PATH | _TO_EMPTY_PATH)
 
 
 def detach(target: bytes) -> None:

@@ -16,11 +16,13 @@ from holdfast.snapshots.checkpointer.netrules import NetworkRules
 PROTOCOL = 1
 MAX_LINE = 64 * 1024
 MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
+MAX_PLACES = 100
 COPY_LIMIT = 300.0
 """Seconds that a session may be frozen while its files and its shared memory are copied."""
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{12}")
+_PLACE = re.compile(r"(/(?!\.{0,2}(/|\Z))[^/\0]{1,255}){1,100}")
 _FOLDER = re.compile(r"[0-9a-f]{12}([.-][0-9a-z]{1,20}){0,3}")
 
 
@@ -98,10 +100,25 @@ class Mend:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadOnlyRoot:
+    """What a container whose root is read-only can write to nevertheless.
+
+    That is `own`, what is needed, and `folders`, what was asked for; and those of the `usual` places that are
+    folders. `files` are mounts of the engine in it, to be read-only as well.
+    """
+
+    own: tuple[str, ...]
+    folders: tuple[str, ...]
+    usual: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Confine:
     """See that rules hold for the network of the container, after setting them if `load`.
 
-    With `release`, the container's first process, which waits for that, continues.
+    With `release`, the container's first process, which waits for that, continues; with `root`, in a
+    container whose root is read-only.
     """
 
     container: str
@@ -109,6 +126,7 @@ class Confine:
     rules: NetworkRules
     load: bool
     release: bool
+    root: ReadOnlyRoot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +264,17 @@ def _confine(raw: dict[str, object]) -> Confine:
         _rules(raw),
         bool(raw.get("load", False)),
         bool(raw.get("release", False)),
+        _root(raw.get("root")),
+    )
+
+
+def _root(raw: object) -> ReadOnlyRoot | None:
+    if raw is None:
+        return None
+    if not isinstance(raw, dict):
+        raise BadRequest("'root' must be an object")
+    return ReadOnlyRoot(
+        _places(raw, "own"), _places(raw, "folders"), _places(raw, "usual"), _places(raw, "files")
     )
 
 
@@ -369,6 +398,14 @@ def _limit(raw: dict[str, object]) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= COPY_LIMIT:
         raise BadRequest(f"'limit' must be a number of seconds, at most {COPY_LIMIT:g}")
     return float(value)
+
+
+def _places(raw: dict[str, object], key: str) -> tuple[str, ...]:
+    """Return paths in a container, in their plain form: nothing leads up, and no slash ends one."""
+    found = _strings(raw, key)
+    if len(found) > MAX_PLACES or not all(_PLACE.fullmatch(path) for path in found):
+        raise BadRequest(f"{key!r} must be at most {MAX_PLACES} absolute paths in their plain form")
+    return found
 
 
 def _strings(raw: dict[str, object], key: str) -> tuple[str, ...]:

@@ -33,8 +33,12 @@ IMAGES = {
     "odd": "`/opt` closed, no `/tmp`, variables of Python and bash with folders that are missing, "
     "a health check, a volume, an ENTRYPOINT that fails",
     "large": "3 GB",
+    "debian-13+read-only": "Debian 13, minimal, with `--read-only`",
+    "jupyter-12+read-only": "Debian 12 with python3-ipykernel, with `--read-only`",
+    "one-file+read-only": "one file that is no program, with `--read-only`",
+    "user+read-only": "user 1000 that is not listed, without home, with `--read-only`",
 }
-"""The images in the order of the table, and how it calls them."""
+"""The images in the order of the table, and how it calls them; with `+`, options of their sessions."""
 
 Row = Mapping[str, str]
 """Capabilities, each with `ok` or why it did not work."""

@@ -378,6 +378,7 @@ def test_what_a_user_does_wrong_is_told(cli: Cli) -> None:
         (["--session", "no/name"], "cannot name session"),
         (["--memory", "much"], "memory"),
         (["--mount", "nowhere"], "mount"),
+        (["--writable", "/srv"], "add --read-only"),
         (["--network", "everything"], "network"),
     ):
         done = cli("mcp", *words)

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.timeout(300)
 
 def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli: Any) -> None:
     """Shell, programs, kernel, options, policy and journal; nothing of it stays here."""
-    session = prepared(hf, memory="600m", network="none", env={"GIVEN": "yes"})
+    held = {"read_only": True, "writable": ["/srv"]}
+    session = prepared(hf, memory="600m", network="none", env={"GIVEN": "yes"}, **held)
     session.policy(keep=3)
     session.task.set(goal="Port the store")
     session.task.plan("Change\n- Keep :: test $COLOR = green\n- Write :: test -s /srv/file")
@@ -46,6 +47,7 @@ def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli:
     assert there.states() == {"work": "running"}
     is_whole(there.says)
     assert there.says("echo $GIVEN") == "yes"
+    assert there.says("touch /srv/more && touch /etc/x 2>/dev/null || echo held") == "held"
     assert there.cli("cell", "work", "print(id(x) == here)") == "True"
     assert "export COLOR=green" in there.cli("journal", "work")
     with there.machine.holdfast() as holdfast:

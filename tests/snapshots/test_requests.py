@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer import requests
+from holdfast.snapshots.checkpointer import netrules, requests
 from holdfast.snapshots.checkpointer.requests import (
     Attempts,
     BadRequest,
@@ -18,6 +18,7 @@ from holdfast.snapshots.checkpointer.requests import (
     Dump,
     EndRequest,
     Hello,
+    ReadOnlyRoot,
     Restore,
     Substitute,
 )
@@ -191,3 +192,35 @@ def test_a_description_is_of_a_stranger_unless_said() -> None:
     assert parse(still) == Describe("00112233aabb", ours=True, target=CaptureTarget(CONTAINER, 4000, 301))
     with pytest.raises(BadRequest):
         parse(still | {"init_pid": 1})
+
+
+def _rooted(root: object) -> requests.Request:
+    rules = netrules.NetworkRules().as_dict()
+    return parse(
+        {"v": 1, "op": "confine", "container": CONTAINER, "init_pid": 4000, "rules": rules, "root": root}
+    )
+
+
+def test_a_root_stays_writable_unless_it_is_to_be_read_only() -> None:
+    """Then the request names what can be written to."""
+    request = _rooted(None)
+    assert isinstance(request, Confine)
+    assert request.root is None
+    request = _rooted(
+        {"own": ["/var/lib/x"], "folders": ["/srv/ä b"], "usual": ["/tmp"], "files": ["/etc/hosts"]}
+    )
+    assert isinstance(request, Confine)
+    assert request.root == ReadOnlyRoot(("/var/lib/x",), ("/srv/ä b",), ("/tmp",), ("/etc/hosts",))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", "/", "srv", "/srv/", "//srv", "/srv/..", "/../srv", "/./srv", "/srv/.", "/s\0", "/" + "x" * 256],
+)
+def test_places_in_a_root_have_their_plain_form(path: str) -> None:
+    """Nothing leads up, and none is the root itself."""
+    for key in ("own", "folders", "usual", "files"):
+        with pytest.raises(BadRequest, match=key):
+            _rooted({key: [path]})
+    with pytest.raises(BadRequest, match="root"):
+        _rooted([path])

@@ -10,6 +10,7 @@ from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, Re
 from holdfast.runtime.serve.models.command_models import StateAnswer, Variables
 
 Place = Annotated[str, Field(min_length=1, max_length=300, pattern=TEXT)]
+Folder = Annotated[str, Field(pattern=r"^/[^\x00]{1,299}$")]
 Size = Annotated[int, Field(ge=0, lt=2**53)] | Annotated[str, Field(pattern=r"^\d{1,15}[kmgtKMGT]?$")]
 
 
@@ -48,6 +49,8 @@ class SessionRequest(RequestBody):
     env: Variables | None = None
     mounts: Annotated[list[Place], Field(max_length=100)] | None = None
     workdir: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
+    read_only: bool | None = None
+    writable: Annotated[list[Folder], Field(max_length=100)] | None = None
     shell: Annotated[str, Field(pattern=r"^([a-z]{1,20}|/[!-~]{1,200})$")] | None = None
     kernel: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] | None = None
     python: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None

@@ -190,8 +190,9 @@ def test_every_capability(
     name: str, hf: Holdfast, image: Callable[..., str], second: Machine, tmp_path: Path
 ) -> None:
     """The image is as its makers left it."""
-    session = hf.new("it", image=_made(name, hf, image))
-    row = Trial(name, hf, session, second, tmp_path / "it.holdfast").play()
+    kind, _, option = name.partition("+")
+    session = hf.new("it", image=_made(kind, hf, image), read_only=option == "read-only")
+    row = Trial(kind, hf, session, second, tmp_path / "it.holdfast").play()
     if os.environ.get("HOLDFAST_WRITE"):
         image_table.record(name, row)
     assert image_table.red(row) == []

@@ -22,6 +22,10 @@ def test_what_is_set_travels() -> None:
     options = SessionOptions.parse(memory="1g", env=["A=b"], network="none").model_dump(mode="json")
     assert travelling("work", options).items() >= {"memory": options["memory"], "env": {"A": "b"}}.items()
     SessionOptions.parse(**travelling("work", options))
+    # A machine with an earlier version does not know options that are not used.
+    assert "read_only" not in travelling("work", options)
+    chosen = SessionOptions.parse(read_only=True, writable=["/srv"]).model_dump(mode="json")
+    assert travelling("work", chosen).items() >= {"read_only": True, "writable": ["/srv"]}.items()
 
 
 @pytest.mark.parametrize(

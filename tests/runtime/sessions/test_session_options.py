@@ -99,6 +99,8 @@ def test_options_survive_the_store() -> None:
         ("mounts", ["/x:/run/holdfast/x"]),
         ("mounts", ["/x:/a/../proc"]),
         ("workdir", "here"),
+        ("read_only", "perhaps"),
+        ("writable", ["/srv"]),  # without read_only
         ("shell", "bin/bash"),
         ("shell", "/bin/ba sh"),
         ("shell", "bash -x"),

@@ -33,11 +33,12 @@ def test_a_bundle_gets_no_more_than_a_default_session() -> None:
 
 def test_limits_of_a_session_are_kept() -> None:
     """And the facts its supervisor needs."""
-    needed = {"user": "alice", "workdir": "/srv", "shell": "zsh"}
+    needed = {"user": "alice", "workdir": "/srv", "shell": "zsh", "read_only": True, "writable": ["/data"]}
     found = _parsed({"memory": 512 << 20, "pids": 100, "network": "none", **needed})
 
     assert (found.memory, found.pids, found.network) == (512 << 20, 100, "none")
     assert (found.user, found.workdir, found.shell) == ("alice", "/srv", "zsh")
+    assert (found.read_only, found.writable) == (True, ("/data",))
 
 
 def test_an_import_does_not_open_the_network() -> None:
@@ -62,6 +63,8 @@ def test_the_importer_has_the_last_word() -> None:
         {"user": "root; reboot"},
         {"user": 5},
         {"workdir": "srv"},
+        {"read_only": True, "writable": ["/proc/sys"]},
+        {"read_only": "perhaps"},
         {"workdir": ["/"]},
         {"shell": "zsh;reboot"},
         {"memory": 5},
