@@ -12,14 +12,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.history.drift import authors
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.store.entry import Entry
 from holdfast.runtime.task.task_record import TaskRecord
 
 WORKSPACE = "/workspace"
 MOST_PATTERNS = 20
-STAMP_SECONDS = 0.01
-"""By which the kernel's stamps of files may be early: those of its last tick."""
 LATE_SECONDS = 2.0
 """By which the entry of a start may come late: it is written when the shell's mark has been read."""
 
@@ -102,7 +101,7 @@ def command_at(entries: Iterable[Entry], at: float) -> str | None:
     running: dict[str, int] = {}
     for entry in entries:
         begins = entry.kind.endswith("_started")
-        if begins and entry.at > at + STAMP_SECONDS:
+        if begins and authors.began_at(entry.details, entry.at) > at + authors.SLACK:
             late = entry.at - at < LATE_SECONDS and not running
             return f"#{entry.seq}" if late else _last(running)
         if begins:

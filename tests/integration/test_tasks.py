@@ -351,6 +351,7 @@ def test_what_is_no_plain_file_is_no_artifact(work: Session, shared_home: Home) 
 def test_a_file_that_changes_all_the_time_is_refused(work: Session, shared_home: Home) -> None:
     """What was read of it is removed; what a killed process has left of another, `gc` removes."""
     work.exec("truncate -s 9M log; while :; do printf x >> log; done &")
+    assert work.exec("until [ $(stat -c %s log) -gt 9437184 ]; do sleep 0.01; done", timeout=60).ok
     with pytest.raises(InvalidArgument, match="changes while it is read"):
         work.task.artifact("log", "log")
     work.exec("kill %1; wait")

@@ -100,3 +100,9 @@ RAN = [
 def test_a_file_was_made_by_what_ran_when_it_was_changed(at: float, found: str | None) -> None:
     assert generated_files.command_at(RAN, at) == found
     assert generated_files.command_at([], at) is None
+
+
+def test_a_start_whose_entry_came_late_was_there_before_it() -> None:
+    """The stamp is that of the last tick, when the command before had not ended yet."""
+    late = Entry("a", "work", 3, 20.05, "command_started", details={"id": "b", "not_before": 20.001})
+    assert generated_files.command_at([*RAN[:2], late], 19.998) == "#3"
