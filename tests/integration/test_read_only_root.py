@@ -62,6 +62,7 @@ def attacks(session: Session) -> tuple[list[str], list[str]]:
     return plain, [line.removeprefix("won: ") for line in lines[1:]]
 
 
+@pytest.mark.thorough
 def test_root_writes_to_no_file_of_the_image(hf: Holdfast) -> None:
     """In none of many ways, in a session and a copy; where the root is writable, all plain ones succeed."""
     session = hf.new("held", read_only=True)
@@ -143,6 +144,7 @@ def test_what_is_mounted_is_as_its_option_says(hf: Holdfast, tmp_path: Path) -> 
     assert refused(copy, "/srv/read", "/etc")
 
 
+@pytest.mark.thorough
 def test_an_image_without_the_usual_folders(hf: Holdfast, image: Callable[..., str]) -> None:
     """Those that are missing are made, links are left alone, and its volumes stay folders of the session."""
     session = hf.new("odd", image=image("odd", ODD), read_only=True)
@@ -184,6 +186,7 @@ def test_it_cannot_be_chosen_for_programs_that_run(hf: Holdfast) -> None:
     assert hf.new("warm", warm=True, read_only=True).exec("touch /etc/x").exit_code == 1
 
 
+@pytest.mark.thorough
 def test_it_travels(hf: Holdfast, second: Machine, tmp_path: Path) -> None:
     """Into a bundle, and out of it on another engine, live and as files."""
     Keys(hf.home).new("mine")
