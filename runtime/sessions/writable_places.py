@@ -28,7 +28,7 @@ def plain_place(path: str) -> str:
         raise ValueError("must be absolute paths in the session")
     place = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
     if place == "/" or _below(place, ("/proc", "/sys", "/dev", "/opt/holdfast")):
-        raise ValueError(f"cannot have {place}: the session needs it as it is")
+        raise ValueError(f"cannot include {place}: the session needs it as it is")
     if len(place) > 300 or any(len(part) > 255 for part in place.split("/")):
         raise ValueError("must be shorter paths")
     return place
