@@ -7,24 +7,29 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.option_types import NewOptions
 from holdfast.runtime.api.session import Session
 
 PROGRAM = Path(__file__).parents[1] / "inside" / "databases.py"
 FOLDER = "/srv/databases"
 PATIENCE = 60.0
+HELD: NewOptions = {"read_only": True, "writable": ["/srv", "/root"]}
 BALLAST = 96
 """Megabytes: with that much, memory of a copy comes on demand."""
 EXCLUDED = ["fine", "database is locked", "fine", "fine"]
 
 
-def test_sqlite_continues_in_every_mode(hf: Holdfast) -> None:
+@pytest.mark.parametrize("options", [{}, HELD], ids=["", "below a read-only root"])
+def test_sqlite_continues_in_every_mode(hf: Holdfast, options: NewOptions) -> None:
     """Idle, reading, writing, in all kinds of journal: each continues to write, and connections of one
     process keep
     each other out, those made in the copy and those from before. So in a copy of a copy, with memory that
     comes on demand, and after a suspension.
     """
-    session = hf.new("databases")
+    session = hf.new("databases", **options)
     session.exec(f"cat > /root/databases.py <<'END'\n{PROGRAM.read_text()}\nEND")
     session.exec(f"mkdir {FOLDER}; python3 /root/databases.py {FOLDER} {BALLAST} > /root/log 2>&1 &")
     until(session, "ready-0")
@@ -40,11 +45,12 @@ def test_sqlite_continues_in_every_mode(hf: Holdfast) -> None:
     assert said(session.resume(), 1) == expected(moved=True)
 
 
-def test_a_log_is_still_followed(hf: Holdfast) -> None:
+@pytest.mark.parametrize("options", [{}, HELD], ids=["", "below a read-only root"])
+def test_a_log_is_still_followed(hf: Holdfast, options: NewOptions) -> None:
     """`tail -F` prints in the copy what is added, and nothing twice; it still sees that a file is
     replaced.
     """
-    session = hf.new("log")
+    session = hf.new("log", **options)
     session.exec(f"mkdir {FOLDER}; cd {FOLDER}; seq 3 > log")
     for how in ("", "---disable-inotify"):
         told = f"told{how}"
