@@ -64,7 +64,11 @@ def test_a_small_body_that_unpacks_to_much_comes_in_pieces() -> None:
     assert max(sizes) <= PIECE
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"x" * 1000)[:-3], gzip.compress(b"x")[:5]])
+@pytest.mark.parametrize(
+    "body",
+    [b"no gzip", gzip.compress(b"x" * 1000)[:-3], gzip.compress(b"x")[:5]],
+    ids=["another form", "cut at its end", "cut at its beginning"],
+)
 def test_what_cannot_be_unpacked_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidArgument, match=r"^cannot unpack"):
         list(upload_bodies._unpacked(io.BytesIO(body)))
