@@ -298,7 +298,9 @@ def test_the_restored_state_equals_the_captured_one(
     assert found.compared["files"] >= 1
     assert found.compared["terminals"] == 1
     assert found.compared["names"] == 2
-    assert found.skipped == []
+    # What was just being written to the mounted folder, or read of the kernel's figures, is in no image.
+    elsewhere = ("content of /out/", "content of /proc/")
+    assert [one for one in found.skipped if not one.startswith(elsewhere)] == []
     entries = [entry for entry in restored.journal() if entry.kind == "verified"]
     assert len(entries) == 1
 

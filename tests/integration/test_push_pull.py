@@ -95,7 +95,6 @@ def world(
     assert list(second.home.snapshots.iterdir()) == []
 
 
-@pytest.mark.thorough
 def test_untrusted_signers_are_refused_in_one_line(world: World) -> None:
     """With the command that would trust the key; nothing is left of the attempt."""
     refused = world.machine.cli("pull", world.reference)
@@ -168,7 +167,6 @@ def test_only_new_data_is_sent(world: World, shared_cli: Any) -> None:
     assert pushed.sent > DATA
 
 
-@pytest.mark.thorough
 def test_a_killed_pull_continues(world: World) -> None:
     """Received data is not fetched again, nor memory that an earlier snapshot had."""
     reference = f"{world.registry.address}/{SHARED}:two"
