@@ -66,7 +66,7 @@ class AgentServer(MCPServer[Any]):
     def _add_tools(self, calls: PatientCalls) -> None:
         commands, kernel = CommandTools(self.agents, calls), KernelTools(self.agents, calls)
         state, files = StateTools(self.agents, calls), FileTools(self.agents, calls)
-        acts, looks = ToolAnnotations(), ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        acts, looks = None, ToolAnnotations(read_only_hint=True, open_world_hint=False)
         ends = ToolAnnotations(destructive_hint=True)
         keeps = ToolAnnotations(destructive_hint=False, open_world_hint=False)
         for function, description, hints in (

@@ -88,6 +88,22 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "import": ("text",),
 }
 """The arguments without which an action says nothing."""
+_FORMS: Mapping[str, str] = {
+    "plan": "a line for each phase, then `- STEP :: COMMAND` for each step",
+    "done": "such as step=`1.2`; text is the JUnit report that its command writes, if any",
+    "decide": "text is the decision",
+    "block": "text is what blocks, why is what it needs",
+    "attempt": "text is the journal entry of its command, such as `#12`",
+    "reread": "a path",
+    "artifact": "a path",
+    "fetch": "`NAME`, `NAME of SESSION`, or `NAME to PATH`",
+    "drop": "such as `question 2`",
+    "verify": "a command, of one step or of all",
+    "import": "what export gives",
+    "actions": "a snapshot: what led to it",
+    "redo": "a snapshot, such as `good` or `good from begin without #12, #13`",
+}
+"""What the arguments of an action are, where their names do not say it, for those who leave one out."""
 
 
 class TaskTools(AgentTools):
@@ -106,7 +122,8 @@ class TaskTools(AgentTools):
         given = {"text": text, "why": why, "step": step}
         missing = [name for name in _NEEDS.get(action, ()) if not given[name].strip()]
         if missing:
-            raise ToolError(f"cannot do `{action}`: it needs {' and '.join(missing)}")
+            form = f" ({_FORMS[action]})" if action in _FORMS else ""
+            raise ToolError(f"cannot do `{action}`: it needs {' and '.join(missing)}{form}")
 
         if action == "board":
             return await self.plainly(context, lambda _: _board(self.agents(context).holdfast.board()))

@@ -52,6 +52,4 @@ List sessions; make one with `new`, a name; end one with `end`: what is not in a
 TASK = """\
 The record of the work, kept with the session for the next conversation: goal, plan, decisions. A \
 plan has a line for each phase, then `- STEP :: COMMAND`; done(step="1.2") runs COMMAND and counts \
-only if it passes, and the JUnit report `text`, if given. block: `why` is what it needs. attempt: \
-`text` is a journal entry, #12; drop: `question 2`; reread, artifact: a path; fetch: `NAME of \
-SESSION`. resume says where to continue; actions, what led to the checkpoint `text`, and why."""
+only if it passes. resume says where to continue. An action that lacks an argument says what it takes."""

@@ -47,7 +47,7 @@ def test_the_list_is_short_and_says_each_thing_once(server: AgentServer) -> None
 
 
 def test_tools_that_only_look_say_so(server: AgentServer) -> None:
-    looking = {tool["name"] for tool in listed(server) if tool["annotations"].get("readOnlyHint")}
+    looking = {tool["name"] for tool in listed(server) if tool.get("annotations", {}).get("readOnlyHint")}
     assert looking == {"wait", "read", "screen", "status", "changes"}
 
 
@@ -73,7 +73,7 @@ def test_tools_that_only_look_say_so(server: AgentServer) -> None:
         ("task", {"action": "reread"}, "cannot do `reread`: it needs text"),
         ("task", {"action": "artifact"}, "cannot do `artifact`: it needs text"),
         ("task", {"action": "import"}, "cannot do `import`: it needs text"),
-        ("task", {"action": "drop"}, "cannot do `drop`: it needs text"),
+        ("task", {"action": "drop"}, "cannot do `drop`: it needs text (such as `question 2`)"),
         ("task", {"action": "dance"}, "cannot call task: action: Input should be 'show', "),
         ("sessions", {"new": "a", "end": "b"}, "cannot make and end a session at once"),
     ],
