@@ -15,7 +15,8 @@ from holdfast.runtime.api.controller import Holdfast
 
 pytestmark = pytest.mark.thorough
 
-# Draws a moment in the first half of the run.
+# Draws a moment in the first half of the run, which lasts some seconds: to prepare a capture takes one on a
+# busy machine.
 SEED = 5
 
 SUITE = """
@@ -50,7 +51,7 @@ def make(number):
         self.database.execute("insert into t values (?)", (number,))
         self.database.commit()
         self.assertEqual(self.database.execute("select count(*) from t").fetchone(), (number + 1,))
-        said = subprocess.run(["sh", "-c", "sleep 0.05; echo $0", str(number)], capture_output=True)
+        said = subprocess.run(["sh", "-c", "sleep 0.2; echo $0", str(number)], capture_output=True)
         self.assertEqual(int(said.stdout), number)
         self.assertEqual(self.queue.get(), number)
         self.assertEqual(self.right.recv(9), b"%d" % number)
@@ -82,7 +83,7 @@ TELLING = Project(
     "c",
     "notices what happens to it",
     """
-        echo >> ../count; for n in $(seq 20); do sleep 0.1; done; echo ok - $(hostname)
+        echo >> ../count; for n in $(seq 20); do sleep 0.2; done; echo ok - $(hostname)
         [ $(($(wc -l < ../count) % 2)) = 0 ] && echo ok - flaky || echo not ok - flaky
         date +%N > date; hostname > name""",
     reads="tap",
