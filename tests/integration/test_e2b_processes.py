@@ -110,7 +110,7 @@ def test_a_process_whose_time_is_over_is_killed_with_what_it_started(
     assert not running(shared, child)
     # A client whose own clock ran out first has not left by choice.
     with wire.bash("sleep 1000", 1) as found:
-        time.sleep(0.9)
+        time.sleep(0.8)
     polling.until(lambda: wire.pids() == [], 10)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpcore
 from e2b import (
     AsyncSandbox,
     CommandExitException,
@@ -15,6 +16,7 @@ from e2b import (
 )
 from e2b.sandbox.commands.command_handle import PtySize
 
+LATE = (TimeoutException, httpcore.ReadTimeout)  # the latter before 2.63, if the client's clock is first
 checks = 0
 
 
@@ -71,7 +73,7 @@ async def in_the_foreground(box: Any) -> None:
     check([each.stdout for each in outputs] == [f"{n}\n" for n in range(10)], "ten at once")
     await refused(run("true", cwd="/no/such"), InvalidArgumentException, why="no such directory")
     begun = time.monotonic()
-    await refused(run("sleep 1000", timeout=1), TimeoutException)
+    await refused(run("sleep 1000", timeout=1), *LATE)
     check(time.monotonic() - begun < 8, "it is not waited for")
 
 
