@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -16,9 +15,8 @@ from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
-from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
+from holdfast.runtime.guest.pulse.deaths import Notice
 from holdfast.runtime.guest.pulse.origins import Origins
-from holdfast.runtime.guest.pulse.process_lineage import Origin
 from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.records.terminal_recording import ShellRecording
@@ -27,17 +25,15 @@ from holdfast.runtime.guest.shells.interrupt_delivery import Pursuit
 from holdfast.runtime.guest.shells.known_commands import KnownCommands
 from holdfast.runtime.guest.shells.marks import MarkFilter, MarkKind, MarkReader, OutputPiece
 from holdfast.runtime.guest.shells.process_progress import at_work
-from holdfast.runtime.guest.shells.respawn import Respawn
 from holdfast.runtime.guest.shells.screen_modes import Picture
 from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellAction, ShellActivity, ShellMachine
 from holdfast.runtime.guest.shells.shell_output import OutputGap, T, digest, no_pause, visible
+from holdfast.runtime.guest.shells.shell_process import ShellProcess
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch
 from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
 OUTPUT_CAPACITY = 256 << 20
-CLOSE_SECONDS = 2.0
-"""How long a shell that is closed may take to end before it is killed."""
 FAILED_FAST = (
     "`set -e` ended the shell when a command failed: its variables, its directory and its jobs are gone; "
     "`(set -e; …)` ends only itself"
@@ -64,29 +60,23 @@ class Shell:
         self.name = name
         self.program = program
         self.chronicle = chronicle
-        self._origins = origins
-        self._notice = notice
-        self._origin = Origin("shell", name)
         self.size = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
         self._files = DrivenShell(layout.shell(name), layout, account, program)
         self.kept = self._files.state
+        self._process = ShellProcess(name, self._files, reaper, origins, notice, self)
         self.stream = self._files.nonce
         """Id of the stream that offsets refer to; another supervisor's differs."""
-        self._reaper = reaper
         self._loop = asyncio.get_running_loop()
         self._machine = ShellMachine()
-        self._terminal: ProcessTerminal | None = None
         self.commands = KnownCommands()
         self._serial = 0
         self._timer: asyncio.TimerHandle | None = None
         self._pursuit: Pursuit | None = None
-        self._respawn = Respawn()
         self._files.lay_out()
         self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY)
         self.recording = ShellRecording(layout.shell(name).recording, self.size)
         self.picture = Picture()
         self.prompts = 0
-        self._over: asyncio.Future[None] | None = None
         self.touched = 0.0
         """The loop's time at which something was last typed or interrupted."""
         self._marks = MarkReader(self._files.nonce)
@@ -97,22 +87,22 @@ class Shell:
     @property
     def terminal(self) -> ProcessTerminal | None:
         """The terminal, while a shell runs."""
-        return self._terminal
+        return self._process.terminal
 
     @property
     def pid(self) -> int | None:
         """The shell's process, if one runs."""
-        return self._terminal.pid if self._terminal else None
+        return self._process.pid
 
     @property
     def closing(self) -> bool:
         """True once `close` was called: no shell follows this one."""
-        return self._over is not None
+        return self._process.closing
 
     @property
     def state(self) -> ShellActivity:
         """One of prompt, busy and exited, as clients know it."""
-        if self._terminal is None:
+        if self.terminal is None:
             return ShellActivity.EXITED
         free = self._machine.state is ShellActivity.PROMPT and not self._machine.current
         return ShellActivity.PROMPT if free else ShellActivity.BUSY
@@ -124,56 +114,18 @@ class Shell:
 
     def start(self) -> None:
         """Start a shell."""
-        if self._over is not None:
-            self._end_over()
-            return
-        self._respawn.starts(self._loop.time())
-        try:
-            terminal = self._files.start(self.size)
-        except OSError:
-            logger.exception("cannot start shell %s", self.name)
-            self._respawn.failed()
-            self._start_later()
-            return
-        logger.info("shell %s: started, pid %d", self.name, terminal.pid)
-        self._terminal = terminal
-        self.kept.pid = terminal.pid
-        self._origins.own(terminal.pid, self._origin)
-        self._loop.add_reader(terminal.fd, self._readable)
-        self._reaper.watch(terminal.pid, self._ended, self._stopped)
-        self.watching.follow(ShellActivity.STARTING)
+        self._process.start()
 
     def stop(self) -> None:
         """Hang up, for good."""
-        if self._terminal:
-            self._reaper.forget(self._terminal.pid)
-            os.kill(self._terminal.pid, signal.SIGHUP)
-            self._hang_up()
+        self._process.stop()
 
     async def close(self) -> None:
         """Hang up, for good, and wait until the shell has ended.
 
         Its command ends with it, and readers get to the end of the output.
         """
-        if self._over is None:
-            self._over = self._loop.create_future()
-            if self._terminal is None:
-                self._end_over()
-            else:
-                self._terminal.resume()
-                os.kill(self._terminal.pid, signal.SIGHUP)
-                self._loop.call_later(CLOSE_SECONDS, self._kill)
-        await asyncio.shield(self._over)
-
-    def _kill(self) -> None:
-        if self._terminal:
-            os.kill(self._terminal.pid, signal.SIGKILL)
-
-    def _end_over(self) -> None:
-        assert self._over is not None
-        if not self._over.done():
-            self._over.set_result(None)
-        self.log.wake()
+        await self._process.close()
 
     def submit(self, id_: str, command: bytes, timeout: float | None, who: Who) -> Exec:
         """Begin a command.
@@ -191,30 +143,30 @@ class Shell:
 
     async def write(self, data: bytes) -> None:
         """Type data into the terminal."""
-        if self._terminal:
+        if self.terminal:
             self.touched = self._loop.time()
             self.watching.typed(data)
-            await self._terminal.write(data)
+            await self.terminal.write(data)
 
     def resize(self, size: TerminalSize) -> None:
         """Change the size of the terminal."""
         self.size = size
         self.recording.resize(size)
-        if self._terminal:
-            self._terminal.resize(size)
+        if self.terminal:
+            self.terminal.resize(size)
 
     def interrupt(self) -> None:
         """Do what Ctrl-C does; of a running command, drop the lines that have not run yet."""
-        if self._terminal is None:
+        if self.terminal is None:
             return
         self.touched = self._loop.time()
         self.watching.typed(b"")
         current = self._machine.current
         if current and current.phase is not Phase.WAITING:
             self._files.abort()
-            self._pursue(current, self._terminal)
+            self._pursue(current, self.terminal)
         else:
-            self._terminal.interrupt()
+            self.terminal.interrupt()
 
     def _pursue(self, current: Exec, terminal: ProcessTerminal) -> None:
         if self._pursuit:
@@ -222,15 +174,15 @@ class Shell:
         self._pursuit = Pursuit(
             self._loop,
             terminal,
-            lambda: self._machine.current is current and self._terminal is terminal,
+            lambda: self._machine.current is current and self.terminal is terminal,
             lambda: current.phase is Phase.RUNNING,
         )
         self._pursuit.begin()
 
     def signal(self, number: int) -> None:
         """Send a signal to the foreground process group, never to the shell itself."""
-        if self._terminal:
-            self._terminal.signal_foreground(number)
+        if self.terminal:
+            self.terminal.signal_foreground(number)
 
     def clock(self) -> float:
         """Return the time by which commands are measured, in seconds."""
@@ -242,33 +194,21 @@ class Shell:
         """Yield the output from `start` on, without marks. See `shell_output.visible`."""
 
         def end() -> int | None:
-            return self.log.end if self._over is not None and self._over.done() else until()
+            return self.log.end if self._process.over else until()
 
         return visible(self.log, self._filter, start, end, pause)
 
     def hold(self, *, hold: bool) -> None:
         """Make programs that write to the terminal wait, or let them continue."""
-        if self._terminal:
-            self._terminal.hold_output(hold=hold)
+        if self.terminal:
+            self.terminal.hold_output(hold=hold)
 
     def drain(self) -> None:
         """Record what the terminal holds now."""
-        for _ in range(64):
-            if self._terminal is None or not (data := self._terminal.read()):
-                return
-            self._take(data)
+        self._process.drain()
 
-    def _readable(self) -> None:
-        assert self._terminal
-        data = self._terminal.read()
-        if data is None:
-            self._loop.remove_reader(self._terminal.fd)
-        else:
-            self._take(data)
-
-    def _take(self, data: bytes) -> None:
-        if not data:
-            return
+    def take(self, data: bytes) -> None:
+        """Record output of the terminal, and follow the marks in it."""
         # Readers only run after this: they never see output after the end of a command.
         self.picture.feed(data, self.log.end)
         self.log.append(data)
@@ -300,7 +240,7 @@ class Shell:
         self.watching.follow(self._machine.state)
         self.chronicle.look()
         if self._machine.state is ShellActivity.PROMPT:
-            self._respawn.works()
+            self._process.works()
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -309,7 +249,7 @@ class Shell:
         self.log.wake()
 
     def _carry_out(self, action: ShellAction) -> None:
-        current, terminal = self._machine.current, self._terminal
+        current, terminal = self._machine.current, self.terminal
         if action is ShellAction.OFFER and current:
             self._offer(current)
             return
@@ -331,7 +271,7 @@ class Shell:
             case ShellAction.TERMINATE | ShellAction.KILL:
                 terminal.signal_foreground(_SIGNALS[action])
             case ShellAction.KILL_SHELL:
-                os.kill(terminal.pid, signal.SIGKILL)
+                self._process.kill()
 
     def _offer(self, current: Exec) -> None:
         self.chronicle.offered()
@@ -340,56 +280,32 @@ class Shell:
         except OSError as error:
             self._machine.refuse(f"its text cannot be left for the shell ({error.strerror})")
             return
-        if self._terminal:
-            self._terminal.write_now(self._files.key)
+        if self.terminal:
+            self.terminal.write_now(self._files.key)
 
     def _tick(self) -> None:
         self._do(self._machine.tick(self._loop.time(), self._at_work))
 
     def _at_work(self) -> bool:
-        return self._terminal is not None and at_work(self._terminal.pid)
+        return self.terminal is not None and at_work(self.terminal.pid)
 
-    def _stopped(self) -> None:
-        """Continue a shell that stopped itself (`suspend`): there is no shell above it that could."""
-        if self._terminal:
-            self._terminal.resume()
+    def process_started(self) -> None:
+        """Follow a shell that is being started."""
+        self.watching.follow(ShellActivity.STARTING)
 
-    def _ended(self) -> None:
-        assert self._terminal
-        _, status = os.waitpid(self._terminal.pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        logger.info("shell %s: pid %d ended with %d", self.name, self._terminal.pid, code)
-        self._notice(
-            "shell_ended",
-            ProcessEnd.of_returncode(code),
-            shell=self.name,
-            pid=self._terminal.pid,
-            closed=self.closing or None,
-        )
-        self.drain()
-        self._hang_up()
+    def terminal_closed(self) -> None:
+        """Follow a shell that has no terminal any more."""
+        self.watching.follow(ShellActivity.EXITED)
+
+    def process_over(self) -> None:
+        """Wake those who wait for the end of the output."""
+        self.log.wake()
+
+    def process_ended(self, code: int) -> None:
+        """End the command that ran in it; `code` is negative for a signal."""
         now = self._loop.time()
-        self._respawn.ended(now)
         exit_code, number = (code, None) if code >= 0 else (None, -code)
         if (current := self._machine.current) and self._files.failed_fast():
             current.message = FAILED_FAST
         self.chronicle.shell_ended(self.log.end, now, exit_code=exit_code, signal=number)
         self._do(self._machine.exited(self.log.end, now, exit_code=exit_code, signal=number))
-        self._start_later()
-
-    def _start_later(self) -> None:
-        """Start the next shell, at once unless shells end as fast as they are started."""
-        if self.closing:
-            self._end_over()
-        elif delay := self._respawn.delay:
-            self._loop.call_later(delay, self.start)
-        else:
-            self.start()
-
-    def _hang_up(self) -> None:
-        assert self._terminal
-        self._loop.remove_reader(self._terminal.fd)
-        self._origins.disown(self._terminal.pid)
-        self._terminal.close()
-        self._terminal = self.kept.pid = None
-        self.watching.follow(ShellActivity.EXITED)

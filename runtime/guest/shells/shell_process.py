@@ -1,0 +1,195 @@
+"""The process of a shell: started in a terminal, read from, and followed by the next one when it ends.
+
+It owns when the next one is started, and how a shell is closed for good. It knows nothing of commands, nor of
+what becomes of the output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from typing import Protocol
+
+from holdfast.runtime.guest.jobs.reaper import Reaper
+from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
+from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.process_lineage import Origin
+from holdfast.runtime.guest.shells.driven_shell import DrivenShell
+from holdfast.runtime.guest.shells.respawn import Respawn
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
+
+CLOSE_SECONDS = 2.0
+"""How long a shell that is closed may take to end before it is killed."""
+MOST_READS = 64
+"""Reads after which a terminal that is written to all the time is drained enough."""
+
+logger = logging.getLogger(__name__)
+
+
+class ProcessOwner(Protocol):
+    """The shell whose process this is."""
+
+    size: TerminalSize
+
+    def process_started(self) -> None:
+        """Follow a shell that is being started."""
+
+    def take(self, data: bytes) -> None:
+        """Take output of the terminal."""
+
+    def terminal_closed(self) -> None:
+        """Follow a shell that has no terminal any more."""
+
+    def process_ended(self, code: int) -> None:
+        """End what ran in it; `code` is its exit code, or the negative number of a signal."""
+
+    def process_over(self) -> None:
+        """Wake those who wait: no other process follows."""
+
+
+class ShellProcess:
+    """The processes of one shell, one after the other."""
+
+    def __init__(
+        self,
+        name: str,
+        files: DrivenShell,
+        reaper: Reaper,
+        origins: Origins,
+        notice: Notice,
+        shell: ProcessOwner,
+    ) -> None:
+        self._name = name
+        self._files = files
+        self._reaper = reaper
+        self._origins, self._origin = origins, Origin("shell", name)
+        self._notice = notice
+        self._shell = shell
+        self._loop = asyncio.get_running_loop()
+        self._respawn = Respawn()
+        self._over: asyncio.Future[None] | None = None
+        self.terminal: ProcessTerminal | None = None
+        """The terminal, while a process runs."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process, if one runs."""
+        return self.terminal.pid if self.terminal else None
+
+    @property
+    def closing(self) -> bool:
+        """True once `close` was called: no process follows this one."""
+        return self._over is not None
+
+    @property
+    def over(self) -> bool:
+        """True once it was closed and has ended."""
+        return self._over is not None and self._over.done()
+
+    def start(self) -> None:
+        """Start a process."""
+        if self._over is not None:
+            self._end_over()
+            return
+        self._respawn.starts(self._loop.time())
+        try:
+            terminal = self._files.start(self._shell.size)
+        except OSError:
+            logger.exception("cannot start shell %s", self._name)
+            self._respawn.failed()
+            self._start_later()
+            return
+        logger.info("shell %s: started, pid %d", self._name, terminal.pid)
+        self.terminal = terminal
+        self._files.state.pid = terminal.pid
+        self._origins.own(terminal.pid, self._origin)
+        self._loop.add_reader(terminal.fd, self._readable)
+        self._reaper.watch(terminal.pid, self._ended, self._stopped)
+        self._shell.process_started()
+
+    def works(self) -> None:
+        """Note that it shows a prompt."""
+        self._respawn.works()
+
+    def stop(self) -> None:
+        """Hang up, for good."""
+        if self.terminal:
+            self._reaper.forget(self.terminal.pid)
+            os.kill(self.terminal.pid, signal.SIGHUP)
+            self._hang_up()
+
+    async def close(self) -> None:
+        """Hang up, for good, and wait until the process has ended."""
+        if self._over is None:
+            self._over = self._loop.create_future()
+            if self.terminal is None:
+                self._end_over()
+            else:
+                self.terminal.resume()
+                os.kill(self.terminal.pid, signal.SIGHUP)
+                self._loop.call_later(CLOSE_SECONDS, self.kill)
+        await asyncio.shield(self._over)
+
+    def kill(self) -> None:
+        """Kill it, if one runs."""
+        if self.terminal:
+            os.kill(self.terminal.pid, signal.SIGKILL)
+
+    def drain(self) -> None:
+        """Hand over what the terminal holds now."""
+        for _ in range(MOST_READS):
+            if self.terminal is None or not (data := self.terminal.read()):
+                return
+            self._shell.take(data)
+
+    def _readable(self) -> None:
+        assert self.terminal
+        data = self.terminal.read()
+        if data is None:
+            self._loop.remove_reader(self.terminal.fd)
+        elif data:
+            self._shell.take(data)
+
+    def _stopped(self) -> None:
+        """Continue a shell that stopped itself (`suspend`): there is no shell above it that could."""
+        if self.terminal:
+            self.terminal.resume()
+
+    def _ended(self) -> None:
+        assert self.terminal
+        pid = self.terminal.pid
+        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        logger.info("shell %s: pid %d ended with %d", self._name, pid, code)
+        end = ProcessEnd.of_returncode(code)
+        self._notice("shell_ended", end, shell=self._name, pid=pid, closed=self.closing or None)
+        self.drain()
+        self._hang_up()
+        self._respawn.ended(self._loop.time())
+        self._shell.process_ended(code)
+        self._start_later()
+
+    def _start_later(self) -> None:
+        """Start the next one, at once unless they end as fast as they are started."""
+        if self.closing:
+            self._end_over()
+        elif delay := self._respawn.delay:
+            self._loop.call_later(delay, self.start)
+        else:
+            self.start()
+
+    def _hang_up(self) -> None:
+        assert self.terminal
+        self._loop.remove_reader(self.terminal.fd)
+        self._origins.disown(self.terminal.pid)
+        self.terminal.close()
+        self.terminal = self._files.state.pid = None
+        self._shell.terminal_closed()
+
+    def _end_over(self) -> None:
+        assert self._over is not None
+        if not self._over.done():
+            self._over.set_result(None)
+        self._shell.process_over()
