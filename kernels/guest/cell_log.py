@@ -13,6 +13,8 @@ from holdfast.runtime.guest.wire.protocol import Frame, encode
 
 CAPACITY = 64 << 20
 KEPT_CELLS = 200
+LATE_CELLS = 50
+"""Cells whose threads may still print after the cell is over; later output belongs to no cell."""
 
 
 class CellRecord:
@@ -27,6 +29,23 @@ class CellRecord:
         self.inputs: set[int] = set()
         self.offsets = array("Q")
         self.lengths = array("L")
+
+
+class SentCells:
+    """The latest cells whose code was sent to a process, by the id of the message that had it."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, CellRecord] = {}
+
+    def add(self, message: str, record: CellRecord) -> None:
+        """Note that this message has the cell's code."""
+        self._records[message] = record
+        while len(self._records) > LATE_CELLS:
+            del self._records[next(iter(self._records))]
+
+    def of(self, message: str) -> CellRecord | None:
+        """Return the cell that a message answers, by the id of its parent."""
+        return self._records.get(message)
 
 
 class CellEvents:

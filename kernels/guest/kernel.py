@@ -6,10 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 
 from holdfast.kernels.guest.cell_journal import CellChronicle
-from holdfast.kernels.guest.cell_log import CellEvents, CellRecord
+from holdfast.kernels.guest.cell_log import CellEvents, CellRecord, SentCells
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of
 from holdfast.kernels.guest.observing import Observing
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
@@ -32,9 +33,6 @@ REPLY = 2.0
 MOMENT = 0.2
 """Seconds before the first process starts. It and its library compute for most of a second, and what a
 session is asked first is usually a command."""
-
-LATE_CELLS = 50
-"""Cells whose threads may still print after the cell is over; later output belongs to no cell."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +62,6 @@ class RunningKernel:
         python: str | None = None,
     ) -> None:
         self.name = name
-        self._python = python
         self._origins = origins
         self._notice = notice
         self._origin = Origin("kernel", name)
@@ -77,16 +74,22 @@ class RunningKernel:
         """True once it was ended for good."""
         self.execution_count = 0
         self.journal = CellEvents(folder / "events")
-        self._folder = folder
-        self._account = account
         self._workspace = workspace
-        self._reaper = reaper
+        self._new_process = partial(
+            KernelProcess,
+            folder=folder / "run",
+            account=account,
+            workspace=workspace,
+            reaper=reaper,
+            marks={"HOLDFAST_KERNEL": name},
+            python=python,
+        )
         self._process: KernelProcess | None = None
         self._starting = False
         self._current: CellRecord | None = None
         self._executing: CellRecord | None = None
         """The current cell, once its code was sent."""
-        self._records: dict[str, CellRecord] = {}
+        self._sent = SentCells()
         self._questions = Questions()
         self._observing = Observing(name, chronicle.waits)
         self._returncode: int | None = None
@@ -124,8 +127,7 @@ class RunningKernel:
     def begin(self) -> None:
         """Start the process in the background, in a moment; a cell starts it at once."""
         self._starting = True
-        loop = asyncio.get_running_loop()
-        loop.call_later(MOMENT, lambda: self._spawn(self._start_quietly()))
+        asyncio.get_running_loop().call_later(MOMENT, lambda: self._spawn(self._start_quietly()))
 
     def submit(
         self, id_: str, code: str, timeout: float | None, who: Who, before: str | None = None
@@ -170,10 +172,7 @@ class RunningKernel:
             KernelFailure: the new process could not be started.
         """
         async with self._life:
-            self._end_current(CellStatus.RESTARTED)
-            if self._process and not self._process.ended.is_set():
-                self._process.replaced = True
-            await self._stop()
+            await self._end_process(CellStatus.RESTARTED)
             self.spec = spec or self.spec
             await self._start()
 
@@ -200,10 +199,7 @@ class RunningKernel:
         """End the kernel for good; the running cell dies, and those that wait for their turn are refused."""
         self.closed = True
         async with self._life:
-            self._end_current(CellStatus.DIED)
-            if self._process and not self._process.ended.is_set():
-                self._process.replaced = True
-            await self._stop()
+            await self._end_process(CellStatus.DIED)
         self.journal.wake()
 
     def stop(self) -> None:
@@ -227,9 +223,7 @@ class RunningKernel:
         self._observing.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, short(code), record.who.actor))
         sent = time.time()
-        self._records[self._process.execute(code, before)] = record
-        while len(self._records) > LATE_CELLS:
-            del self._records[next(iter(self._records))]
+        self._sent.add(self._process.execute(code, before), record)
         cell.epoch = self.epoch
         cell.started = True
         self._chronicle.begun(cell, code, record.who, sent)
@@ -258,15 +252,7 @@ class RunningKernel:
 
     async def _start(self) -> None:
         self._starting = True
-        process = KernelProcess(
-            self.spec,
-            self._folder / "run",
-            self._account,
-            self._workspace,
-            self._reaper,
-            {"HOLDFAST_KERNEL": self.name},
-            self._python,
-        )
+        process = self._new_process(self.spec)
         try:
             await load_library()
             await process.start(self._hear)
@@ -284,10 +270,16 @@ class RunningKernel:
             self._origins.own(process.pid, self._origin)
         self._spawn(self._guard(process))
 
+    async def _end_process(self, status: CellStatus) -> None:
+        """End the running cell with this status, and the process as requested."""
+        self._end_current(status)
+        if self._process and not self._process.ended.is_set():
+            self._process.replaced = True
+        await self._stop()
+
     async def _stop(self) -> None:
         """End the process and read its last messages, which come before the report of its end."""
-        process = self._process
-        if process:
+        if process := self._process:
             process.kill()
             await process.ended.wait()
             if process.pid:
@@ -310,7 +302,7 @@ class RunningKernel:
     def _hear(self, channel: str, message: Message) -> None:
         if channel == "shell" and self._questions.hear(message):
             return
-        record = self._records.get(message["parent_header"].get("msg_id", ""))
+        record = self._sent.of(message["parent_header"].get("msg_id", ""))
         if record is None or (channel == "stdin" and record.cell.over):
             return
         kind, content = message["msg_type"], message["content"]
