@@ -72,8 +72,8 @@ UPWARD = {
     ("api.controller", "doctor.doctor"),
     ("api.controller", "ci.run_job"),
     ("api.controller", "flaky.repeat"),
-    ("api.snapshot", "flaky.repeat"),
-    ("api.snapshot", "flaky.spread"),
+    ("api.snapshot_trials", "flaky.repeat"),
+    ("api.snapshot_trials", "flaky.spread"),
     # The same class for a home and for the URL of a server.
     ("api.controller", "client.blocking.remote_holdfast"),
     # A lost connection means something else when the session is dead.

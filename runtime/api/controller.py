@@ -7,7 +7,7 @@ no session belongs to any of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 from holdfast.base import actors
 from holdfast.base.delegation import late
@@ -190,39 +190,19 @@ class Holdfast:
             EngineError, ImageError, SessionError: the session could not be created; nothing is left of it.
             SnapshotNotFound, LiveUnsupported, SnapshotDamaged, RestoreFailed: nor could it from the template.
         """
-        if entrypoint:
-            if template is not None or warm or devcontainer is not None:
-                raise InvalidArgument(
-                    "cannot run the entrypoint in a copy or a devcontainer",
-                    hint="`holdfast exec --detach` runs it",
-                )
-            from holdfast.runtime.api import entrypoint_start
+        from holdfast.runtime.api import session_start
 
-            made = self.new(name, remove=remove, policy=policy, **options)
-            entrypoint_start.begin(self.context, made)
-            return made
-        if devcontainer is not None:
-            if template is not None or warm:
-                raise InvalidArgument("cannot start from a devcontainer and a template", hint="leave out one")
-            from holdfast.runtime.api import devcontainer_start
-
-            new = partial(self.new, remove=remove, policy=policy)
-            return devcontainer_start.start(self.context, devcontainer, name, options, new)
-        if template is not None:
-            if warm:
-                raise InvalidArgument("cannot start warm from a template: it is one", hint="leave out one")
-            from holdfast.runtime.restore import template_start
-
-            row = template_start.start(self.context, template, name, policy, **options)
-        elif warm:
-            from holdfast.runtime.api import warm_start
-
-            row = warm_start.start(self.context, name, policy, options, self.new)
-        else:
-            from holdfast.runtime.lifecycle.create import create
-
-            row = create(self.context, name, policy, **options)
-        return Session(self.context, row, remove=remove)
+        return session_start.start(
+            self.context,
+            name,
+            policy,
+            options,
+            remove=remove,
+            template=template,
+            warm=warm,
+            devcontainer=devcontainer,
+            entrypoint=entrypoint,
+        )
 
     def sessions(self) -> list[Session]:
         """Return all sessions, oldest first. Sessions whose container has ended are found dead here."""

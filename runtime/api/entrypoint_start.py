@@ -34,9 +34,8 @@ def begin(context: Context, session: Session) -> None:
     """
     try:
         argv = command(context.engine.images.config(session.row.image) or {})
-        if not argv or not session.row.image.startswith(
-            FITTED
-        ):  # those made for sessions have that of sessions
+        of_sessions = not session.row.image.startswith(FITTED)  # its entrypoint is what sessions run
+        if not argv or of_sessions:
             raise ImageError(
                 f"cannot run the entrypoint of {session.image}: it has none", hint="leave it out"
             )

@@ -18,6 +18,7 @@ from holdfast.base.text import plain
 from holdfast.errors import GuestError, InvalidArgument
 from holdfast.runtime.artifacts import generated_files
 from holdfast.runtime.artifacts.artifact_store import ArtifactStore
+from holdfast.runtime.artifacts.generated_files import OrphanFile
 from holdfast.runtime.artifacts.kept_artifact import LARGEST, KeptArtifact
 from holdfast.runtime.task import task_form
 from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
@@ -54,27 +55,36 @@ class SessionArtifacts:
         insight: SessionInsight,
         files: SessionFiles,
         run: Callable[..., ProgramResult],
+        record: Callable[[], TaskRecord],
+        register: Callable[[TaskArtifact], TaskRecord],
     ) -> None:
+        """Prepare for a session.
+
+        `record` returns that of its task, or raises InvalidArgument; `register` enters an artifact into it.
+        """
         self._session, self._context, self._insight = session, context, insight
         self._files, self._run = files, run
+        self._record, self._register = record, register
         self._store = ArtifactStore(context.home)
 
-    def keep(
-        self,
-        name: str,
-        path: str,
-        entry: str | None,
-        register: Callable[[TaskArtifact], TaskRecord],
-    ) -> TaskRecord:
-        """Keep a file under a name; `register` enters it into the record, which is returned.
+    def keep(self, name: str, path: str, *, entry: str | None = None) -> TaskRecord:
+        """Register a file that the work has produced, and keep it beyond the session's life.
+
+        Args:
+            name: unique among the artifacts; one of the same name is replaced.
+            path: in the session.
+            entry: the journal entry of the command that made it, such as `#12`; by default that of the
+                command that ran when it was last changed.
 
         Raises:
             SessionFileError: it cannot be read.
-            InvalidArgument: it is no plain file, is too large, changes meanwhile, or a value is not valid.
+            InvalidArgument: there is no task, a value is not valid, or it is no plain file, larger than
+                1 GiB, or changes.
             StoreError: it cannot be kept.
         """
+        self._record()
         with self._registering():
-            return self._enter(name, path, entry, self._receive(path), register)
+            return self._enter(name, path, entry, self._receive(path))
 
     @contextmanager
     def _registering(self) -> Iterator[None]:
@@ -86,14 +96,7 @@ class SessionArtifacts:
             self._store.sweep()
             raise
 
-    def _enter(
-        self,
-        name: str,
-        path: str,
-        entry: str | None,
-        received: tuple[str, int, float],
-        register: Callable[[TaskArtifact], TaskRecord],
-    ) -> TaskRecord:
+    def _enter(self, name: str, path: str, entry: str | None, received: tuple[str, int, float]) -> TaskRecord:
         digest, size, changed = received
         try:
             made = TaskArtifact(
@@ -101,18 +104,19 @@ class SessionArtifacts:
             )
         except ValidationError as error:
             raise InvalidArgument(f"cannot register artifact: {task_form.why(error)}") from error
-        record = register(made)
+        record = self._register(made)
         self._store.keep(self._kept(made, record))
         return record
 
-    def collect(self, record: TaskRecord, register: Callable[[TaskArtifact], TaskRecord]) -> list[str]:
-        """Keep new and changed files that the policy's patterns match; return their names.
+    def collect(self) -> list[str]:
+        """Register the files that the policy's patterns match, new or changed; return their names.
 
         What cannot be kept is reported as progress, and left out.
 
         Raises:
-            InvalidArgument: a pattern is not valid, or too many files match.
+            InvalidArgument: there is no task, a pattern is not valid, or too many files match.
         """
+        record = self._record()
         wanted = generated_files.patterns(record.policy.artifacts)
         if not wanted:
             return []
@@ -130,20 +134,27 @@ class SessionArtifacts:
                 with self._registering():
                     received = self._receive(each.path, follow=False)
                     if received[0] != known.get(name):
-                        self._enter(name, each.path, generated_files.producer(each), received, register)
+                        self._enter(name, each.path, generated_files.producer(each), received)
                         names.append(name)
             except (InvalidArgument, GuestError) as error:
                 self._context.progress(f"artifact {plain(name, 80)} was left out: {error}")
         return names
 
-    def orphans(self, record: TaskRecord) -> list[generated_files.OrphanFile]:
-        """Return files that were generated and that neither the record nor a version control accounts for."""
-        found = generated_files.orphans(self._changes(), record, ())
+    def orphans(self) -> list[OrphanFile]:
+        """Return files that were generated in the session and that nothing accounts for.
+
+        They are no artifacts, under no version control, and not named by the record.
+
+        Raises:
+            InvalidArgument: there is no task.
+        """
+        found = generated_files.orphans(self._changes(), self._record(), ())
         tracked = self._tracked([each.path for each in found[:_MOST_ASKED]])
         return [each for each in found if each.path not in tracked]
 
-    def locate(self, record: TaskRecord, snapshot: str) -> None:
+    def locate(self, snapshot: str) -> None:
         """Note in the index which snapshot has the record's artifacts that were registered before it."""
+        record = self._record()
         of_this = {each.name: each for each in self._store.listed(self._session.id)}
         for each in record.artifacts:
             kept = of_this.get(each.name)

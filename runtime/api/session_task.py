@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.delegation import delegate
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api import task_checkpoints, task_resumption
 from holdfast.runtime.api.session_artifacts import SessionArtifacts
@@ -17,7 +18,6 @@ from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.api.step_verification import StepVerification
 from holdfast.runtime.api.task_resumption import BroughtBack, TaskResumed
 from holdfast.runtime.artifacts import generated_files
-from holdfast.runtime.artifacts.generated_files import OrphanFile
 from holdfast.runtime.task import handoff as handing
 from holdfast.runtime.task import kept_task, task_changes, task_form, task_markdown
 from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
@@ -132,37 +132,9 @@ class SessionTask:
         """Add a file that a successor should read before continuing."""
         return self._change(partial(task_changes.read_again, path=path, why=why))
 
-    def artifact(self, name: str, path: str, *, entry: str | None = None) -> TaskRecord:
-        """Register a file that the work has produced, and keep it beyond the session's life.
-
-        Args:
-            name: unique among the artifacts; one of the same name is replaced.
-            path: in the session.
-            entry: the journal entry of the command that made it, such as `#12`; by default that of the
-                command that ran when it was last changed.
-
-        Raises:
-            SessionFileError: it cannot be read.
-            InvalidArgument: a value is not valid, or it is no plain file, larger than 1 GiB, or changes.
-            StoreError: it cannot be kept.
-        """
-        self._known()
-        return self._artifacts().keep(name, path, entry, self._register)
-
-    def collect_artifacts(self) -> list[str]:
-        """Register the files that the policy's patterns match, new or changed; return their names.
-
-        Raises:
-            InvalidArgument: there is no task, a pattern is not valid, or too many files match.
-        """
-        return self._artifacts().collect(self._known(), self._register)
-
-    def orphans(self) -> list[OrphanFile]:
-        """Return files that were generated in the session and that nothing accounts for.
-
-        They are no artifacts, under no version control, and not named by the record.
-        """
-        return self._artifacts().orphans(self._known())
+    artifact = delegate("_artifacts", SessionArtifacts.keep)
+    collect_artifacts = delegate("_artifacts", SessionArtifacts.collect)
+    orphans = delegate("_artifacts", SessionArtifacts.orphans)
 
     def drop(self, kind: str, number: int) -> TaskRecord:
         """Remove what is settled: a decision, question, risk, file, artifact or note, counted from 1."""
@@ -297,7 +269,7 @@ class SessionTask:
             raise
         if standing is not None:
             self._context.store.keep_snapshot_details(taken.id, repositories=standing.as_dict())
-        self._artifacts().locate(self._known(), chosen)
+        self._artifacts.locate(chosen)
         return taken
 
     def handoff(self, budget: int = handing.DEFAULT_BUDGET) -> str:
@@ -360,9 +332,12 @@ class SessionTask:
     def _verification(self) -> StepVerification:
         return StepVerification(self._line, self._session.files)
 
+    @property
     def _artifacts(self) -> SessionArtifacts:
         of = self._session
-        return SessionArtifacts(self._context, of.row, self._insight, of.files, of.run)
+        return SessionArtifacts(
+            self._context, of.row, self._insight, of.files, of.run, self._known, self._register
+        )
 
     def _register(self, made: TaskArtifact) -> TaskRecord:
         return self._change(partial(task_changes.artifact, made=made))

@@ -243,7 +243,12 @@ class _Many:
             self._remove(session)
             return
         found = single_run.run(
-            session, SessionChannel(own, lambda: row), number, self.series.command, self.series.limit
+            row,
+            SessionChannel(own, lambda: row),
+            number,
+            self.series.command,
+            self.series.limit,
+            lambda command, limit: session.detach(command).wait(on_bytes=lambda _data: None, patience=limit),
         )
         with self._changed:
             self._runs.append(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.base.text import plain
@@ -14,9 +15,9 @@ from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.shell_calls import ShellCall
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.session import Session
     from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+    from holdfast.runtime.store.rows import SessionRow
 
 
 class _Patient(ShellCall):
@@ -36,8 +37,27 @@ class _Patient(ShellCall):
         )
 
 
-def run(session: Session, line: SessionChannel, number: int, command: str, limit: float | None) -> Run:
-    """Run a command in a copy; every outcome is a result."""
+def run(
+    row: SessionRow,
+    line: SessionChannel,
+    number: int,
+    command: str,
+    limit: float | None,
+    beside: Callable[[str, float | None], ExecResult],
+) -> Run:
+    """Run a command in a copy; every outcome is a result.
+
+    Args:
+        row: the copy.
+        line: how it is reached.
+        number: of the run.
+        command: text for its shell.
+        limit: seconds after which it has not ended; None for as long as it takes.
+        beside: runs a command beside what has the shell, within a limit.
+
+    Raises:
+        InvalidArgument: it cannot be run anywhere.
+    """
     started = time.monotonic()
     apart = False
     try:
@@ -47,14 +67,13 @@ def run(session: Session, line: SessionChannel, number: int, command: str, limit
         except SessionBusy:
             # The captured command still runs in the shell: run this one beside it.
             apart = True
-            result = session.detach(command).wait(on_bytes=lambda _data: None, patience=limit)
+            result = beside(command, limit)
     except InvalidArgument:
-        raise  # it could not be run anywhere
+        raise
     except HoldfastError as error:
         ended = plain(str(error).rpartition(": ")[2], 200)
         return Run(number, "died", detail=ended, duration=time.monotonic() - started, apart=apart)
     end, code, detail = _end(result)
-    row = session.row
     lines = output_masking.lines(result.output)
     names = tuple(name for name in (row.name, row.id, (row.container_id or "")[:12]) if name)
     return Run(

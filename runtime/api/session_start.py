@@ -1,0 +1,84 @@
+"""How a new session begins: cold, warm, from a template, from a devcontainer, or with an entrypoint.
+
+How each is carried out is in modules of their own, imported when it is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.api.session import Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from holdfast.runtime.operations.context import Context
+
+
+def start(
+    context: Context,
+    name: str | None,
+    policy: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+    *,
+    remove: bool = False,
+    template: str | None = None,
+    warm: bool = False,
+    devcontainer: Path | str | None = None,
+    entrypoint: bool = False,
+) -> Session:
+    """Start a session, as `Holdfast.new` says.
+
+    Raises:
+        InvalidArgument: two ways were chosen that do not go together.
+        HoldfastError: as for `Holdfast.new`; nothing is left of it.
+    """
+    copied = template is not None or warm
+    cold = partial(_cold, context, remove=remove, policy=policy)
+    if entrypoint:
+        if copied or devcontainer is not None:
+            raise InvalidArgument(
+                "cannot run the entrypoint in a copy or a devcontainer",
+                hint="`holdfast exec --detach` runs it",
+            )
+        from holdfast.runtime.api import entrypoint_start
+
+        made = cold(name, **options)
+        entrypoint_start.begin(context, made)
+        return made
+    if devcontainer is not None:
+        if copied:
+            raise InvalidArgument("cannot start from a devcontainer and a template", hint="leave out one")
+        from holdfast.runtime.api import devcontainer_start
+
+        return devcontainer_start.start(context, devcontainer, name, options, cold)
+    if template is not None:
+        if warm:
+            raise InvalidArgument("cannot start warm from a template: it is one", hint="leave out one")
+        from holdfast.runtime.restore import template_start
+
+        row = template_start.start(context, template, name, policy, **options)
+        return Session(context, row, remove=remove)
+    if warm:
+        from holdfast.runtime.api import warm_start
+
+        row = warm_start.start(context, name, policy, options, partial(_cold, context))
+        return Session(context, row, remove=remove)
+    return cold(name, **options)
+
+
+def _cold(
+    context: Context,
+    name: str | None = None,
+    *,
+    remove: bool = False,
+    policy: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Session:
+    from holdfast.runtime.lifecycle.create import create
+
+    return Session(context, create(context, name, policy, **options), remove=remove)
