@@ -40,7 +40,7 @@
  *   in a restore         HOLDFAST_TERMINALS  guard_terminals.c
  *                        HOLDFAST_ADOPTED    guard_adoption.c
  *                        HOLDFAST_PERSONALITIES  guard_personality.c
- *   serving memory       HOLDFAST_LOAD, HOLDFAST_WAITING  guard_waits.c
+ *   serving memory       HOLDFAST_LOAD, HOLDFAST_LOAD_AFTER, HOLDFAST_WAITING  guard_waits.c
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -118,8 +118,9 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_EMPTY");
 	read_heaps(getenv("HOLDFAST_HEAPS"));
 	unsetenv("HOLDFAST_HEAPS");
-	read_load(getenv("HOLDFAST_LOAD"), getenv("HOLDFAST_WAITING"));
+	read_load(getenv("HOLDFAST_LOAD"), getenv("HOLDFAST_WAITING"), getenv("HOLDFAST_LOAD_AFTER"));
 	unsetenv("HOLDFAST_LOAD");
+	unsetenv("HOLDFAST_LOAD_AFTER");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
 	if (root_pid != 0)

@@ -144,8 +144,9 @@ long scan_pages(int fd, struct page_scan *asked);
 /* Make a twin of each process that has heaps; 0: one may not be what it was. */
 int make_twins(void);
 
-/* Note where to wait for the wish to load everything, and which processes miss memory; NULL: load it at once. */
-void read_load(const char *descriptor, const char *pids);
+/* Note where to wait for the wish to load everything, which processes miss memory, and for how many milliseconds
+ * at most; without the first: load it at once; without the last: until then. */
+void read_load(const char *descriptor, const char *pids, const char *after);
 
 /* CRIU has received `size` bytes: the pid of a task whose descriptor comes next, or anything else. */
 void number_received(const void *buffer, size_t size);

@@ -8,7 +8,9 @@
  *
  *   - the FIFO that HOLDFAST_LOAD is a descriptor of can be read: a capture needs all of it;
  *   - much is touched at once, so that loading the rest is cheaper;
- *   - processes with missing memory have made many children, each of which adds to what is kept here.
+ *   - processes with missing memory have made many children, each of which adds to what is kept here;
+ *   - as many milliseconds as HOLDFAST_LOAD_AFTER says have passed, if it is there: what runs first has the processors
+ *     until then.
  *
  * HOLDFAST_WAITING has the pids of those processes, as numbered in the images. All others have their memory already:
  * their descriptors are replaced, whereupon the kernel forgets that it was to ask (userfaultfd(2)). Otherwise each
@@ -40,11 +42,31 @@ static int *whole;
 static size_t wholes;
 static int children, touches;
 static long long touched_at;
+static long long load_after = -1, load_at;
 
-void read_load(const char *descriptor, const char *pids)
+void read_load(const char *descriptor, const char *pids, const char *after)
 {
 	load = descriptor ? atoi(descriptor) : -1;
 	waiting = pids ? pids : "";
+	load_after = after ? atoi(after) : -1;
+}
+
+static long long milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* How long to wait for what is touched, as poll(2) takes it. */
+static int patience(void)
+{
+	long long left = load_at - milliseconds();
+
+	if (load_after < 0)
+		return -1;
+	return left < 0 ? 0 : (int)left;
 }
 
 static int is_waiting(int pid)
@@ -89,11 +111,8 @@ static void replace_whole(void)
 /* Whether to wait no more: CRIU loads everything from now on. */
 static int enough(int found)
 {
-	struct timespec now;
-	long long at;
+	long long at = milliseconds();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	at = now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 	touches = at - touched_at > PAUSE_MS ? found : touches + found;
 	touched_at = at;
 	return touches > TOUCHES || children > CHILDREN;
@@ -107,15 +126,17 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 		return events_of(epoll, events, most, timeout);
 	if (!restored) {
 		restored = 1;
+		load_at = milliseconds() + load_after;
 		replace_whole();
 	}
 	found = events_of(epoll, events, most, 0);
 	while (found == 0) {
 		struct pollfd wanted[] = {{epoll, POLLIN, 0}, {load, POLLIN, 0}};
+		int ready = poll(wanted, 2, patience());
 
-		if (poll(wanted, 2, -1) < 0 && errno != EINTR)
+		if (ready < 0 && errno != EINTR)
 			die("wait for what is touched");
-		if (wanted[1].revents) {
+		if (ready == 0 || wanted[1].revents) {
 			load = -1;
 			return 0;
 		}

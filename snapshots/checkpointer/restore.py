@@ -66,6 +66,8 @@ MAX_BEYOND, MOST_BEYOND = 1 << 14, 2 * 1001
 _MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 STAND_INS = 100
 """Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
+MOMENT = 200
+"""Milliseconds after a restore before memory that is not waited for is loaded: the session answers sooner."""
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 
@@ -91,7 +93,7 @@ def run(request: Restore, channel: HostChannel) -> None:
         prepared = prepare(
             kept, images, old=request.old_addresses, new=request.new_addresses, lazy=request.lazy
         )
-        waiting = _leave_heaps(kept, images) if prepared.lazy and request.on_touch else []
+        waiting = _leave_heaps(kept, images) if prepared.lazy else []
         wish = wishes.enter_context(container_turn.asked_to_load(target.container)) if waiting else -1
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
@@ -111,7 +113,7 @@ def run(request: Restore, channel: HostChannel) -> None:
         started = time.monotonic()
         if prepared.lazy:
             line = Lifeline(target.init_pid)
-            lazy = _start_lazy_pages(folder, wish, waiting)
+            lazy = _start_lazy_pages(folder, wish, waiting, soon=not request.on_touch)
         queues = tuple(overflow.holders(source, prepared.queues))
         search = partial(remembered.places, source, files)
         begin = Beginning(queues, search, facts["personalities"])
@@ -371,11 +373,11 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
     return max(status, 0) if let_go else status
 
 
-def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int]) -> criu.Running:
+def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int], *, soon: bool) -> criu.Running:
     """Start the process that serves pages on demand, and wait until it listens.
 
     It loads the memory of the `waiting` processes, if there are any, when they touch it, and the rest once
-    `wish` can be read.
+    `wish` can be read; with `soon` after a moment in any case.
 
     It stays in the checkpointer's namespaces: it reads only images, and gets the userfaultfds of
     the restored tasks over a socket in the scratch folder. --status-fd gets a byte when it is ready.
@@ -393,6 +395,7 @@ def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int]) -> criu.Ru
         if waiting:
             inherited.append(wish)
             environment = {"HOLDFAST_LOAD": str(wish), "HOLDFAST_WAITING": " ".join(map(str, waiting))}
+            environment |= {"HOLDFAST_LOAD_AFTER": str(MOMENT)} if soon else {}
         running = criu.start(
             arguments,
             init_pid=None,
