@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Holdfast, HoldfastError, Session
+from holdfast.base import polling
 from holdfast.base.interrupts import held
 from holdfast.images import build
 from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.storage import packing_request
 from holdfast.snapshots import service
 
 LABEL = "holdfast.bench"
+PACKER_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,10 @@ class World:
         found = docker("ps", "-aq", "--filter", f"label={self.label}").split()
         if found:
             docker("rm", "-f", "-v", *found)
+
+    def await_packer(self) -> None:
+        """Wait until no process packs: nothing else may run beside what is measured."""
+        polling.until(lambda: not packing_request.at_work(self.holdfast.home), PACKER_SECONDS)
 
     def forget(self) -> None:
         """Remove all sessions, snapshots and containers there are."""

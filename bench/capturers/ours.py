@@ -42,7 +42,9 @@ class Ours:
         started = time.perf_counter()
         self._snapshot = self._session.snapshot()
         seconds = time.perf_counter() - started
-        return Taken(seconds, self._snapshot.pack().size, float(self._snapshot.row.details["frozen_seconds"]))
+        size = self._snapshot.pack().size
+        self._world.await_packer()
+        return Taken(seconds, size, float(self._snapshot.row.details["frozen_seconds"]))
 
     def restore(self) -> tuple[float, Callable[[str], str]]:
         """Restore the last snapshot, up to the end of `true`."""

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.disk_floor import seconds_to_write
-from bench.families.storage import CHANGES, PACKER_SECONDS
+from bench.families.storage import CHANGES
 from bench.plan import Plan, heap_name
 from bench.row import Row
 from bench.stats import Series, Target
-from bench.world import World
+from bench.world import PACKER_SECONDS, World
 from holdfast import Session
-from holdfast.base import locks, polling
-from holdfast.base.home import Home
+from holdfast.base import locks
 from holdfast.runtime.storage import packing_request
 
 FAMILY = "packing"
@@ -54,10 +53,10 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
             world.tell(f"{group} of {name}: {turn + 1} of {plan.storage}")
             session = world.session("packed")
             session.cell(cell.format(heap=heap), timeout=300)
-            first[name].append(_pack(world.holdfast.home, session))
+            first[name].append(_pack(world, session))
             if name == "random bytes":
                 session.cell(CHANGES["scattered"], timeout=300)
-                second.append(_pack(world.holdfast.home, session))
+                second.append(_pack(world, session))
                 written.append(seconds_to_write(world.home / "written", first[name][-1].own))
             world.forget()
     random, objects = (first[name] for name in CONTENTS)
@@ -79,12 +78,13 @@ def rows(world: World, plan: Plan) -> Iterator[Row]:
     )
 
 
-def _pack(home: Home, session: Session) -> _Cost:
+def _pack(world: World, session: Session) -> _Cost:
     """Take a snapshot, and return what its packer takes, which runs alone."""
-    polling.until(lambda: not packing_request.at_work(home), PACKER_SECONDS)
+    home = world.holdfast.home
+    world.await_packer()
     with locks.whole_file(packing_request.lock_of(home), PACKER_SECONDS):
         snapshot = session.snapshot()
-    polling.until(lambda: not packing_request.at_work(home), PACKER_SECONDS)
+    world.await_packer()
     command = [sys.executable, "-m", "holdfast.runtime.storage.background_packer", str(home.root)]
     begun = time.perf_counter()
     _, status, used = os.wait4(os.posix_spawn(sys.executable, command, os.environ), 0)

@@ -11,8 +11,6 @@ from bench.row import Row
 from bench.stats import Series, Target
 from bench.world import World
 from holdfast import Session, Snapshot
-from holdfast.base import polling
-from holdfast.runtime.storage import packing_request
 from holdfast.snapshots import files, manifest, raw, raw_cache
 
 FAMILY = "storage"
@@ -26,7 +24,6 @@ CHANGES = {
 }
 _TRIES = 20
 _REPEATED = 5
-PACKER_SECONDS = 300.0
 
 
 def rows(world: World, plan: Plan) -> Iterator[Row]:
@@ -48,7 +45,7 @@ def _ordinary(world: World, rounds: int) -> Iterator[Row]:
         own = _stored(world.holdfast.snapshots()[-1])["own"]
         sizes["later" if turn else "first"].append(own)
         if _rest(session):
-            polling.until(lambda: not packing_request.at_work(world.holdfast.home), PACKER_SECONDS)
+            world.await_packer()
             nothing += [timed(session.snapshot) for _ in range(_REPEATED)]
     base = _bytes("as CRIU wrote it", sizes["raw"])
     yield Row(
@@ -98,8 +95,7 @@ def _heap(world: World, heap: int, rounds: int) -> Iterator[Row]:
 
 def _restores(world: World, snapshot: Snapshot, found: defaultdict[str, list[float]]) -> None:
     home, folder = world.holdfast.home, world.holdfast.home.snapshots / snapshot.pack().id
-    # The packer keeps the images that it reads; nothing else may run beside what is measured.
-    polling.until(lambda: not packing_request.at_work(home), PACKER_SECONDS)
+    world.await_packer()  # it keeps the images that it reads
     kept = manifest.read(folder)
 
     def restore() -> None:
