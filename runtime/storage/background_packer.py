@@ -135,7 +135,7 @@ def stand_back() -> None:
     group's own niceness among groups (sched(7), "The autogroup feature").
     """
     os.nice(19)
-    if os.getsid(0) == os.getpid():  # nobody else is in it
+    if os.getsid(0) == os.getpid():  # it has the session to itself
         with suppress(OSError):  # a kernel without such groups
             Path("/proc/self/autogroup").write_text("19", "ascii")
     number = _IOPRIO_SET.get(platform.machine())

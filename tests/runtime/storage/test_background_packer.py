@@ -203,7 +203,7 @@ _AUTOGROUP = Path("/proc/self/autogroup")
 
 @pytest.mark.parametrize("alone", [True, False], ids=["in a session of its own", "in that of others"])
 def test_it_stands_back(alone: bool) -> None:
-    """Nice 19, its group of processes as well if nobody else is in it, and the idle class of the disk."""
+    """Nice 19, its group of processes as well if it is alone in it, and the idle class of the disk."""
     code = (
         "from holdfast.runtime.storage import background_packer as one; import os, subprocess; "
         "one.stand_back(); print(os.nice(0), subprocess.check_output(['ionice', '-p', str(os.getpid())])); "
