@@ -142,8 +142,9 @@ class Restore:
     """Bring the tree in snapshot `folder` to life inside the target.
 
     `lazy`: memory is loaded while it runs, large heaps in a moment; `on_touch`: these only as they are
-    touched, or when a capture needs all of them. `last_pid` is where the PID allocator continues. `old_addresses` are replaced
-    by the address of the same family in `new_addresses`; connections to anywhere else are closed.
+    touched, or when a capture needs all of them. `last_pid` is where the PID allocator continues.
+    `old_addresses` are replaced by the address of the same family in `new_addresses`; connections to
+    anywhere else are closed.
     """
 
     target: CaptureTarget
