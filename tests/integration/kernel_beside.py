@@ -36,7 +36,8 @@ def is_beside(session: Session) -> None:
     assert not {"PYTHONPATH", "PYTHONHOME"} & set(variables)
     assert f"'{PLACE}kernels/" in str(session.cell("import ipykernel; ipykernel.__file__").text)
     completes(session)
-    assert session.exec(f"find {PLACE}kernels -name '*.pyc'").text == ""
+    written = f"import pathlib; [*pathlib.Path('{PLACE}kernels').rglob('*.pyc')]"
+    assert session.cell(written).text == "[]"
     assert session.cell("import time").ok
     ended = session.cell("time.sleep(60)", timeout=0.5)
     assert ended.status in ("timeout", "interrupted")
