@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+
 from holdfast.base import polling
 from holdfast.base.home import Home
 from holdfast.runtime.storage import background_packer, packing_request
@@ -23,5 +26,16 @@ def settled(home: Home) -> bool:
 
 
 def ended(home: Home) -> bool:
-    """Wait until no process packs."""
-    return polling.until(lambda: not packing_request.at_work(home), PATIENCE)
+    """Wait until no process packs, and those that this one started have ended."""
+    return polling.until(lambda: not packing_request.at_work(home) and not _started(), PATIENCE)
+
+
+def _started() -> bool:
+    """Check whether a packer that this process has started still runs."""
+    for listed in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            for pid in listed.read_text().split():
+                with suppress(OSError):
+                    if background_packer.__name__.encode() in Path("/proc", pid, "cmdline").read_bytes():
+                        return True
+    return False

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from blake3 import blake3
+from tests.packing import ended
 
 from bench import usage
 from holdfast import Holdfast, Session
@@ -104,6 +105,7 @@ def test_the_caller_of_a_snapshot_neither_writes_nor_packs_its_memory(hf: Holdfa
     session.exec("true")
     session.snapshot()
     session.cell(FILL, timeout=60)
+    assert ended(hf.home)  # what a child has written counts as its parent's once it is collected
     data = os.urandom(1 << 20)
     begun = _processor()
     for _ in range(HEAP >> 20):

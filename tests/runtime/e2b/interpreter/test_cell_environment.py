@@ -15,6 +15,7 @@ from holdfast.runtime.e2b.interpreter import cell_environment
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # another environment may be active
     for name in ("E2B_KEPT", "E2B_PASSING"):
         monkeypatch.setenv(name, "before")  # so that it is restored at the end
         monkeypatch.delenv(name)
