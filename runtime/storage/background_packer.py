@@ -129,15 +129,8 @@ def _images(folder: Path) -> list[str]:
 
 
 def stand_back() -> None:
-    """Take processor and disk only when no other process wants them.
-
-    Where the kernel groups processes by session, niceness only counts among those of one session, and the
-    group's own niceness among groups (sched(7), "The autogroup feature").
-    """
+    """Take processor and disk only when no other process wants them."""
     os.nice(19)
-    if os.getsid(0) == os.getpid():  # it has the session to itself
-        with suppress(OSError):  # a kernel without such groups
-            Path("/proc/self/autogroup").write_text("19", "ascii")
     number = _IOPRIO_SET.get(platform.machine())
     if number is not None:
         ctypes.CDLL(None).syscall(number, _THIS_PROCESS, 0, _IDLE_CLASS)
