@@ -1,7 +1,7 @@
 """Digests of a snapshot's files: made once after the thaw, checked before every restore.
 
-BLAKE3 is read through a memory map: a gigabyte in the page cache takes about as long as starting a container,
-and is checked meanwhile, without the processor that the engine starts it on.
+BLAKE3 is read through a memory map, by default with one thread per core: a gigabyte in the page
+cache takes about as long as starting a container, and is checked meanwhile.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 
 # Written by the tools for human readers; nothing reads them back.
 _NOT_KEPT = {"dump.log", "stats-dump"}
-_CHECKING = max(1, (os.cpu_count() or 1) - 1)
-"""Threads of a check. With all processors, a restore waited longer for its container than it gained."""
+ALL = int(blake3.AUTO)
+"""A thread for each processor."""
 AT_ONCE = 8
 """Files synced at the same time: a journal commits those that wait for it together."""
 
@@ -125,8 +125,8 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def digest(path: Path, threads: int = blake3.AUTO) -> str:
-    """Return the BLAKE3 digest of a file, in hexadecimal; by default with a thread for each processor."""
+def digest(path: Path, threads: int = ALL) -> str:
+    """Return the BLAKE3 digest of a file, in hexadecimal."""
     hasher = blake3(max_threads=threads)
     hasher.update_mmap(path)
     return str(hasher.hexdigest())
@@ -153,15 +153,15 @@ def damaged(manifest: Manifest, entry: StoredFile, why: str) -> SnapshotDamaged:
     )
 
 
-def fault(path: Path, entry: StoredFile, *, compare: bool = True) -> str | None:
+def fault(path: Path, entry: StoredFile, *, compare: bool = True, threads: int = ALL) -> str | None:
     """Return what is wrong with a file, as the end of a sentence; None if it is unchanged.
 
-    Unless it is to be compared with its digest, only its size counts.
+    Unless it is to be compared with its digest, only its size counts. `threads` is how many read it.
     """
     try:
         size = path.stat(follow_symlinks=False).st_size
         if size != entry.bytes:
             return f"has {size} bytes instead of {entry.bytes}"
-        return None if not compare or digest(path, _CHECKING) == entry.blake3 else "does not match its digest"
+        return None if not compare or digest(path, threads) == entry.blake3 else "does not match its digest"
     except OSError as error:
         return f"cannot be read ({error.strerror})"

@@ -22,10 +22,13 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 from holdfast.snapshots.raw_cache import IMAGES
 
 
-def prepare(root: Path, folder: Path, kept: Manifest, *, compare: bool = True) -> None:
+def prepare(
+    root: Path, folder: Path, kept: Manifest, *, compare: bool = True, threads: int = files.ALL
+) -> None:
     """Ensure that every file of a snapshot is present and unchanged; rebuild those that are not.
 
-    Unless they are to be compared with their digests, files of the right size count as unchanged.
+    Unless they are to be compared with their digests, files of the right size count as unchanged. `threads`
+    is how many read a file.
 
     Raises:
         SnapshotDamaged: a file cannot be obtained; the error names the first one.
@@ -34,7 +37,7 @@ def prepare(root: Path, folder: Path, kept: Manifest, *, compare: bool = True) -
     source: _Source | None = None
     try:
         for entry in kept.files:
-            why = files.fault(folder / entry.name, entry, compare=compare)
+            why = files.fault(folder / entry.name, entry, compare=compare, threads=threads)
             if why is None:
                 continue
             source = source or _Source(root, folder, kept)

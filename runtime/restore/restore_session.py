@@ -6,6 +6,7 @@ match. A container of a live snapshot starts with only its first process, which 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 LAZY_FROM = 64 << 20
 # Concurrent restores. Each is bound by one processor for a while; more would only wait for each other.
 AT_ONCE = 4
+# Threads of the check of the files. With all processors, it held up the start of the container for longer.
+CHECKING = max(1, (os.cpu_count() or 1) - 1)
 
 
 class Restoring:
@@ -143,7 +146,9 @@ class Restoring:
             self._network.ahead(SessionOptions.parse(**rows[0].options)),
             ThreadPoolExecutor(AT_ONCE + 1, thread_name_prefix="restore") as pool,
         ):
-            verified = pool.submit(raw.prepare, self.context.home.root, self._folder, self.kept)
+            verified = pool.submit(
+                raw.prepare, self.context.home.root, self._folder, self.kept, threads=CHECKING
+            )
             pending = [pool.submit(self._one, row, operation.id, verified) for row in rows]
             try:
                 arrived = [work.result() for work in pending]
