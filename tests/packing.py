@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
+import threading
 
 from holdfast.base import polling
 from holdfast.base.home import Home
@@ -26,16 +25,10 @@ def settled(home: Home) -> bool:
 
 
 def ended(home: Home) -> bool:
-    """Wait until no process packs, and those that this one started have ended."""
-    return polling.until(lambda: not packing_request.at_work(home) and not _started(), PATIENCE)
+    """Wait until no process packs, and those that this one started are collected."""
+    return polling.until(lambda: not packing_request.at_work(home) and not _collecting(), PATIENCE)
 
 
-def _started() -> bool:
-    """Check whether a packer that this process has started still runs."""
-    for listed in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):  # the thread has ended
-            for pid in listed.read_text().split():
-                with suppress(OSError):
-                    if background_packer.__name__.encode() in Path("/proc", pid, "cmdline").read_bytes():
-                        return True
-    return False
+def _collecting() -> bool:
+    """Check whether a thread still waits for a packer that this process has started."""
+    return any(thread.name == packing_request.COLLECTOR for thread in threading.enumerate())

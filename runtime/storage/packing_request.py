@@ -23,6 +23,8 @@ from holdfast.snapshots.chunks import pack_turn
 
 AGAIN_SECONDS = 60.0
 """How long after a failure the next attempt is made."""
+COLLECTOR = "holdfast-packer"
+"""The name of the thread that waits for a process that packs, in the one that has started it."""
 _WORKER = "holdfast.runtime.storage.background_packer"
 _MOST = 500
 
@@ -114,7 +116,7 @@ def start(home: Home) -> None:
             start_new_session=True,
         )
         # A caller that lives longer collects it.
-        threading.Thread(target=process.wait, name="holdfast-packer", daemon=True).start()
+        threading.Thread(target=process.wait, name=COLLECTOR, daemon=True).start()
 
 
 def lock_of(home: Home) -> Path:
