@@ -148,7 +148,8 @@ class SessionArtifacts:
         Raises:
             InvalidArgument: there is no task.
         """
-        found = generated_files.orphans(self._changes(), self._record(), ())
+        record = self._record()
+        found = generated_files.orphans(self._changes(), record, ())
         tracked = self._tracked([each.path for each in found[:_MOST_ASKED]])
         return [each for each in found if each.path not in tracked]
 

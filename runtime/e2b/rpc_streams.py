@@ -28,7 +28,7 @@ def seconds_given(caller: SandboxCaller) -> float | None:
     """Return how long a stream may take, so that its client still hears of its end; None without a limit.
 
     Raises:
-        InvalidArgument: the header that says it is no number.
+        InvalidArgument: the header that gives it is not a number.
     """
     return seconds_of(caller.connection.headers.get("connect-timeout-ms"))
 
@@ -37,7 +37,7 @@ def seconds_of(header: str | None) -> float | None:
     """Return the same for the text of the header.
 
     Raises:
-        InvalidArgument: it is no number.
+        InvalidArgument: it is not a number.
     """
     if header is None:
         return None
