@@ -97,13 +97,15 @@ def _check_answers(context: Context, row: SessionRow) -> None:
 def _mark_dead(context: Context, row: SessionRow, why: str) -> SessionRow:
     from holdfast.runtime.journal import host_events
 
-    # A resume may have given it another container in the meantime, or an operation be ending this one.
-    now = context.store.session(row.id)
-    if now.state == "running" and now.container_id == row.container_id and not _being_ended(context, row):
+    # A resume may have given it another container in the meantime, or an operation be ending this one. The
+    # operation must not complete between these looks: a suspended session would be recorded as dead.
+    with context.store.together():
+        now = context.store.session(row.id)
+        if now.state != "running" or now.container_id != row.container_id or _being_ended(context, row):
+            return now
         dead = context.store.update_session(row.id, state="dead")
-        host_events.note(context, row.id, "died", actor="system", why=f"its container {why}")
-        return dead
-    return now
+    host_events.note(context, row.id, "died", actor="system", why=f"its container {why}")
+    return dead
 
 
 def _being_ended(context: Context, row: SessionRow) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from holdfast.base.home import Home
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.sessions import health
-from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.store.rows import OperationKind, SessionRow
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,26 @@ def test_a_container_that_is_gone(
     if operation:
         context.store.operations.end(operation.id, "failed")
         assert health.observed(context, row, set()).state == "dead"
+
+
+def test_a_suspension_that_completes_meanwhile(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Context, "engine", SimpleNamespace(inspect=lambda _: None))
+    context = Context(home)
+    row = context.store.add_session("work", "image", {})
+    row = context.store.update_session(row.id, state="running", container_id="c")
+    operation = context.store.operations.begin(OperationKind.SUSPEND, session_id=row.id)
+    suspended = {row.id: {"state": "suspended", "container_id": None}}
+    completing = threading.Thread(
+        target=lambda: context.store.operations.complete(operation.id, sessions=suspended)
+    )
+    being_ended = health._being_ended
+
+    def asked(context: Context, row: SessionRow) -> bool:
+        completing.start()
+        completing.join(0.5)  # with nothing in its way it is done by then
+        return being_ended(context, row)
+
+    monkeypatch.setattr(health, "_being_ended", asked)
+    health.observed(context, row, set())
+    completing.join()
+    assert context.store.session(row.id).state == "suspended"
