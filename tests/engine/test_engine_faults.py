@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import docker.errors
@@ -104,3 +105,35 @@ def test_an_answer_is_not_a_refused_connection_whatever_was_handled_before() -> 
             except FileNotFoundError:
                 raise docker.errors.APIError("500", explanation="no capability")  # noqa: B904
     assert not isinstance(raised.value, EngineUnavailable)
+
+
+LOST = (
+    "failed to create task for container: failed to create shim task: OCI runtime create failed: runc create "
+    'failed: unable to start container process: writing syncT "procResume": write init-p: broken pipe'
+)
+NO_PROGRAM = 'OCI runtime create failed: exec: "none": executable file not found in $PATH: unknown'
+
+
+@pytest.mark.parametrize(
+    ("answers", "fault"),
+    [
+        ([LOST, None], ""),
+        ([LOST, LOST, None], "init-p: broken pipe"),
+        ([NO_PROGRAM, None], "executable file not found"),
+    ],
+)
+def test_a_start_that_the_runtime_lost_is_tried_once_more(answers: list[str | None], fault: str) -> None:
+    left = list(answers)
+
+    def start(_container: str) -> None:
+        if (said := left.pop(0)) is not None:
+            raise docker.errors.APIError("500 Server Error", explanation=said)
+
+    client: Any = SimpleNamespace(api=SimpleNamespace(start=start))
+    if fault:
+        with pytest.raises(EngineError, match=fault):
+            Engine(client).start("c")
+        assert left == [None]
+    else:
+        Engine(client).start("c")
+        assert left == []

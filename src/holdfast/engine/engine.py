@@ -19,7 +19,7 @@ from holdfast.engine import disk_limits, engine_place, machine_facts
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.container_state import ContainerState, state_of
 from holdfast.engine.engine_connection import connected, require_here
-from holdfast.engine.engine_faults import translated
+from holdfast.engine.engine_faults import is_lost_start, translated
 from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.engine_place import EnginePlace
@@ -140,9 +140,16 @@ class Engine:
         return None
 
     def start(self, container_id: str) -> None:
-        """Start a created container."""
+        """Start a created container; once more if its runtime lost it on the way."""
+        import docker.errors
+
         with translated("start container"):
-            self.client.api.start(container_id)
+            try:
+                self.client.api.start(container_id)
+            except docker.errors.APIError as error:
+                if not is_lost_start(str(error.explanation)):
+                    raise
+                self.client.api.start(container_id)
 
     def signal(self, container_id: str, number: int) -> None:
         """Send a signal to a container's first process."""

@@ -95,6 +95,15 @@ def is_full(text: str) -> bool:
     return any(words in text.lower() for words in _FULL_WORDS)
 
 
+def is_lost_start(text: str) -> bool:
+    """Check whether a container's first process ended before the runtime had set it up.
+
+    runc then finds the pipe to it closed ("write init-p: broken pipe", libcontainer/sync.go). It happens on a
+    machine that is short of time, and says nothing about the container.
+    """
+    return "runtime" in text and "init-p: broken pipe" in text
+
+
 def _distrust(error: Exception) -> str:
     """Return why TLS failed; empty if it did not."""
     seen: BaseException | None = error
