@@ -110,6 +110,12 @@ def run(
         Texts, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
     ] = None,
     workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Forbid writing to the image's files.")
+    ] = False,
+    writable: Annotated[
+        Texts, typer.Option(metavar="FOLDER", help="With --read-only: a folder to write to. Repeatable.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run a command in a fresh session with the checkout in it; if it fails, capture the session alive.
@@ -141,6 +147,7 @@ def run(
         "pids": pids,
     }
     options |= {"user": user, "mounts": mount, "workdir": workdir}
+    options |= {"read_only": read_only or None, "writable": writable}
     packed = "gzip" if push is not None else "zstd"  # engines before Docker 23 pull only gzip
     how: dict[str, Any] = {
         "key": key,

@@ -123,6 +123,29 @@ def test_a_failing_command_is_captured_with_its_server(
         copy.remove()
 
 
+def test_a_job_with_a_read_only_root(jobs: Any, shared_hf: Holdfast, repo: Path) -> None:
+    """The checkout arrives and can be written to; files of the image cannot, here and in the copy."""
+    script = "cat link && touch here /opt/new/in && ! touch /usr/there && exit 4"
+    done = subprocess.run(
+        jobs.command(
+            *["ci", "run", "--read-only", "--writable", "/opt/new", "--checkout", str(repo)],
+            *["--", "bash", "-c", script],
+        ),
+        env=jobs.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 4, done.stderr
+    assert done.stdout == "kept\ntouch: cannot touch '/usr/there': Read-only file system\n"
+    copy = only(shared_hf).restore("copy")
+    try:
+        assert copy.exec("ls here /opt/new/in && ! touch /usr/there").exit_code == 0
+    finally:
+        copy.remove()
+
+
 def test_a_token_that_no_variable_holds_is_in_no_text(jobs: Any, shared_hf: Holdfast, tmp_path: Path) -> None:
     """A token the job made itself: recognized by its form, in the stream, the summary, the record
     and JSON.
