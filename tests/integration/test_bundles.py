@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -18,6 +16,7 @@ from tests.forging import Forgery, Thin
 from tests.hostile import HOSTILE
 from tests.integration import test_egress as egress
 from tests.integration.conftest import Cli, clear_home
+from tests.integration.exported_moment import Moment
 from tests.integration.test_egress import REFUSED, Place, tried
 from tests.machines.second import Machine
 
@@ -34,52 +33,11 @@ from holdfast.snapshots.bundle import form, image_layers, media, shared_blobs
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Sealing
-from holdfast.snapshots.bundle.signing import Key
 
 host = egress.host
 
 SYS_ADMIN = 1 << snapshot_policy.CAPABILITIES.index("SYS_ADMIN")
-# Runs where CRIU's images can be read and written: forges some, and prints them.
-FORGE = """
-import base64, json, sys
-from pathlib import Path
-from holdfast.snapshots.checkpointer import criu_images as entries
-folder, target = Path("/state/snapshots") / sys.argv[1] / "images", Path("/tmp/forged.img")
-made = []
-for image, change in json.loads(sys.argv[2]):
-    magic, found = entries.read(folder / image)
-    exec(change)
-    entries.write(target, magic, found)
-    made.append(base64.b64encode(target.read_bytes()).decode())
-print(json.dumps(made), end="")
-"""
-
-
 TOKEN = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A live snapshot, exported and signed; `pid` is that of its shell."""
-
-    hf: Holdfast
-    id: str
-    file: Path
-    key: Key
-    pid: int
-
-    def forged(self, changes: list[tuple[str, str]]) -> list[bytes]:
-        """Return some of its process images, each altered."""
-        [checkpointer] = self.hf.engine.containers(
-            holdfast_home=self.hf.home.digest, holdfast_role="checkpointer"
-        )
-        done = self.hf.engine.client.containers.get(checkpointer).exec_run(
-            ["/usr/bin/python3", "-c", FORGE, self.id, json.dumps(changes)],
-            environment={"PYTHONPATH": "/opt/holdfast/checkpointer"},
-        )
-        assert done.exit_code == 0, done.output
-        assert isinstance(done.output, bytes)
-        return [base64.b64decode(text) for text in json.loads(done.output)]
 
 
 def remember_layers(hf: Holdfast, taken: Snapshot) -> None:
