@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.runtime.guest.harness import PATIENCE
 
+from holdfast.base import polling
 from holdfast.runtime.guest.identity.actor import Actor
 from holdfast.runtime.guest.records.entrylog import EntryLog
 from holdfast.runtime.guest.records.journal import Journal
@@ -167,8 +169,12 @@ def test_a_reader_from_beyond_the_end_keeps_nobody_waiting(guest: Any) -> None:
 def test_a_capture_knows_where_the_records_end(guest: Any) -> None:
     """`prepare` and `moment` give the number of the last entry and the offsets of the output."""
     guest.exec("true")
+    (output,) = (guest.folder / "state/shells/main/output").iterdir()
+    # The command has ended before its shell prompts.
+    assert polling.until(lambda: b"133;B" in output.read_bytes().rpartition(b"133;E")[2], PATIENCE)
     moment = guest.ask("moment")[0].head
-    prepared = guest.ask("prepare")[0].head
+    prepared = guest.prepare()
+    guest.wake(token=prepared["token"], event="resumed")
 
     assert prepared["journal_seq"] == moment["journal_seq"] >= 1
     assert prepared["offsets"]["main"] == moment["offsets"]["main"] > 0
