@@ -70,7 +70,13 @@ def test_a_system_of_any_release(hf: Holdfast, image: Callable[..., str]) -> Non
     works(session, OWN_PYTHON)
 
 
-@pytest.mark.parametrize("takes_layers", [True, False], ids=["", "by a store that takes no layers"])
+@pytest.mark.parametrize(
+    "takes_layers",
+    [
+        pytest.param(True, id=""),
+        pytest.param(False, id="by a store that takes no layers", marks=pytest.mark.thorough),
+    ],
+)
 def test_no_system_at_all(
     hf: Holdfast, image: Callable[..., str], monkeypatch: pytest.MonkeyPatch, takes_layers: bool
 ) -> None:
@@ -149,6 +155,7 @@ def test_ours_takes_the_place_of_a_bash_that_cannot_be_driven(
     assert [each.name for each in hf.sessions() if each.name == "never"] == []
 
 
+@pytest.mark.thorough
 def test_an_image_is_fitted_once(hf: Holdfast, home: Home, cli: Cli, image: Callable[..., str]) -> None:
     """Its name can be that of a user; a second session finds what the first made, also as another user."""
     name = image("once", files={"a": b"1"})

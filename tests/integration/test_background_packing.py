@@ -235,6 +235,7 @@ def test_what_is_packed_early_leaves_the_shared_pages_to_its_parent(hf: Holdfast
         assert stored(hf.snapshot("first"))["own"] > 16 << 20
 
 
+@pytest.mark.thorough
 def test_a_quota_counts_what_is_packed(hf: Holdfast) -> None:
     """Three snapshots of a heap of 32 MiB, of which a page changed, fit where two plain ones would not."""
     session = hf.new("parent", policy={"quota": "120m"})

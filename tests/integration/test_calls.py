@@ -32,6 +32,7 @@ int main(int count, char **names)
 """
 
 
+@pytest.mark.thorough
 def test_waiting_for_a_child_is_not_interrupted(shared: Session) -> None:
     """A signal without a handler interrupts nothing, captured or not."""
     built = shared.exec(

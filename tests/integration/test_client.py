@@ -361,6 +361,7 @@ def over(server: Served, tmp_path: Path) -> Over:
     return Over(server, tmp_path / "other")
 
 
+@pytest.mark.thorough
 def test_the_command_line_over_a_url(over: Over, shared: Session, shared_hf: Holdfast) -> None:
     assert over("exec", "shared", "echo out; cd /tmp; pwd") == "out\n/tmp\n"
     assert over("exec", "shared", "(exit 3)", code=3) == ""

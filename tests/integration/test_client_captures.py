@@ -169,6 +169,7 @@ def test_async(server: Served, shared: Session) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_the_command_line(server: Served, session: RemoteSession, tmp_path: Path) -> None:
     over = Over(server, tmp_path / "other")
     session.exec("echo replayed")

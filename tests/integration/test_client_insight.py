@@ -155,6 +155,7 @@ def test_async(server: Served, shared: Session) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.thorough
 def test_the_command_line(over: Over, session: RemoteSession) -> None:
     session.exec("cd /workspace; echo x > here")
     assert "shell main" in over("pulse", "shared")

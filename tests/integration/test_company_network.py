@@ -16,6 +16,8 @@ from holdfast.images import build, other_authorities
 from holdfast.images.build_context import BuildContext, ContextFile
 from holdfast.runtime.api.controller import Holdfast
 
+pytestmark = pytest.mark.thorough
+
 NAME = "registry.company.test"
 VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 PROXIES = tuple(

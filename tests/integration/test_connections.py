@@ -334,6 +334,7 @@ while True:
 """
 
 
+@pytest.mark.thorough
 def test_a_connection_that_is_just_being_accepted_is_waited_for(hf: Holdfast) -> None:
     """Two of three captures meet one, and only the server can read what was sent then."""
     session = hf.new("accepting")

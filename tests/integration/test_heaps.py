@@ -67,6 +67,7 @@ def copied_later(snapshot: Snapshot) -> int:
     return int(snapshot.row.details.get("copied_later") or 0)
 
 
+@pytest.mark.thorough
 def test_heaps_are_of_one_instant_and_no_process_sees_a_twin(hf: Holdfast) -> None:
     """In the session, in a copy, and in a copy of that; also where system calls are filtered."""
     session = hf.new("heaps")

@@ -120,6 +120,7 @@ def test_buildkit_is_used_where_it_is_there(
     assert "buildx" in refused.value.hint
 
 
+@pytest.mark.thorough
 def test_an_image_from_files(
     hf: Holdfast, cli: Cli, tmp_path: Path, image: Callable[..., str], provided: Callable[[str], str]
 ) -> None:

@@ -157,6 +157,7 @@ def test_listeners_come_back_on_all_addresses(hf: Holdfast, ipv6_network: Any) -
         assert json.loads(told.stdout) == []
 
 
+@pytest.mark.thorough
 def test_a_session_without_network_keeps_its_connections(hf: Holdfast, witnesses: Any) -> None:
     """Loopback is all it has, and its copies have the same."""
     session = hf.new("alone", network="none")

@@ -79,7 +79,7 @@ def id_in(text: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.thorough)])
 def test_state_stays_from_call_to_call_and_from_server_to_server(hf: Holdfast, mode: Mode) -> None:
     async def first(agent: Agent) -> None:
         assert "does not exist yet" in await agent("status")

@@ -75,7 +75,7 @@ async def ask(server: Server, tool: str, mode: Any = "auto", **arguments: Any) -
         return str(result.content[0].text)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.thorough)])
 def test_clients_share_sessions_and_nothing_waits_for_another(server: Server, mode: str) -> None:
     async def together() -> None:
         found: dict[str, str] = {}

@@ -75,6 +75,7 @@ def test_what_is_not_touched_takes_no_memory_and_all_of_it_is_there(hf: Holdfast
     assert polling.until(lambda: resident(eager) >= SIZE, 60)
 
 
+@pytest.mark.thorough
 def test_a_capture_has_all_of_it(hf: Holdfast, filled: Snapshot) -> None:
     """Of a copy, of a copy of that one, of one that is suspended; the parent may be gone by then."""
     fork = filled.fork(1, "copy")[0]

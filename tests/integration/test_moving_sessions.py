@@ -62,6 +62,7 @@ def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli:
     assert '"moved"' in events.out, events.out
 
 
+@pytest.mark.thorough
 def test_it_moves_over_a_real_ssh(
     hf: Holdfast, there: There, cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +77,7 @@ def test_it_moves_over_a_real_ssh(
     assert said.code != 0
 
 
+@pytest.mark.thorough
 def test_it_moves_through_a_registry(
     hf: Holdfast, there: There, registry: Registry, door: Callable[[Registry], Relay]
 ) -> None:

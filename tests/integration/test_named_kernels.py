@@ -152,6 +152,7 @@ if not (place / "pipe" / "kernel.json").exists():
 """
 
 
+@pytest.mark.thorough
 def test_any_spec_that_is_found_can_be_opened(
     plain: Session, shared_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

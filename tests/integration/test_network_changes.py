@@ -91,6 +91,7 @@ def test_a_connection_ends_when_it_is_no_longer_allowed(shared: Session, patient
     assert f"{address}:{port}" in [one.place for one in shared.network().refused]
 
 
+@pytest.mark.thorough
 def test_a_change_is_kept_by_everything_after_it(
     hf: Holdfast, host: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,10 +19,17 @@ PATIENCE = 60.0
 HELD: NewOptions = {"read_only": True, "writable": ["/srv", "/root"]}
 BALLAST = 96
 """Megabytes: with that much, memory of a copy comes on demand."""
+ROOTS = pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id=""),
+        pytest.param(HELD, id="below a read-only root", marks=pytest.mark.thorough),
+    ],
+)
 EXCLUDED = ["fine", "database is locked", "fine", "fine"]
 
 
-@pytest.mark.parametrize("options", [{}, HELD], ids=["", "below a read-only root"])
+@ROOTS
 def test_sqlite_continues_in_every_mode(hf: Holdfast, options: NewOptions) -> None:
     """Idle, reading, writing, in all kinds of journal: each continues to write, and connections of one
     process keep
@@ -45,7 +52,7 @@ def test_sqlite_continues_in_every_mode(hf: Holdfast, options: NewOptions) -> No
     assert said(session.resume(), 1) == expected(moved=True)
 
 
-@pytest.mark.parametrize("options", [{}, HELD], ids=["", "below a read-only root"])
+@ROOTS
 def test_a_log_is_still_followed(hf: Holdfast, options: NewOptions) -> None:
     """`tail -F` prints in the copy what is added, and nothing twice; it still sees that a file is
     replaced.

@@ -228,6 +228,7 @@ def test_it_is_an_option_of_the_command_line(hf: Holdfast, cli: Any, tmp_path: P
     assert (said.code, "add --read-only" in said.err) == (1, True), said.err
 
 
+@pytest.mark.thorough
 def test_it_is_an_option_over_a_url(shared_hf: Holdfast, remote: RemoteHoldfast) -> None:
     """As in a program on the machine itself; what is wrong with it is said there, too."""
     with remote.new("held", read_only=True, writable=["/srv/data"], remove=True):

@@ -24,7 +24,7 @@ from tests.machines.second import Machine
 from holdfast.engine.engine import Engine
 from holdfast.images import build
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 
 HOME = "/mnt/holdfast"
 PORT = 2376
@@ -115,7 +115,6 @@ def session(with_tls: dict[str, str]) -> Iterator[str]:
     says(with_tls, "rm", "work")
 
 
-@pytest.mark.thorough
 def test_a_session_lives_there_over_ssh(over_ssh: dict[str, str]) -> None:
     """Shell, kernel, snapshots, restores, forks, suspend, rewind, bundles; nothing of it is here."""
     assert says(over_ssh, "new", "work") == "work"

@@ -422,6 +422,7 @@ def test_the_store_keeps_what_the_engine_knows(hf: Holdfast) -> None:
     assert list(hf.home.staging.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_large_result_takes_little_memory(shared: Session, shared_cli: Any, tmp_path: Path) -> None:
     """`exec --json` of 300 MB, which JSON makes six times as long: the last 16 MiB, in under 100 MB."""
     command = shared_cli.command("exec", "--json", "shared", "head -c 300000000 /dev/zero")

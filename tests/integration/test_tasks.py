@@ -212,6 +212,7 @@ def test_a_dead_session_without_any_snapshot_keeps_its_record(work: Session, sha
     other.remove()
 
 
+@pytest.mark.thorough
 def test_a_record_continues_in_another_session_of_another_image(
     work: Session, shared_hf: Holdfast, other_image: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.runtime.api.session import Session
 
 # Half of the time it waits for a child of vfork, as compilers do on a busy machine.
@@ -22,6 +24,7 @@ int main(void) {
 """
 
 
+@pytest.mark.thorough
 def test_children_of_vfork_do_not_prevent_a_capture(shared: Session) -> None:
     """At any point: five of six captures used to be refused, after ten seconds in which nothing ran."""
     built = shared.exec(f"cc -w -x c -o /srv/starter - <<'END'\n{STARTER}\nEND", timeout=120)
