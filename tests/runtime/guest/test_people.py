@@ -85,11 +85,11 @@ def test_the_second_person_watches_until_the_lease_is_handed_over(guest: Guest) 
         assert one.until("standing").head["writes"] is False
         assert two.until("standing").head["holder"] == BOB
         two.send("input", b"stty size; echo $((40+2))\n")
-        assert b"20 50" in one.until_output(b"42")
+        assert b"20 50" in one.until_output(b"\n42\r\n")
         two.send("detach")
         two.until("closed")
         one.send("input", b"echo $((50+2))\n")
-        one.until_output(b"52")
+        one.until_output(b"52\r\n")
         assert holder(guest) == ALICE
     steps = [(entry["action"], entry.get("holder")) for entry in entries(guest, "lease")]
     assert steps[:4] == [("take", ALICE), ("give", BOB), ("return", None), ("take", ALICE)]
