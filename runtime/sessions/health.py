@@ -10,7 +10,7 @@ from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.store.rows import SessionRow
+    from holdfast.runtime.store.rows import OperationKind, SessionRow
 
 
 def check(context: Context, session_id: str) -> None:
@@ -33,8 +33,16 @@ def check(context: Context, session_id: str) -> None:
             why = "was stopped and started by hand: nothing runs in it, because its network is not closed"
         else:
             why = "ran out of memory" if state.oom_killed else f"ended (exit code {state.exit_code})"
-        row = _mark_dead(context, row, why)
-        raise SessionDead(f"cannot use session {row.name}: its container {why}", hint=_way_out(context, row))
+        row, by = _judged(context, row, why)
+        if row.state == "dead" or by == "remove":
+            raise SessionDead(
+                f"cannot use session {row.name}: its container {why}", hint=_way_out(context, row)
+            )
+        if by is not None:
+            raise SessionError(
+                f"cannot use session {row.name}: its processes have just been ended by `{by}`",
+                hint="try again in a moment",
+            )
     check_usable(context, row)
 
 
@@ -94,28 +102,31 @@ def _check_answers(context: Context, row: SessionRow) -> None:
         )
 
 
-def _mark_dead(context: Context, row: SessionRow, why: str) -> SessionRow:
+def _judged(context: Context, row: SessionRow, why: str) -> tuple[SessionRow, OperationKind | None]:
+    """Return the row of a session whose container has ended: dead, or with the operation that ended it."""
     from holdfast.runtime.journal import host_events
 
-    # A resume may have given it another container in the meantime, or an operation be ending this one. The
-    # operation must not complete between these looks: a suspended session would be recorded as dead.
+    # A resume may have given it another container in the meantime. An operation that is ending this one must
+    # not complete between these looks: a suspended session would be recorded as dead.
     with context.store.together():
         now = context.store.session(row.id)
-        if now.state != "running" or now.container_id != row.container_id or _being_ended(context, row):
-            return now
+        if now.state != "running" or now.container_id != row.container_id:
+            return now, None
+        if (by := _ending(context, row)) is not None:
+            return now, by
         dead = context.store.update_session(row.id, state="dead")
     host_events.note(context, row.id, "died", actor="system", why=f"its container {why}")
-    return dead
+    return dead, None
 
 
-def _being_ended(context: Context, row: SessionRow) -> bool:
-    """Return whether an operation of a living process ends the container of a session."""
+def _ending(context: Context, row: SessionRow) -> OperationKind | None:
+    """Return the operation of a living process that ends the container of a session, if there is one."""
     from holdfast.runtime.operations.operation import is_orphan
     from holdfast.runtime.store.rows import OperationKind
 
     kinds = (OperationKind.SUSPEND, OperationKind.REWIND, OperationKind.MOVE, OperationKind.REMOVE)
     under_way = (each for each in context.store.operations.open() if each.session_id == row.id)
-    return any(each.kind in kinds and not is_orphan(each) for each in under_way)
+    return next((each.kind for each in under_way if each.kind in kinds and not is_orphan(each)), None)
 
 
 def _way_out(context: Context, row: SessionRow, options: str = "") -> str:

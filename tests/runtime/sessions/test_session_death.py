@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.base.home import Home
+from holdfast.errors import SessionDead, SessionError
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.sessions import health
 from holdfast.runtime.store.rows import OperationKind, SessionRow
@@ -31,6 +32,9 @@ def test_a_container_that_is_gone(
     row = context.store.update_session(row.id, state="running", container_id="c")
     operation = kind and context.store.operations.begin(kind, session_id=row.id)
     assert health.observed(context, row, set()).state == found
+    with pytest.raises(SessionError) as told:
+        health.check(context, row.id)
+    assert isinstance(told.value, SessionDead) == (kind is not OperationKind.SUSPEND)
     if operation:
         context.store.operations.end(operation.id, "failed")
         assert health.observed(context, row, set()).state == "dead"
@@ -46,14 +50,29 @@ def test_a_suspension_that_completes_meanwhile(home: Home, monkeypatch: pytest.M
     completing = threading.Thread(
         target=lambda: context.store.operations.complete(operation.id, sessions=suspended)
     )
-    being_ended = health._being_ended
+    ending = health._ending
 
-    def asked(context: Context, row: SessionRow) -> bool:
+    def asked(context: Context, row: SessionRow) -> OperationKind | None:
         completing.start()
         completing.join(0.5)  # with nothing in its way it is done by then
-        return being_ended(context, row)
+        return ending(context, row)
 
-    monkeypatch.setattr(health, "_being_ended", asked)
+    monkeypatch.setattr(health, "_ending", asked)
     health.observed(context, row, set())
     completing.join()
     assert context.store.session(row.id).state == "suspended"
+
+
+def test_a_resume_that_gives_it_another_container_meanwhile(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = Context(home)
+    row = context.store.add_session("work", "image", {})
+    row = context.store.update_session(row.id, state="running", container_id="old")
+
+    def inspected(_container: str) -> None:
+        context.store.update_session(row.id, container_id="new")
+
+    monkeypatch.setattr(Context, "engine", SimpleNamespace(inspect=inspected))
+    health.check(context, row.id)
+    assert context.store.session(row.id).state == "running"
