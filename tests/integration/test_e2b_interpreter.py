@@ -221,6 +221,8 @@ def test_a_client_that_leaves_the_queue_changes_nothing_for_those_in_it(
             base_url=server.url, headers=wire.client.headers, timeout=2, trust_env=False
         ) as hasty, pytest.raises(httpx.ReadTimeout):  # fmt: skip
             hasty.post("/execute", json={"code": "last = 'hasty'"})
+        # The server notices a moment later that its client has left.
+        assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 1, 60)
         second.start()
         shared.files.write("/tmp/turn", b"")
         assert of_type(list(lines), "error") == []
