@@ -18,6 +18,8 @@ pytestmark = pytest.mark.thorough
 # Draws a moment in the first half of the run, which lasts some seconds: to prepare a capture takes one on a
 # busy machine.
 SEED = 5
+ATTEMPTS = 3
+"""A disk that stands still for some seconds lets a command end before it is captured, which shows nothing."""
 
 SUITE = """
 import hashlib, queue, socket, sqlite3, subprocess, tempfile, threading, time, unittest
@@ -94,7 +96,10 @@ TELLING = Project(
 def tried(hf: Holdfast, project: Project) -> Outcome:
     assert project.faults() == []
     said: list[str] = []
-    [found] = running.run(hf, [project], seed=SEED, snapshots=1, say=said.append, again=0)
+    for _ in range(ATTEMPTS):
+        [found] = running.run(hf, [project], seed=SEED, snapshots=1, say=said.append, again=0)
+        if not any(each.late for each in found.captures):
+            break
     assert (found.error, [each.refused for each in found.captures]) == ("", [""]), said
     assert (found.taken, found.copies) == (1, 1), said
     assert hf.sessions() == []
