@@ -55,6 +55,17 @@ def repo(tmp_path: Path) -> Path:
     return root
 
 
+def ran(jobs: Any, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a job to its end."""
+    return subprocess.run(
+        jobs.command("ci", "run", *words),
+        env=jobs.environment,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
 def only(hf: Holdfast) -> Snapshot:
     (found,) = hf.snapshots()
     return found
@@ -82,16 +93,8 @@ def test_a_failing_command_is_captured_with_its_server(
         'echo "$MY_TOKEN"; echo "FAILED tests/a.py::b - boo"; exit 3'
     )
     jobs.environment |= {"MY_TOKEN": SECRET, "GITHUB_STEP_SUMMARY": str(github)}
-    done = subprocess.run(
-        jobs.command(
-            *["ci", "run", "--summary", str(summary), "--env", "MY_TOKEN", "--user", "nobody"],
-            *["--checkout", str(repo / "tests"), "--", "bash", "-c", script],
-        ),
-        env=jobs.environment,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    options = ["--summary", str(summary), "--env", "MY_TOKEN", "--user", "nobody"]
+    done = ran(jobs, *options, "--checkout", str(repo / "tests"), "--", "bash", "-c", script)
     assert done.returncode == 3, done.stderr.decode()
     assert done.stdout == (
         b"/workspace/tests\n65534\n?? untracked\nlink\ntests\nuntracked\nkept\na\r\n\0\377b\n***\n"
@@ -126,19 +129,10 @@ def test_a_failing_command_is_captured_with_its_server(
 def test_a_job_with_a_read_only_root(jobs: Any, shared_hf: Holdfast, repo: Path) -> None:
     """The checkout arrives and can be written to; files of the image cannot, here and in the copy."""
     script = "cat link && touch here /opt/new/in && ! touch /usr/there && exit 4"
-    done = subprocess.run(
-        jobs.command(
-            *["ci", "run", "--read-only", "--writable", "/opt/new", "--checkout", str(repo)],
-            *["--", "bash", "-c", script],
-        ),
-        env=jobs.environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 4, done.stderr
-    assert done.stdout == "kept\ntouch: cannot touch '/usr/there': Read-only file system\n"
+    options = ["--read-only", "--writable", "/opt/new", "--checkout", str(repo)]
+    done = ran(jobs, *options, "--", "bash", "-c", script)
+    assert done.returncode == 4, done.stderr.decode()
+    assert done.stdout == b"kept\ntouch: cannot touch '/usr/there': Read-only file system\n"
     copy = only(shared_hf).restore("copy")
     try:
         assert copy.exec("ls here /opt/new/in && ! touch /usr/there").exit_code == 0
