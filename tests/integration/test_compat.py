@@ -19,7 +19,7 @@ pytestmark = pytest.mark.thorough
 # busy machine.
 SEED = 5
 ATTEMPTS = 3
-"""A disk that stands still for some seconds lets a command end before it is captured, which shows nothing."""
+"""If the disk stalls, a command may end before its capture begins; such a run proves nothing."""
 
 SUITE = """
 import hashlib, queue, socket, sqlite3, subprocess, tempfile, threading, time, unittest
