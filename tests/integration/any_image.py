@@ -81,7 +81,7 @@ def works(session: Session, python: str, user: int = 0) -> list[Session]:
     """Leave live state in a shell and a kernel, capture it, and find it in copies that go separate ways."""
     assert session.exec("cd /; held=kept; f() { echo $held-$1; }; set -o noclobber").ok
     assert session.exec("exit 3 | cat 2>/dev/null; (exit 4)").exit_code == 4
-    assert session.exec("read -r -p 'name? ' name", timeout=20).waiting
+    assert session.exec("read -r -p 'name? ' name", timeout=60).waiting
     assert session.answer("ada\n").ok
     assert session.cell("import os, sys; grown = [1]; sys.executable").text == repr(python)
     assert session.cell("os.getuid()").text == str(user)

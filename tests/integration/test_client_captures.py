@@ -83,7 +83,7 @@ def test_recordings(session: RemoteSession, shared: Session, remote: RemoteHoldf
 def test_a_cast_of_a_server_has_no_secrets(session: RemoteSession) -> None:
     token = "ghp_" + "a1B2c3D4e5F6" * 3
     session.exec(f"echo {token}")
-    assert polling.until(lambda: token in _cast(session, raw=True), 20)
+    assert polling.until(lambda: token in _cast(session, raw=True), 60)
     assert token not in _cast(session, raw=False)
 
 

@@ -152,7 +152,7 @@ def test_policies_are_not_inherited(shared_hf: Holdfast, session: Session, world
         each.unlink()
     place = gateway.known(shared_hf.home)
     assert place is not None
-    with socket.create_connection((place.address, place.port), timeout=20) as stranger:
+    with socket.create_connection((place.address, place.port), timeout=60) as stranger:
         stranger.sendall(b"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
         assert b"403" in stranger.recv(100)
     shared_hf.session("next").remove()

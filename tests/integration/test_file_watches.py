@@ -126,7 +126,7 @@ def test_the_command_prints_a_line_for_each(shared: Session, shared_cli: Any, pl
         shared.exec("mkdir -p new; touch new/file")
         assert running.stdout is not None
         assert running.stdout.read() == f"created   {place}/new/\ncreated   {place}/new/file\n"
-        assert running.wait(20) == 0
+        assert running.wait(60) == 0
     done = shared_cli("watch", "shared", place, "--count", "1", "--for", "1s")
     assert done.code == 124
     done = shared_cli("watch", "shared", place, "--for", "soon", "--json")

@@ -1,4 +1,4 @@
-"""What frequent verbs load in a whole run, with a session that answers; counts of modules, never times."""
+"""What frequent verbs load and do in a whole run, with a session that answers; counts, never times."""
 
 from __future__ import annotations
 
@@ -28,6 +28,27 @@ sys.argv = ["holdfast", *sys.argv[1:]]
 code = run()
 print(code, *sys.modules, file=sys.stderr)
 """
+COUNTING = """
+import sys
+from holdfast.runtime.cli.main import run
+sys.argv = ["holdfast", *sys.argv[1:]]
+calls, opened = 0, 0
+
+def called(*_):
+    global calls
+    calls += 1
+
+def looked_at(event, _):
+    global opened
+    opened += event == "open"
+
+sys.addaudithook(looked_at)
+sys.setprofile(called)
+code = run()
+sys.setprofile(None)
+print(code, calls, opened, file=sys.stderr)
+"""
+"""Calls and returns of functions, and files opened (PEP 578): the same numbers in every run."""
 
 
 @pytest.mark.parametrize(
@@ -55,6 +76,20 @@ def test_a_frequent_verb_loads_little(shared_cli: Any, words: tuple[str, ...], m
     assert shown in done.stdout
     assert HEAVY & set(names) == set()
     assert len(names) <= most
+
+
+@pytest.mark.parametrize("words", [("ls",), ("exec", "shared", "true")], ids=["ls", "exec"])
+def test_a_frequent_verb_does_little(shared_cli: Any, words: tuple[str, ...]) -> None:
+    """To load argparse and asyncio alone takes twice as many calls."""
+    shared_cli(*words)  # tells the news, if there are any
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING, *words], env=shared_cli.environment, capture_output=True, text=True
+    )
+    code, calls, opened = map(int, done.stderr.splitlines()[-1].split())
+
+    assert code == 0, done.stderr
+    assert calls <= 70_000
+    assert opened <= 90
 
 
 def test_a_command_is_awaited_lightly(shared: Any, shared_cli: Any) -> None:

@@ -211,7 +211,7 @@ def test_connections_to_outside_stay_with_the_parent(three: Three) -> None:
     """The restored copies read end-of-file and cannot write; the parent's connection is untouched."""
     for session in three.restored:
         code = (
-            "outer.settimeout(10); print(outer.recv(99))\n"
+            "outer.settimeout(60); print(outer.recv(99))\n"
             "try: outer.sendall(b'x'); print('sent')\n"
             "except OSError as error: print(type(error).__name__)"
         )
@@ -227,7 +227,7 @@ def test_listeners_move_to_the_new_address(three: Three) -> None:
     for session in three.all:
         code = (
             "mine = socket.gethostbyname(socket.gethostname())\n"
-            "reached = socket.create_connection((mine, 8123), timeout=10)\n"
+            "reached = socket.create_connection((mine, 8123), timeout=60)\n"
             "print(own.getsockname()[0] == mine); reached.close()"
         )
         assert printed(session, code) == "True"

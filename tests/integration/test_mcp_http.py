@@ -39,7 +39,7 @@ class Server:
         return int(self.url.rpartition(":")[2].partition("/")[0])
 
     def post(self, **headers: str) -> int:
-        with httpx2.Client(timeout=20, trust_env=False) as client:
+        with httpx2.Client(timeout=60, trust_env=False) as client:
             return client.post(self.url, json=CALL, headers=JSON | headers).status_code
 
     @contextmanager
@@ -48,7 +48,7 @@ class Server:
             yield
         finally:
             self.process.send_signal(signal.SIGTERM)
-            assert self.process.wait(20) in (0, 143)
+            assert self.process.wait(60) in (0, 143)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def server(hf: Holdfast, cli: Cli) -> Iterator[Server]:
         url = re.fullmatch(r"serving (http://127\.0\.0\.1:\d+/mcp)\n", told)
         assert url, told
         file = hf.home.root / "mcp-token"
-        assert polling.until(file.exists, 10)
+        assert polling.until(file.exists, 60)
         found = Server(url[1], file.read_text().strip(), process)
         with found.ended():
             yield found
@@ -104,7 +104,7 @@ def test_only_who_has_the_token_is_served(server: Server) -> None:
     assert server.post(authorization=right, host="evil.example.test") == 421
     assert server.post(authorization=right, origin="http://evil.example.test") == 403
     assert server.post(authorization=right) not in (401, 403, 421)
-    with httpx2.Client(timeout=20, trust_env=False) as client:
+    with httpx2.Client(timeout=60, trust_env=False) as client:
         assert client.get(server.url.removesuffix("/mcp")).status_code == 401
 
 
@@ -128,10 +128,10 @@ def resident(process: subprocess.Popen[bytes]) -> int:
 def test_strangers_do_not_fill_its_memory_nor_keep_others_out(server: Server) -> None:
     """Connections that send nothing, bodies without end, and frames of garbage; none has the token."""
     before = resident(server.process)
-    silent = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(150)]
-    endless = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    silent = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(150)]
+    endless = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     endless.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n")
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as garbage:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as garbage:
         garbage.sendall(b"\x16\x03\x01\x02\x00" + bytes(range(256)) * 40 + b"\r\n\r\n")
     try:
         for _ in range(400):
@@ -148,11 +148,11 @@ def test_strangers_do_not_fill_its_memory_nor_keep_others_out(server: Server) ->
 def test_connections_that_ask_nothing_are_closed(server: Server) -> None:
     """More of them than are served at once; some send the beginning of a request, and nothing more."""
     right = f"Bearer {server.token}"
-    silent = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(400)]
+    silent = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(400)]
     for each in silent[::2]:
         each.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.")
     assert server.post(authorization=right) == 503
-    assert polling.until(lambda: server.post(authorization=right) != 503, 30)
+    assert polling.until(lambda: server.post(authorization=right) != 503, 60)
     for each in silent:
         each.settimeout(30)
         with suppress(ConnectionError):
@@ -175,8 +175,8 @@ def test_a_command_goes_on_when_the_server_ends(hf: Holdfast, server: Server) ->
 
     anyio.run(begin)
     server.process.send_signal(signal.SIGTERM)
-    server.process.wait(20)
+    server.process.wait(60)
     session = hf.session("work")
     assert session.shell().command_id is not None
-    assert polling.until(lambda: session.shell().command_id is None, 20)
+    assert polling.until(lambda: session.shell().command_id is None, 60)
     assert "survived" in session.terminal.screen().text

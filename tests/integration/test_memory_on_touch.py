@@ -184,10 +184,10 @@ def test_the_server_of_its_memory_ends_with_it_and_takes_it_along(hf: Holdfast, 
     one, two = filled.fork(2, "copy")
     (first,), (second,) = serving(one), serving(two)
     one.remove()
-    assert polling.until(lambda: not groups(first), 30)
+    assert polling.until(lambda: not groups(first), 60)
     os.kill(second, signal.SIGKILL)
-    assert polling.until(lambda: two.refresh().state == "dead", 30)
-    assert polling.until(lambda: not list((hf.home.root / "checkpointer").glob("*.load")), 30)
+    assert polling.until(lambda: two.refresh().state == "dead", 60)
+    assert polling.until(lambda: not list((hf.home.root / "checkpointer").glob("*.load")), 60)
 
 
 @pytest.mark.thorough

@@ -49,12 +49,12 @@ TALK = """
 import errno, socket
 def talk(one):
     try:
-        one.settimeout(20); one.send(b"more"); return one.recv(9).decode()
+        one.settimeout(60); one.send(b"more"); return one.recv(9).decode()
     except OSError as error:
         return errno.errorcode[error.errno]
 def rest(one):
     try:
-        one.settimeout(20)
+        one.settimeout(60)
         while one.recv(9): pass
         return "end"
     except OSError as error:

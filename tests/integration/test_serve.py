@@ -106,7 +106,7 @@ def test_a_client_that_leaves_leaves_no_thread_behind(server: Served, shared: Se
             pytest.raises(httpx.ReadTimeout),
         ):
             client.post("/v1/sessions/shared/exec", json={"command": "sleep 600"})
-        assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 20)
+        assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 60)
         assert shared.shell().command_id is not None
         shared.interrupt()
 
@@ -246,7 +246,7 @@ def test_shells_and_terminals(server: Served) -> None:
     assert (opened["name"], opened["rows"]) == ("second", 30)
     base = "/v1/sessions/shared/shells/second"
     server.post(f"{base}/input", {"text": "echo typed $((6*7))", "keys": ["Enter"]}, 204)
-    assert polling.until(lambda: "typed 42" in server.get(f"{base}/screen")["text"], 20)
+    assert polling.until(lambda: "typed 42" in server.get(f"{base}/screen")["text"], 60)
     held = server.post(f"{base}/lease", {"action": "take"}, headers={"holdfast-actor": "person:ada"})
     assert held["holder"] == "person:ada"
     busy = server.post("/v1/sessions/shared/exec", {"command": "ls", "shell": "second"}, 409)
@@ -262,7 +262,7 @@ def test_what_goes_on_is_shown(server: Served, shared: Session) -> None:
     pulse = server.get("/v1/sessions/shared/pulse", part="processes")
     assert any("bash" in each["command"] for each in pulse["processes"])
     program = shared.programs.start(["python3", "-m", "http.server", "8123"])
-    assert polling.until(lambda: server.get("/v1/sessions/shared/ports/8123")["answers"] is True, 30)
+    assert polling.until(lambda: server.get("/v1/sessions/shared/ports/8123")["answers"] is True, 60)
     program.signal("KILL")
     since = server.get("/v1/sessions/shared/journal")[-1]["seq"]
     with server.events("GET", "/v1/sessions/shared/events", params={"after": since}) as events:
@@ -327,7 +327,7 @@ def test_a_body_that_is_cut_short_changes_nothing(server: Served, shared: Sessio
 
     with pytest.raises(ConnectionError):
         server.client.put("/v1/sessions/shared/files/content", params={"path": "/tmp/kept"}, content=half())
-    assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 20)
+    assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 60)
     assert shared.files.read("/tmp/kept") == b"before"
 
 
@@ -385,11 +385,11 @@ def test_it_ends_with_an_answer_for_those_who_wait(
 
         waiting = [threading.Thread(target=wait, args=(NDJSON, "echo lasting; sleep 600"))]
         waiting[0].start()
-        assert polling.until(lambda: shared.shell().command_id is not None, 30)
+        assert polling.until(lambda: shared.shell().command_id is not None, 60)
         left = shared.shell().command_id
         waiting.append(threading.Thread(target=wait, args=({}, "touch /tmp/never")))
         waiting[1].start()
-        assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 2, 30)
+        assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 2, 60)
         time.sleep(0.5)
     for each in waiting:
         each.join(60)

@@ -125,11 +125,11 @@ def test_a_terminal_is_shown_and_typed_into(client: Client, shared: Session) -> 
     client.send(channel=1, type_base64="eA==")
     client.until(1, lambda _: "got x" in client.output(1))
     client.send(channel=1, type="sleep 600\n")
-    assert polling.until(lambda: "sleep 600" in shared.terminal.screen().text, 20)
+    assert polling.until(lambda: "sleep 600" in shared.terminal.screen().text, 60)
     client.send(channel=1, type="\x03")
     client.until(1, lambda _: "^C" in client.output(1))
     # Typed earlier it would be dropped with all that waits: termios(3), ISIG.
-    assert polling.until(lambda: str(getattr(shared.shell().observed, "state", "")) == "idle", 20)
+    assert polling.until(lambda: str(getattr(shared.shell().observed, "state", "")) == "idle", 60)
     client.send(channel=1, type="echo over $((1+2))\n")
     client.until(1, lambda _: "over 3" in client.output(1))
     shared.snapshot().remove()
@@ -157,8 +157,8 @@ def test_a_person_holds_the_terminal_and_an_agent_watches(server: Served, shared
         agent.open(2, "exec", args={"command": "ls"})
         assert agent.end(2)["code"] == "session_busy"
         ada.send(channel=1, resize=[33, 77])
-        assert polling.until(lambda: (shared.shell().rows, shared.shell().cols) == (33, 77), 20)
-    assert polling.until(lambda: shared.terminal.lease().holder is None, 20)
+        assert polling.until(lambda: (shared.shell().rows, shared.shell().cols) == (33, 77), 60)
+    assert polling.until(lambda: shared.terminal.lease().holder is None, 60)
     assert "not typed" not in shared.terminal.screen().text
 
 
@@ -241,4 +241,4 @@ def test_large_messages_end_the_connection_and_nothing_else(server: Served) -> N
             with pytest.raises(ConnectionClosed):
                 socket.recv(timeout=PATIENCE)
     assert server.get("/health")["status"] == "ok"
-    assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 20)
+    assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 60)

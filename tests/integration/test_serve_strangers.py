@@ -57,7 +57,7 @@ def test_a_flood_of_connections_keeps_nobody_out(server: Served) -> None:
     before, held, closed = server.resident(), [], 0
     try:
         for number in range(10_000):
-            one = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+            one = socket.create_connection(("127.0.0.1", server.port), timeout=60)
             if number % 3 == 0:
                 with suppress(OSError):
                     one.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
@@ -90,7 +90,7 @@ def test_heads_and_bodies_without_end_are_cut_off(server: Served) -> None:
         ),
     )
     for head, part in endless:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
             one.sendall(head)
             with pytest.raises(OSError):
                 _send_all(one, part)
@@ -110,7 +110,7 @@ def test_garbage_is_refused(server: Served) -> None:
         b"GET / HTTP/9.9\r\n\r\n",
         b"\r\n" * 10_000,
     ):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one, suppress(OSError):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one, suppress(OSError):
             one.sendall(data)
             one.shutdown(socket.SHUT_WR)
             assert not one.recv(1 << 16).startswith(b"HTTP/1.1 2")
@@ -126,13 +126,13 @@ def test_readers_that_do_not_read_stop_their_own_call_only(server: Served, share
         f"Authorization: Bearer {server.token}\r\nAccept: application/x-ndjson\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as slow:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as slow:
         slow.sendall(head.encode() + body)
-        assert polling.until(lambda: shared.shell().command_id is not None, 30)
+        assert polling.until(lambda: shared.shell().command_id is not None, 60)
         time.sleep(3)
         assert server.resident() - before < MEMORY
         assert server.post("/v1/sessions/shared/cells", {"code": "'free'"})["result"] == "'free'"
-    assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 30)
+    assert polling.until(lambda: server.metric('holdfast_calls{kind="waiting"}') == 0, 60)
     shared.interrupt()
 
 

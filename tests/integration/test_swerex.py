@@ -69,7 +69,7 @@ class RuntimeWire:
     def run_fails(self, command: str, **more: Any) -> tuple[str, str]:
         return self.fails("run_in_session", **action(command, **more))
 
-    def interrupt(self, timeout: float = 20, **more: Any) -> Any:
+    def interrupt(self, timeout: float = 60, **more: Any) -> Any:
         return self.ask("run_in_session", action_type="bash_interrupt", timeout=timeout, **more)
 
     def upload(self, content: bytes, path: str, *, packed: bool = False) -> httpx.Response:
@@ -137,7 +137,7 @@ def test_a_runtime_is_alive_as_long_as_its_session_runs(runtime: Runtimes, share
 def test_shells_are_opened_and_closed(wire: RuntimeWire, shared: Session) -> None:
     assert wire.fails("create_session")[0] == "SessionExistsError"
     shared.files.write("/tmp/startup", "echo sourced; PS1='other> '; X=7\n")
-    made = wire.ask("create_session", session="second", startup_source=["/tmp/startup"], startup_timeout=20)
+    made = wire.ask("create_session", session="second", startup_source=["/tmp/startup"], startup_timeout=60)
     assert made == {"output": "sourced\n", "session_type": "bash"}
     assert wire.run("echo $X; cd /usr", session="second")["output"] == "7\n"
     assert wire.run("pwd; echo $X")["output"] != "/usr\n7\n"

@@ -73,7 +73,7 @@ class FakeGuest:
     def close(self) -> None:
         if self._thread is not None:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes a thread that still waits
-            self._thread.join(timeout=5)
+            self._thread.join(timeout=60)
         self._listener.close()
 
 

@@ -180,7 +180,7 @@ def test_a_supervisor_that_comes_back_later_is_awaited(guest: Any) -> None:
         peer.send(**FINISHED)
 
     looked = threading.Event()
-    threading.Thread(target=lambda: (looked.wait(5), guest(answer)), daemon=True).start()
+    threading.Thread(target=lambda: (looked.wait(60), guest(answer)), daemon=True).start()
     result = _call(guest, check=looked.set)
 
     assert result.exit_code == 3

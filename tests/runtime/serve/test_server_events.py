@@ -130,7 +130,7 @@ def test_a_channel_without_credit_waits_until_it_has_some_or_is_closed() -> None
     thread.join(0.2)
     assert thread.is_alive()
     gate.leave()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert passed == [True, True, True, False, False]
 
@@ -138,7 +138,7 @@ def test_a_channel_without_credit_waits_until_it_has_some_or_is_closed() -> None
 def test_calls_beyond_the_limit_are_refused_and_their_errors_are_raised() -> None:
     async def run() -> None:
         threads, go = CallThreads(2), threading.Event()
-        waiting = [asyncio.create_task(threads.run(lambda: go.wait(10))) for _ in range(2)]
+        waiting = [asyncio.create_task(threads.run(lambda: go.wait(60))) for _ in range(2)]
         await asyncio.sleep(0.05)
         assert threads.running == 2
         with pytest.raises(TooManyCalls):

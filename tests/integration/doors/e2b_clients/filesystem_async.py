@@ -124,7 +124,7 @@ async def watched(files: Any) -> None:
 
 
 async def _next(queue: asyncio.Queue[Any]) -> Any:
-    return await asyncio.wait_for(queue.get(), 20)
+    return await asyncio.wait_for(queue.get(), 60)
 
 
 async def main() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import random
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -194,10 +195,11 @@ def _made(name: str) -> list[tuple[str, Any]]:
 def _until(watch: Any, name: str, times: int) -> list[Any]:
     """The events of a watch, until one name has so many."""
     found: list[Any] = []
-    for _ in range(50):
+    for _ in range(3000):
         found += watch.get_new_events()
         if sum(each.name == name for each in found) >= times:
             return found
+        time.sleep(0.02)
     raise AssertionError(f"no events of {name}: {found}")
 
 

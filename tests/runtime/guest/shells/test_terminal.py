@@ -28,7 +28,7 @@ def test_settings_the_program_makes_at_once_are_kept(monkeypatch: pytest.MonkeyP
 
     def late(fd: int) -> list[object]:
         found = original(fd)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while os.getpid() == parent and not done.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         return list(found)
@@ -36,7 +36,7 @@ def test_settings_the_program_makes_at_once_are_kept(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("holdfast.runtime.guest.shells.terminal.termios.tcgetattr", late)
     terminal = _started(["/bin/sh", "-c", f"stty -icanon; : > {done}; exec cat"])
     monkeypatch.undo()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not done.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     try:
@@ -49,7 +49,7 @@ def test_settings_the_program_makes_at_once_are_kept(monkeypatch: pytest.MonkeyP
 def test_a_terminal_erases_whole_characters() -> None:
     """The line discipline knows UTF-8 before the program starts."""
     terminal = _started(["/bin/sh", "-c", "stty -a | tr ' ' '\\n' | grep iutf8; exec cat"])
-    output, deadline = b"", time.monotonic() + 10
+    output, deadline = b"", time.monotonic() + 60
     while b"iutf8" not in output and time.monotonic() < deadline:
         output += terminal.read() or b""
         time.sleep(0.01)
