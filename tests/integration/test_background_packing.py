@@ -68,6 +68,7 @@ def test_a_snapshot_is_packed_after_it_has_returned(hf: Holdfast) -> None:
     assert hf.verify().findings == []
 
 
+@pytest.mark.thorough
 def test_a_snapshot_is_usable_while_it_is_packed(hf: Holdfast) -> None:
     """Verified, restored, exported and removed in the middle of it; nothing of a removed one is left."""
     session = hf.new("parent")

@@ -432,6 +432,7 @@ ALTERED = {
 }
 
 
+@pytest.mark.thorough
 def test_process_images_that_ask_for_more_are_refused(
     trusting: Holdfast, moment: Moment, hollow: Forgery, tmp_path: Path
 ) -> None:

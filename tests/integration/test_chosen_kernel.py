@@ -8,6 +8,7 @@ from tests.integration.conftest import Cli
 from holdfast.runtime.api.controller import Holdfast
 
 
+@pytest.mark.thorough
 def test_a_chosen_interpreter_stays_that_of_all_copies(hf: Holdfast) -> None:
     """Also after a restart, in a restore without processes, and in kernels that are opened later."""
     session = hf.new("chosen", python="/usr/bin/python3")

@@ -159,6 +159,7 @@ def test_a_token_that_no_variable_holds_is_in_no_text(jobs: Any, shared_hf: Hold
         assert token not in text
 
 
+@pytest.mark.thorough
 def test_an_unanswered_question_is_thawed_as_a_question(jobs: Any, shared_hf: Holdfast) -> None:
     """Exit code 75 at once; thawed on a terminal, it shows the question, and the program takes the answer.
 

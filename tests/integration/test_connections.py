@@ -249,6 +249,7 @@ def test_connections_to_outside_end_in_copies_and_live_in_the_parent(
     assert wrong == []
 
 
+@pytest.mark.thorough
 def test_unfinished_connections_are_completed(hf: Holdfast) -> None:
     """The server's queue is full. When it has room, the parent's call succeeds, and so does the copy's."""
     with socket.create_server(("0.0.0.0", 0), backlog=0) as listener:

@@ -230,6 +230,7 @@ def test_the_gateway_has_only_what_it_needs(shared_hf: Holdfast, session: Sessio
     assert local == [ip_address(place.address).packed[::-1].hex().upper()]
 
 
+@pytest.mark.thorough
 def test_the_gateway_goes_with_the_last_session_that_needs_it(hf: Holdfast, cli: Any) -> None:
     """And mistakes in the options are reported before anything is made."""
     assert cli("new", "--name", "one", "--network", "domains", "--domain", "api.test").code == 0

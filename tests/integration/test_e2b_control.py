@@ -135,6 +135,7 @@ def test_who_suspends_a_sandbox_otherwise_stops_its_time(wire: ControlWire, shar
     assert wire.state(session.id) == "paused"
 
 
+@pytest.mark.thorough
 def test_copies_have_their_own_tokens_and_ends(wire: ControlWire, shared_hf: Holdfast) -> None:
     made = wire.new(timeout=600, metadata={"of": "copies"}, autoPause=True)
     path = f"/sandboxes/{made['sandboxID']}"
@@ -156,6 +157,7 @@ def test_copies_have_their_own_tokens_and_ends(wire: ControlWire, shared_hf: Hol
     assert wire.call("GET", f"/sandboxes/{other.id}")["endAt"].startswith("9999")
 
 
+@pytest.mark.thorough
 def test_snapshots_are_templates_by_id_and_name(wire: ControlWire, shared_hf: Holdfast) -> None:
     made = wire.new()
     path = f"/sandboxes/{made['sandboxID']}/snapshots"

@@ -99,7 +99,7 @@ def test_a_process_whose_time_is_over_is_killed_with_what_it_started(
     wire: ProcessWire, shared: Session
 ) -> None:
     """The time of one who connects ends the stream only."""
-    with wire.bash("sleep 1000 & echo $!; wait", 1.2) as found:
+    with wire.bash("sleep 1000 & echo $!; wait", 3) as found:
         child = int(found.until("stdout", b"\n"))
         with wire.stream("Connect", {"process": {"pid": found.pid}}, 0.2) as other:
             assert other.all().trouble == "deadline_exceeded"
@@ -281,6 +281,7 @@ def test_users(wire: ProcessWire) -> None:
     assert told == "invalid_argument: cannot run as nobody-here: no such user"
 
 
+@pytest.mark.thorough
 def test_a_capture_in_the_middle_is_not_noticed_and_copies_have_the_same_processes(
     wire: ProcessWire, server: Served, shared: Session, shared_hf: Holdfast
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_call_that_waits_in_silence_returns(shared: Session) -> None:
 
 def test_a_command_that_has_not_begun_does_not(shared: Session) -> None:
     """Its caller waited for the shell; it never runs."""
-    busy = shared.exec("sleep 600", patience=0.2)
+    busy = shared.exec("sleep 600", patience=1)
     with _ended_when(lambda: True) as patience, pytest.raises(SessionBusy, match="no longer"):
         shared.exec("touch /tmp/never", busy_wait=60, patience=patience)
     patience = Patience()

@@ -116,7 +116,7 @@ def test_nothing_pages_unless_asked_to(shared: Session) -> None:
 def test_an_interrupt_reports_its_result_and_frees_the_shell(shared: Session) -> None:
     """The next command is always accepted; a program that continues says what it waits for."""
     for command in ("read x", "python3 -c 'input()'", "sleep 600", "bash -c 'read x; read y'", "cat"):
-        begun = shared.exec(command, patience=0.1)
+        begun = shared.exec(command, patience=1)
         assert begun.running
         ended = shared.interrupt()
         assert ended is not None
@@ -130,7 +130,7 @@ def test_an_interrupt_reports_its_result_and_frees_the_shell(shared: Session) ->
     assert again.waiting is not None
     assert again.waiting.detail == "repl"
     shared.answer("exit()\n")
-    shared.exec("trap '' INT; sh -c 'echo on; exec sleep 600'", patience=0.1)
+    shared.exec("trap '' INT; sh -c 'echo on; exec sleep 600'", patience=1)
     deaf = shared.interrupt(patience=0.2)
     assert deaf is not None
     assert deaf.running
@@ -141,10 +141,10 @@ def test_an_interrupt_reports_its_result_and_frees_the_shell(shared: Session) ->
 def test_patience_ends_the_wait_not_the_command(shared: Session, shared_cli: Any) -> None:
     """By `exec` and `answer`; on the command line with 124 and how to continue."""
     begun = shared.exec(
-        "echo begun; read x; until [ -e /srv/go ]; do sleep 0.02; done; echo $x", wait=True, patience=0.5
+        "echo begun; read x; until [ -e /srv/go ]; do sleep 0.02; done; echo $x", wait=True, patience=2
     )
     assert (begun.running, begun.text, begun.waiting) == (True, "begun\n", None)
-    answered = shared.answer("word\n", patience=0.2)
+    answered = shared.answer("word\n", patience=1)
     assert (answered.running, answered.command_id) == (True, begun.command_id)
     shared.detach("touch /srv/go").wait()
     assert shared.join(begun.command_id).text.endswith("word\n")

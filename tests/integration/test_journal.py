@@ -136,6 +136,7 @@ def _remove(hf: Holdfast, session: Session) -> Callable[[bytes], None]:
     return remove
 
 
+@pytest.mark.thorough
 def test_forks_have_the_past_of_their_snapshot(hf: Holdfast) -> None:
     """Entries, keys and commands. Later ones elsewhere are another timeline; their keys are free."""
     session = hf.new("trunk")

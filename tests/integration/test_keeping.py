@@ -150,6 +150,7 @@ def test_idle_sessions_are_captured_by_a_pass(hf: Holdfast, monkeypatch: pytest.
     assert len(_auto(hf)) == 2
 
 
+@pytest.mark.thorough
 def test_the_command_line_shows_and_keeps(shared_hf: Holdfast, shared: Any, shared_cli: Any) -> None:
     """The table, the tree with its commands, pins, policies and quotas, for people and programs."""
     shared.exec("true # made something")

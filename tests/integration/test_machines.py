@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import httpx
+import pytest
 from tests.machines.registry import PASSWORD, USER, Registry
 from tests.machines.relay import Relay
 from tests.machines.second import Machine
@@ -14,6 +15,7 @@ from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 
 
+@pytest.mark.thorough
 def test_the_second_machine_shares_nothing(second: Machine, hf: Holdfast) -> None:
     """It has another data root, no other images than Holdfast's, and no way out of its network."""
     info, ours = second.engine.info(), hf.engine.info()

@@ -192,6 +192,7 @@ def test_waiting_callers_learn_of_a_killed_session(job: Job) -> None:
     assert isinstance(job.told, SessionDead)
 
 
+@pytest.mark.thorough
 def test_the_suite_ends_as_if_it_had_not_been_interrupted(job: Job) -> None:
     """Each test ran once and passed, and the whole report is that of an uninterrupted run."""
     assert f"Ran {TESTS} tests" in job.reference.text

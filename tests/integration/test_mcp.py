@@ -137,8 +137,10 @@ def test_what_asks_is_answered(hf: Holdfast) -> None:
 
 def test_cells_that_last_end_and_die(hf: Holdfast) -> None:
     async def script(agent: Agent) -> None:
-        begun = await agent("cell", code="import time, os\nprint('a')\ntime.sleep(1.5)\n'b'", wait=0.2)
+        until = "import time, os\nprint('a')\nwhile not os.path.exists('/tmp/go'): time.sleep(0.02)\n'b'"
+        begun = await agent("cell", code=until, wait=0.2)
         assert "still runs" in begun
+        await agent("run", command="touch /tmp/go")
         assert (await agent("wait", id=id_in(begun))).startswith("a\n'b'\n[ok")
         await agent("cell", code="time.sleep(1000)", wait=0.2)
         assert "KeyboardInterrupt" in await agent("answer", key="C-c")
@@ -233,6 +235,7 @@ def test_the_next_conversation_finds_the_task(hf: Holdfast) -> None:
     talk(hf, third)
 
 
+@pytest.mark.thorough
 def test_what_led_to_a_snapshot_is_shown_and_repeated(hf: Holdfast) -> None:
     async def script(agent: Agent) -> None:
         await agent("snapshot", label="first")
@@ -370,6 +373,7 @@ def commands(session: Session) -> list[Entry]:
     return [entry for entry in session.journal() if entry.kind == "command_started"]
 
 
+@pytest.mark.thorough
 def test_what_a_user_does_wrong_is_told(cli: Cli) -> None:
     for words, said in (
         (["--http", "0.0.0.0:80"], "must be a port of this machine's loopback"),

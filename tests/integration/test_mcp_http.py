@@ -169,8 +169,10 @@ def test_a_body_that_is_too_large_is_refused(server: Server) -> None:
 
 
 def test_a_command_goes_on_when_the_server_ends(hf: Holdfast, server: Server) -> None:
+    command = "until [ -e /srv/go ]; do sleep 0.02; done; echo survived"
+
     async def begin() -> None:
-        text = await ask(server, "run", command="sleep 3; echo survived", wait=0.2)
+        text = await ask(server, "run", command=command, wait=0.2)
         assert "still runs" in text
 
     anyio.run(begin)
@@ -178,5 +180,6 @@ def test_a_command_goes_on_when_the_server_ends(hf: Holdfast, server: Server) ->
     server.process.wait(60)
     session = hf.session("work")
     assert session.shell().command_id is not None
+    session.files.write("/srv/go", b"")
     assert polling.until(lambda: session.shell().command_id is None, 60)
     assert "survived" in session.terminal.screen().text

@@ -200,6 +200,7 @@ def test_a_pause_of_the_session_does_no_harm(filled: Snapshot) -> None:
     assert says(fork, "whole()") == "True"
 
 
+@pytest.mark.thorough
 def test_small_sessions_are_loaded_at_once(hf: Holdfast, cli: Cli) -> None:
     hf.new("parent")
     assert cli("fork", "parent", "--name", "copy", "-n", "2", "--eager").code == 0

@@ -57,7 +57,7 @@ def test_what_cannot_be_opened_or_closed_is_refused(plain: Session) -> None:
 
 def test_a_kernel_that_runs_a_cell_is_closed_by_force_only(plain: Session) -> None:
     plain.kernels.open("second")
-    left = plain.cell("import time; time.sleep(600)", kernel="second", patience=0.5)
+    left = plain.cell("import time; time.sleep(600)", kernel="second", patience=1)
     with pytest.raises(SessionBusy, match="a cell is running"):
         plain.kernels.close("second")
     plain.kernels.close("second", force=True)
@@ -109,7 +109,7 @@ def test_code_before_a_cell_leaves_no_trace(plain: Session) -> None:
 
 
 def test_only_the_cell_that_is_meant_is_interrupted(plain: Session) -> None:
-    left = plain.cell("import time; time.sleep(600)", patience=0.5)
+    left = plain.cell("import time; time.sleep(600)", patience=1)
     plain.kernel.interrupt(cell_id="another")
     assert plain.kernel.join(left.cell_id, patience=0.5).status == "running"
     plain.kernel.interrupt(cell_id=left.cell_id)

@@ -132,7 +132,7 @@ def test_their_number_has_a_limit_and_a_command_ends_with_its_shell(shared: Sess
         shared.shells.open(f"s{n}")
     with pytest.raises(Exception, match="there are 16 already"):
         shared.shells.open("one-more")
-    left = shared.exec("trap '' HUP; sleep 600", shell="s0", patience=0.2)
+    left = shared.exec("trap '' HUP; sleep 600", shell="s0", patience=1)
     with pytest.raises(SessionBusy, match="is running in it"):
         shared.shells.close("s0")
     for n in range(15):

@@ -29,6 +29,7 @@ ROOTS = pytest.mark.parametrize(
 EXCLUDED = ["fine", "database is locked", "fine", "fine"]
 
 
+@pytest.mark.thorough
 @ROOTS
 def test_sqlite_continues_in_every_mode(hf: Holdfast, options: NewOptions) -> None:
     """Idle, reading, writing, in all kinds of journal: each continues to write, and connections of one

@@ -128,6 +128,7 @@ def test_people_and_agents_share_a_shell(hf: Holdfast, cli: Any, tmp_path: Path)
     assert "a session restored from one of its snapshots" in cli("replay", "copy").err
 
 
+@pytest.mark.thorough
 def test_input_during_a_snapshot_arrives_once(hf: Holdfast, cli: Any) -> None:
     """A person types without a pause while snapshots cut the connection: no key is lost or doubled."""
     session = hf.new("busy")

@@ -86,6 +86,7 @@ def _archive(name: str, data: bytes) -> bytes:
     return buffer.getvalue()
 
 
+@pytest.mark.thorough
 def test_supervisor_has_no_terminal_and_none_of_the_engines_streams(found: dict[str, Any]) -> None:
     """It leads a session of its own, and its streams can be dumped."""
     assert found["sid"] == found["pid"]

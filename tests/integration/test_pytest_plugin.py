@@ -124,6 +124,7 @@ def test_a_run_continues_and_its_copies_are_paused(testing: Session) -> None:
     server.copy.remove()
 
 
+@pytest.mark.thorough
 def test_with_several_processes(testing: Session) -> None:
     """With xdist the worker that failed has the terminal of a copy, and the others are paused there."""
     _, found = ran(testing, "-n", "2", "-k", "test_server")

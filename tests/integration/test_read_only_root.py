@@ -178,6 +178,7 @@ def test_a_folder_that_cannot_be_writable_is_named(hf: Holdfast, place: str) -> 
     assert hf.sessions() == []
 
 
+@pytest.mark.thorough
 def test_it_cannot_be_chosen_for_programs_that_run(hf: Holdfast) -> None:
     """A copy has the root of the captured session, from wherever it is started."""
     hf.new("free").snapshot(label="ready")
@@ -208,6 +209,7 @@ def test_it_travels(hf: Holdfast, second: Machine, tmp_path: Path) -> None:
                 snapshot.remove()
 
 
+@pytest.mark.thorough
 def test_it_is_an_option_of_the_command_line(hf: Holdfast, cli: Any, tmp_path: Path) -> None:
     """Also for a project with a devcontainer.json, whose folder stays writable."""
     said = cli("new", "work", "--read-only", "--writable", "/srv/data")

@@ -134,6 +134,7 @@ def test_it_ends_at_the_first_difference(worked: Session, shared_hf: Holdfast, m
     assert loose.complete
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_repeated_ends_it(
     worked: Session, shared_hf: Holdfast, made: list[str], shared_cli: Cli
 ) -> None:

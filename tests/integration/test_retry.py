@@ -99,6 +99,7 @@ def test_other_commands_run_beside_the_captured_one(shared_hf: Holdfast, shared:
     shared.exec("cd /srv/project")
 
 
+@pytest.mark.thorough
 def test_the_first_of_a_line_of_snapshots_that_fails_is_found(
     shared_hf: Holdfast, shared_cli: Any, shared: Session, moment: Snapshot
 ) -> None:

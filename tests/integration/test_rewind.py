@@ -105,6 +105,7 @@ def test_a_failed_rewind_leaves_the_session_unchanged(hf: Holdfast, monkeypatch:
     broken.remove()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["suspended"])
 def test_a_session_that_is_not_running_is_rewound(hf: Holdfast, how: str) -> None:
     """A suspended or dead session returns to the snapshot under its name and address."""
@@ -153,6 +154,7 @@ def test_unfinished_runs_are_left_and_reported(hf: Holdfast) -> None:
     assert work.exec("test ! -e /tmp/begun && jobs && ps -C sleep -o args=").text == ""
 
 
+@pytest.mark.thorough
 def test_generations_continue(shared_hf: Holdfast, shared: Session) -> None:
     """Captured and rewound again and again, a session is unchanged; more of it in the long tests."""
     for number in range(3):

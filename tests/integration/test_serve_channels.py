@@ -197,7 +197,7 @@ def test_what_is_wrong_is_answered_and_the_connection_lasts(client: Client, mess
 
 
 def test_channels_are_numbered_and_limited(client: Client, shared: Session) -> None:
-    left = shared.exec("sleep 600", patience=0.1)
+    left = shared.exec("sleep 600", patience=1)
     for number in range(1, 257):
         client.open(number, "join", args={"command_id": left.command_id})
     client.open(7, "cell", args={"code": "1"})

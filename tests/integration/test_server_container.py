@@ -88,7 +88,7 @@ def test_the_steps_of_the_page_make_a_server_that_sessions_outlast(
         assert work.cell("n = 6 * 7; n").text == "42"
         work.snapshot("before")
         assert remote.snapshot("before").fork(1, "copy")[0].exec("echo $COLOR").text == "green\n"
-        left = work.exec("sleep 2; echo done", patience=0.1)
+        left = work.exec("sleep 5; echo done", patience=1)
         assert left.running
 
         image = said("docker", "inspect", "--format", "{{.Config.Image}}", name)

@@ -272,6 +272,7 @@ def test_a_checkpoint_that_cannot_be_taken_leaves_the_record(work: Session) -> N
     assert (record.resume_at, record.checkpoint and record.checkpoint.snapshot) == ("here", taken.name)
 
 
+@pytest.mark.thorough
 def test_an_artifact_is_kept_beyond_its_session(
     work: Session, shared_hf: Holdfast, shared_home: Home, tmp_path: Path
 ) -> None:
@@ -372,6 +373,7 @@ def test_a_busy_shell_is_reported_and_nothing_is_recorded(work: Session) -> None
     assert work.task.record() == before
 
 
+@pytest.mark.thorough
 def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home, tmp_path: Path) -> None:
     """The calls and values that the library has in process."""
     with (
@@ -455,6 +457,7 @@ def test_the_command_line_hands_a_task_over(work: Session, shared_home: Home) ->
     assert json.loads(resumed.out)["session"] == "running"
 
 
+@pytest.mark.thorough
 def test_repositories_that_were_moved_from_outside_are_named_when_the_task_resumes(
     work: Session, shared_home: Home
 ) -> None:

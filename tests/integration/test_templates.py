@@ -37,6 +37,7 @@ def test_sessions_start_where_the_template_was(hf: Holdfast, cli: Cli) -> None:
     assert hf.engine.client.containers.get(str(two.row.container_id)).attrs["HostConfig"]["PidsLimit"] == 512
 
 
+@pytest.mark.thorough
 def test_a_template_is_replaced_and_the_old_one_is_gone(hf: Holdfast, cli: Cli) -> None:
     session = hf.new("work")
     first = session.template("base")

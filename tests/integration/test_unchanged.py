@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
@@ -90,6 +92,7 @@ def test_only_activity_costs_a_capture(hf: Holdfast) -> None:
         before.remove()
 
 
+@pytest.mark.thorough
 def test_a_session_that_works_is_captured_each_time(hf: Holdfast) -> None:
     """One that counts, however slowly, and one that waits with a timeout."""
     for work in ("while sleep 0.2; do :; done &", "sleep 100000 &"):

@@ -103,6 +103,7 @@ def test_what_cannot_start_warm_is_refused_and_leaves_nothing(
     assert (hf.sessions(), hf.snapshots()) == ([], [])
 
 
+@pytest.mark.thorough
 def test_a_name_that_is_taken_is_refused_in_one_line(hf: Holdfast, cli: Cli) -> None:
     hf.new("work", warm=True)
     done = cli("new", "work", "--warm", "--json")

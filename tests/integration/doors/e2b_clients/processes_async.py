@@ -73,6 +73,8 @@ async def in_the_foreground(box: Any) -> None:
     check([each.stdout for each in outputs] == [f"{n}\n" for n in range(10)], "ten at once")
     await refused(run("true", cwd="/no/such"), InvalidArgumentException, why="no such directory")
     await refused(run("sleep 1000", timeout=1), *LATE)
+    ended = await run("while pgrep -fx 'sleep 1000' > /dev/null; do sleep 0.1; done; echo gone")
+    check(ended.stdout == "gone\n", "what is late is killed")
 
 
 async def in_the_background(box: Any) -> None:
