@@ -37,8 +37,12 @@
 #include "bash_self.h"
 
 #define DEFAULT_FOLDER "/var/lib/holdfast/shells/main/control"
-/* An unused function key: a program that gets it by accident ignores it. */
-#define TAKE_COMMAND_KEY "\033[9517~"
+/* Unused function keys: a program that gets one by accident ignores it. Each takes what is in a file of its
+ * own, so that the key of an offer that was withdrawn does not take the next one, whose key is still to come. */
+#define TAKE_FIRST_KEY "\033[9517~"
+#define TAKE_FIRST "command-7"
+#define TAKE_SECOND_KEY "\033[9518~"
+#define TAKE_SECOND "command-8"
 #define STATE_DONE 0x2000000UL /* RL_STATE_DONE of readline 8 */
 #define BUILTIN_ENABLED 0x01
 #define ECHO_LINES 20
@@ -292,14 +296,17 @@ static int startup(void)
     return old_startup ? old_startup() : 0;
 }
 
-static int take_command(int, int);
+static int take_first(int, int), take_second(int, int);
 
 static void bind_key(void)
 {
     char *maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        if (rl_function_of_keyseq(TAKE_COMMAND_KEY, maps[i], NULL) != take_command)
-            rl_bind_keyseq_in_map(TAKE_COMMAND_KEY, take_command, maps[i]);
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        if (rl_function_of_keyseq(TAKE_FIRST_KEY, maps[i], NULL) != take_first)
+            rl_bind_keyseq_in_map(TAKE_FIRST_KEY, take_first, maps[i]);
+        if (rl_function_of_keyseq(TAKE_SECOND_KEY, maps[i], NULL) != take_second)
+            rl_bind_keyseq_in_map(TAKE_SECOND_KEY, take_second, maps[i]);
+    }
 }
 
 static int pre_input(void)
@@ -366,14 +373,13 @@ static void show(const char *text, size_t length)
     put(out, n);
 }
 
-static int take_command(int count, int key)
+static int take_command(const char *name)
 {
     char path[4200], *text, *body;
     size_t length;
-    (void)count, (void)key;
-    if (!active() || !in_prompt || !(text = slurp("command", &length)))
+    if (!active() || !in_prompt || !(text = slurp(name, &length)))
         return 0;
-    if (unlink(path_of("command", path, sizeof path)) < 0) {
+    if (unlink(path_of(name, path, sizeof path)) < 0) {
         free(text); /* it was withdrawn just now */
         return 0;
     }
@@ -412,6 +418,18 @@ static int take_command(int count, int key)
         unremembered = 1;
     }
     return 0;
+}
+
+static int take_first(int count, int key)
+{
+    (void)count, (void)key;
+    return take_command(TAKE_FIRST);
+}
+
+static int take_second(int count, int key)
+{
+    (void)count, (void)key;
+    return take_command(TAKE_SECOND);
 }
 
 /* Numbers continue where those of the program that had this pid before, by `exec bash`, ended. */
@@ -473,7 +491,8 @@ static void load(const char *where)
     rl_pre_input_hook = pre_input;
     rl_prep_term_function = prep;
     rl_deprep_term_function = deprep;
-    rl_add_defun("holdfast-take-command", take_command, -1);
+    rl_add_defun("holdfast-take-command", take_first, -1);
+    rl_add_defun("holdfast-take-next-command", take_second, -1);
     bind_key();
 }
 

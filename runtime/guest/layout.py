@@ -67,10 +67,9 @@ class ShellPaths:
         """Number of times the marks were loaded; higher epochs have higher sequence numbers."""
         return self.control / "epoch"
 
-    @property
-    def command(self) -> Path:
-        """The shell's next command: a serial number, a newline, the text."""
-        return self.control / "command"
+    def command(self, key: str) -> Path:
+        """Return the file of the next command that a key takes: a serial number, a newline, the text."""
+        return self.control / f"command-{key}"
 
     @property
     def text(self) -> Path:

@@ -23,7 +23,8 @@ from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 TAKE_COMMAND = (b"\x1b[9517~", b"\x1b[9518~")
 """The key that makes the shell take the command from its file.
 
-The other is for every second offer, where a shell is slow to read the last one's, which was withdrawn.
+The other is for every second offer, for a shell may be slow to read the last one's, which was withdrawn.
+Each has a file of its own: a shell that has read one offer and takes it then cannot take the next for it.
 """
 TAKE_IN_FISH = (b"\x1b[9517;7u", b"\x1b[9518;7u")
 """The same for fish, which drops keys that no keyboard has: two characters with Control and Alt."""
@@ -58,7 +59,12 @@ class DrivenShell:
         paths = self._paths
         paths.control.mkdir(parents=True, exist_ok=True)
         paths.control.chmod(0o700)
-        for path in (paths.command, paths.abort, paths.ended, *paths.control.glob("typed-*")):
+        for path in (
+            paths.abort,
+            paths.ended,
+            *paths.control.glob("command-*"),
+            *paths.control.glob("typed-*"),
+        ):
             path.unlink(missing_ok=True)
         _write(paths.nonce, f"{self.nonce}\n".encode())
         _write(paths.pid, b"")
@@ -100,12 +106,15 @@ class DrivenShell:
     def offer(self, serial: int, command: bytes) -> None:
         """Leave a command for the shell to take, replacing an offer that was not taken."""
         self.resume()
-        if self._program.kind is ShellKind.BASH:
-            self._leave(self._paths.command, b"%d\n%s" % (serial, command))
-            return
         self.key = self._keys[self.key == self._keys[0]]
-        self._leave(self._paths.text, command)
-        self._leave(self._paths.command, b"%d %c\n%s" % (serial, self.key[_TELLS], shown(command)))
+        if self._program.kind is not ShellKind.BASH:
+            self._leave(self._paths.text, command)
+            command = shown(command)
+        self._leave(self._offered, b"%d\n%s" % (serial, command))
+
+    @property
+    def _offered(self) -> Path:
+        return self._paths.command(chr(self.key[_TELLS]))
 
     def _leave(self, path: Path, text: bytes) -> None:
         try:
@@ -118,14 +127,14 @@ class DrivenShell:
     def withdraw(self) -> bool:
         """Withdraw an offer. Return False if the shell has taken it."""
         try:
-            self._paths.command.unlink()
+            self._offered.unlink()
         except FileNotFoundError:
             return False
         return True
 
     def offers(self) -> bool:
         """Return whether there is an offer that the shell has not taken."""
-        return os.path.lexists(self._paths.command)
+        return os.path.lexists(self._offered)
 
     def typed(self, number: int) -> bytes | None:
         """Return the typed line with the number of its mark, or None if the shell did not leave it."""

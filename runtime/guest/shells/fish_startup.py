@@ -81,14 +81,12 @@ function _holdfast_keys
 end
 
 function _holdfast_take -a key
-    test -f $_holdfast_folder/command; or return 0
-    read -lz found <$_holdfast_folder/command
+    set -l file $_holdfast_folder/command-$key
+    test -f $file; or return 0 # it is the key of an earlier offer
+    read -lz found <$file
     set -l lines (string split -m 1 \n -- $found)
-    set -l words (string split ' ' -- $lines[1])
-    # The key may be that of an earlier offer: this one's is on its way, and is not for the command.
-    test "$words[2]" = "$key"; or return 0
-    $_holdfast_rm $_holdfast_folder/command 2>/dev/null; or return 0 # it was withdrawn just now
-    set -g _holdfast_serial $words[1]
+    $_holdfast_rm $file 2>/dev/null; or return 0 # it was withdrawn just now
+    set -g _holdfast_serial $lines[1]
     set -g _holdfast_shown $lines[2]
     commandline -r -- ' _holdfast_begin; source $_holdfast_text; _holdfast_end'
     commandline -f execute

@@ -160,13 +160,11 @@ _holdfast_line_init() {
 
 # Shows the first lines of the command where a person would have typed it, and then has it read from its file.
 _holdfast_take() {
-    local REPLY
-    [[ $CONTEXT == start && -f $_holdfast_folder/command ]] || return 0
-    _holdfast_slurp $_holdfast_folder/command
-    # The key may be that of an earlier offer: this one's is on its way, and must not be left to the command.
-    [[ $KEYS[-2] == ${${REPLY%%$'\n'*}#* } ]] || return 0
-    builtin zf_rm $_holdfast_folder/command 2>/dev/null || return 0  # it was withdrawn just now
-    _holdfast_serial=${REPLY%% *}
+    local REPLY file=$_holdfast_folder/command-$KEYS[-2]
+    [[ $CONTEXT == start && -f $file ]] || return 0  # it is the key of an earlier offer
+    _holdfast_slurp $file
+    builtin zf_rm $file 2>/dev/null || return 0  # it was withdrawn just now
+    _holdfast_serial=${REPLY%%$'\n'*}
     _holdfast_shown=${REPLY#*$'\n'}
     BUFFER=${_holdfast_shown//[^[:print:]$'\n\t']/?}
     CURSOR=$#BUFFER

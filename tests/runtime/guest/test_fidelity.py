@@ -71,9 +71,10 @@ STEPS: dict[str, list[Step]] = {
         ("bind 'set convert-meta on'; bind 'set enable-meta-key off'; echo ü", "ü\n", 0),
     ],
     "the key that takes commands bound to something else": [
-        (r"""bind '"\e[9517~": "junk"'; bind '"\e": "x"'; bind -m emacs-standard -r '\e['""", "", 0),
+        (r"""bind '"\e[9517~": "junk"' '"\e[9518~": "junk"' '"\e": "x"'""", "", 0),
+        (r"bind -m emacs-standard -r '\e['", "", 0),
         ("echo one", "one\n", 0),
-        (r"bind -r '\e[9517~'", "", 0),
+        (r"bind -r '\e[9517~'; bind -r '\e[9518~'", "", 0),
         ("echo two", "two\n", 0),
     ],
     "the builtin removed": [
@@ -400,13 +401,15 @@ def test_the_files_of_a_shell_removed_by_its_user(guest: Guest) -> None:
 
 def test_a_command_that_cannot_be_left_is_refused_and_forgotten(guest: Guest) -> None:
     """The reason is given, as on a full disk, and the shell is free once it has passed."""
-    obstacle = guest.folder / "state/shells/main/control/command.new"
+    obstacles = [guest.folder / f"state/shells/main/control/command-{key}.new" for key in "78"]
     guest.exec("true")
-    (obstacle / "in the way").mkdir(parents=True)
+    for obstacle in obstacles:
+        (obstacle / "in the way").mkdir(parents=True)
     with pytest.raises(Refused, match="cannot be left for the shell"):
         guest.exec("echo one")
-    (obstacle / "in the way").rmdir()
-    obstacle.rmdir()
+    for obstacle in obstacles:
+        (obstacle / "in the way").rmdir()
+        obstacle.rmdir()
     assert guest.exec("echo two").output == b"two\r\n"
 
 

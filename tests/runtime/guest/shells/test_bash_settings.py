@@ -33,7 +33,7 @@ def made(marks_library: Path) -> Iterator[Make]:
         "enable -d holdfast_marks; enable -n enable",
         "printf '\\e]133;D;9\\a\\e]133;A\\a\\e]133;B\\a'; PS1=$'\\e]133;D;9\\a> '",
         "trap ': $BASH_COMMAND' DEBUG; set -T; shopt -s extdebug",
-        "set -o vi; bind -r '\\e[9517~'; bind '\"\\e[9517~\": \"NOISE\"'",
+        'set -o vi; bind -r \'\\e[9517~\'; bind \'"\\e[9517~": "NOISE"\' \'"\\e[9518~": "NOISE"\'',
         "return 7",
         "set -u; shopt -s failglob nullglob; IFS=x",
     ],

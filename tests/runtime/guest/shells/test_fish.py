@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.runtime.guest.harness import Guest, Refused
+from tests.runtime.guest.harness import Guest, Refused, Result
+
+from holdfast.base import polling
 
 Make = Callable[[str], Guest]
 
@@ -142,3 +146,49 @@ def test_settings_of_the_user_cannot_break_completion(made: Make, settings: str)
         assert (result.output.replace(b"\r", b""), result.exit_code) == (b"one\n", 4)
         guest.ask("send", b"/bin/sh -c 'exit 5'\r")
         assert guest.exec("echo two $status").output.replace(b"\r", b"") == b"two 5\n"
+
+
+SLOW_RM = """#!/bin/sh
+echo begun >> {0}/begun
+until [ -e {0}/go ]; do sleep 0.02; done
+/bin/rm "$@"
+echo $? >> {0}/removed
+exit $(tail -n 1 {0}/removed)
+"""
+
+
+def test_an_offer_that_is_withdrawn_while_it_is_taken_is_not_confused_with_the_next(
+    made: Make, tmp_path: Path
+) -> None:
+    """Otherwise the key of the next one would be left to the command, whose output would show it."""
+    guest = made("")
+    slow = tmp_path / "rm"
+    slow.write_text(SLOW_RM.format(tmp_path))
+    slow.chmod(0o755)
+    assert guest.exec(f"set -g _holdfast_rm {slow}").exit_code == 0
+    assert polling.until(lambda: guest.shell()["state"] == "prompt", 60)
+    control = guest.folder / "state/shells/main/control"
+
+    def offered() -> set[Path]:
+        return set(control.glob("command-[78]"))
+
+    # What is typed is not told before the generation has been read.
+    generation = guest.folder / "state/identity/generation"
+    generation.parent.mkdir(exist_ok=True)
+    generation.unlink(missing_ok=True)
+    os.mkfifo(generation)
+    guest.ask("send", b"/bin/sh -c 'exit 5'\r")
+    with guest.call("exec", b"echo two $status", id="two") as command:
+        assert polling.until(offered, 60)
+        first = offered()
+        guest.process.send_signal(signal.SIGSTOP)
+        with generation.open("w") as read:
+            generation.unlink()
+            read.write("0")
+        assert polling.until((tmp_path / "begun").exists, 60)
+        guest.process.send_signal(signal.SIGCONT)
+        assert polling.until(lambda: offered() - first, 60)
+        (tmp_path / "go").touch()
+        result = Result(list(command.frames()))
+    assert (result.output, result.exit_code) == (b"two 5\r\n", 0)
+    assert (tmp_path / "removed").read_text().split() == ["1", "0"]
