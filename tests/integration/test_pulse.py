@@ -112,11 +112,12 @@ def test_processes_of_other_users_are_open_to_us(served: Session) -> None:
         "s = socket.create_server(('', 8125)); time.sleep(999)"
     )
     served.exec(f'setpriv --reuid 65534 --regid 65534 --clear-groups python3 -c "{code}" &')
-    owners: list[Any] = []
-    while not owners:  # one that has just begun to listen is found before its process is
+    while True:  # one that has just begun to listen is found before its process is
         found = served.pulse(parts=["processes", "files", "sockets"])
-        owners = [owner for socket in found.listening(8125) for owner in socket.owners]
-    process = found.process(owners[0].pid)
+        if any(socket.owners for socket in found.listening(8125)):
+            break
+    (socket,) = found.listening(8125)
+    process = found.process(socket.owners[0].pid)
     assert process is not None
     assert (process.uid, process.user) == (65534, "nobody")
     assert [file.pid for file in found.opened("/tmp/theirs")] == [process.pid]

@@ -182,9 +182,9 @@ def test_an_offer_that_is_withdrawn_while_it_is_taken_is_not_confused_with_the_n
         assert polling.until(offered, 60)
         first = offered()
         guest.process.send_signal(signal.SIGSTOP)
-        with generation.open("w") as read:
+        with generation.open("w") as fifo:
             generation.unlink()
-            read.write("0")
+            fifo.write("0")
         assert polling.until((tmp_path / "begun").exists, 60)
         guest.process.send_signal(signal.SIGCONT)
         assert polling.until(lambda: offered() - first, 60)
