@@ -114,9 +114,17 @@ class Stepper:
     """Holds calls of the checkpointer with the pid `main`; see stepper.c for how they are chosen."""
 
     def __init__(
-        self, program: Path, main: int, seed: int, rate: int, stride: int = 0, phase: int = 0
+        self,
+        program: Path,
+        main: int,
+        *,
+        seed: int = 0,
+        rate: int = 0,
+        stride: int = 0,
+        phase: int = 0,
+        late: int = 0,
     ) -> None:
-        numbers = [str(number) for number in (main, seed, rate, stride, phase)]
+        numbers = [str(number) for number in (main, seed, rate, stride, phase, late)]
         self._process = subprocess.Popen(
             [program, *numbers], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )

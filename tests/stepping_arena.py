@@ -23,6 +23,14 @@ SOON = 20.0
 """Seconds in which a worker has ended whose controller has been answered."""
 
 
+def checkpointer(hf: Holdfast) -> int:
+    """The first process of a home's checkpointer, in the host's numbers. It runs since the last capture."""
+    found = hf.engine.containers(holdfast_home=hf.home.digest, holdfast_role="checkpointer")
+    states = [hf.engine.inspect(container) for container in found]
+    (pid,) = [state.pid for state in states if state is not None and state.running]
+    return pid
+
+
 class Arena:
     """A hostile session, and commands about it of which every system call may be held."""
 
@@ -75,7 +83,9 @@ class Arena:
             return killed
 
         seed = self.dice.randrange(1 << 30)
-        stepper = Stepper(self._stepper, self.checkpointer(), seed, rate, stride, phase)
+        stepper = Stepper(
+            self._stepper, checkpointer(self.hf), seed=seed, rate=rate, stride=stride, phase=phase
+        )
         command = self._cli.start(*words, "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         found = stepper.run(command, look)
         out, err = command.communicate()
@@ -109,13 +119,6 @@ class Arena:
             assert not stepping.is_frozen(state.pid)
         assert not self.hf.store.operations.open()
         assert not list(self.hf.home.staging.iterdir())
-
-    def checkpointer(self) -> int:
-        """Its first process, in the host's numbers; started if it has ended."""
-        found = self.hf.engine.containers(holdfast_home=self.hf.home.digest, holdfast_role="checkpointer")
-        states = [self.hf.engine.inspect(container) for container in found]
-        (pid,) = [state.pid for state in states if state is not None and state.running]
-        return pid
 
     def alive(self, name: str = "evil") -> bool:
         """Whether a session answers, with what its shell had."""

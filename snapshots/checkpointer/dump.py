@@ -192,7 +192,7 @@ def run(request: Dump, channel: HostChannel) -> None:
 
     running: criu.Running | None = None
     whole = False
-    packets = Holding(target.init_pid, PacketKind.CONNECTIONS)
+    packets = Holding(target.init_pid)
     watched = watchers.Watchers(target.init_pid, root)
     heaps = twins.Twins(target.init_pid, wanted=request.leave_running and request.twins)
     capture = _Capture(
@@ -273,7 +273,7 @@ def _drive(capture: _Capture, running: criu.Running) -> None:
         if not action:
             return
         if action == "connections":
-            capture.packets.hold()
+            capture.packets.hold(PacketKind.CONNECTIONS)
         if action == "twins":
             capture.copy_heaps()
         if action in _REFUSED:

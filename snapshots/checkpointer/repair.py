@@ -34,8 +34,8 @@ def mend(root: int) -> int:
     """Take the connections of a tree's processes out of repair mode; how many were in it. Raises OSError."""
     mended = 0
     # EACCES is the answer for a process that is just gone (proc_ns_get_link in fs/proc/namespaces.c).
-    with suppress(FileNotFoundError, PermissionError), Holding(root, PacketKind.CONNECTIONS) as packets:
-        packets.let_go()
+    with suppress(FileNotFoundError, PermissionError), Holding(root) as packets:
+        packets.let_go(PacketKind.CONNECTIONS)
     for pid, fd, _ in pidfd_files.sockets(root):
         # Of another kind, or gone meanwhile.
         with suppress(OSError), pidfd_files.borrow(pid, fd) as connection:

@@ -148,8 +148,8 @@ def run(request: Restore, channel: HostChannel) -> None:
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """The state of sockets, the guard's input for terminals, whether memory comes on demand, and the highest
-    id in the images: CRIU must not get it itself. `by_packets`: CRIU restores connections by sending packets.
-    `queues`: of overflow.unmark.
+    id in the images: CRIU must not get it itself. `by_packets`: connections send packets while CRIU makes
+    them. `queues`: of overflow.unmark.
     """
 
     sockets: sockets.SocketCounts
@@ -208,7 +208,7 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
     ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
     # Processes in no group or session that is visible from there have an invalid number.
     highest = max((number for number in ids if number < _MOST_IDS), default=0)
-    by_packets = sockets.half_closed(found) or streams.has_unsent(images)
+    by_packets = sockets.half_closed(found) or streams.has_unacknowledged(images)
     return Prepared(outcome, made, lazy, highest, by_packets, watchers)
 
 
@@ -301,10 +301,8 @@ def _restore(
         *(["--lazy-pages"] if prepared.lazy else []),
     ]
     init_pid = request.target.init_pid
-    holding = Holding(init_pid, PacketKind.RESETS) if prepared.by_packets else nullcontext()
+    holding = Holding(init_pid) if prepared.by_packets else nullcontext()
     with personalities.guard_input(begin.personalities) as descriptor, holding as packets:
-        if packets is not None:
-            packets.hold()
         running = criu.start(
             arguments,
             init_pid=init_pid,
@@ -339,9 +337,9 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
     """Follow CRIU to its end. Its question before anything runs is for the audit; others are answered with
     yes.
 
-    When the audit has passed, the tree gets what it needs, and `packets` are released. Once CRIU may detach
-    from the tasks, it has nothing else to do, and the first ones may stop or kill it before it comes to the
-    last: it is ended then, for the kernel releases the rest.
+    When the audit has passed, the tree gets what it needs. `packets`: what holds those of connections back.
+    Once CRIU may detach from the tasks, it has nothing else to do, and the first ones may stop or kill it
+    before it comes to the last: it is ended then, for the kernel releases the rest.
     """
     process = running.process
     deadline = time.monotonic() + RESTORE_LIMIT
@@ -359,8 +357,8 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
             break
         if action == "pre-resume":
             begin.give(audit.stopped(process.pid), places)
-            if packets is not None:
-                packets.let_go()
+        if packets is not None:
+            _hold_or_let_go(packets, action)
         try:
             running.answer(yes=True)
         except criu.Killed:
@@ -371,6 +369,17 @@ def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: 
         return -1
     status = process.wait()
     return max(status, 0) if let_go else status
+
+
+def _hold_or_let_go(packets: Holding, action: str) -> None:
+    match action:
+        case "pre-restore":  # what CRIU tries connections for is done
+            packets.hold(PacketKind.RESETS)
+            packets.hold(PacketKind.EARLY)
+        case "post-restore":  # all queues are filled; next, repair mode ends and each connection sends
+            packets.let_go(PacketKind.EARLY)
+        case "pre-resume":
+            packets.let_go(PacketKind.RESETS)
 
 
 def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int], *, soon: bool) -> criu.Running:

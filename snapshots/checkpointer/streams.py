@@ -15,16 +15,16 @@ _MOST = 1 << 20
 """Bytes of a connection's description: some numbers. The contents of its queues come after that."""
 
 
-def has_unsent(images: Path) -> bool:
-    """Check whether a program had written data to any of them that the kernel had not sent.
+def has_unacknowledged(images: Path) -> bool:
+    """Check whether any of them has data to send: not sent yet, or not acknowledged.
 
     Raises:
         Unreadable: they are not images of CRIU.
     """
-    return any(_unsent(path) for path in images.glob("tcp-stream-*.img"))
+    return any(_unacknowledged(path) for path in images.glob("tcp-stream-*.img"))
 
 
-def _unsent(path: Path) -> int:
+def _unacknowledged(path: Path) -> int:
     with path.open("rb") as kept:
         kept.read(_MAGIC_BYTES)
         (size,) = _SIZE.unpack(kept.read(_SIZE.size))
@@ -32,4 +32,4 @@ def _unsent(path: Path) -> int:
             raise ImagesUnreadable(f"{path.name} is not what CRIU writes")
         entry = tcp_stream_pb2.tcp_stream_entry()
         entry.ParseFromString(kept.read(size))
-    return int(entry.unsq_len)
+    return int(entry.outq_len)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests import inner_rules
 
 from holdfast.engine import networks
-from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 
@@ -25,33 +24,13 @@ pytestmark = pytest.mark.thorough
 WITHIN = ("tcp", "tcp6", "tcp-mapped", "tcp-own")
 CAPTURES = 3
 # What is too fast is lost, and sent again. Segments of loopback are large: some megabytes in a second.
-SLOW = """
-import nftables
-code, _, errors = nftables.Nftables().cmd(
-    "add table inet slow\\n"
-    "add chain inet slow i { type filter hook input priority -20; policy accept; }\\n"
-    "add rule inet slow i meta iif 1 meta l4proto tcp limit rate over 400/second burst 5 packets drop\\n"
-)
-assert code == 0, errors
-"""
-
-
-def slow_down(session: Session) -> None:
-    """Make the path between two programs of a session lose what is sent too fast."""
-    given = ["--user=0", "--cap-add=NET_ADMIN", f"--network=container:{session.row.container_id}"]
-    done = subprocess.run(
-        ["docker", "run", "--rm", *given, "--entrypoint=python3", build.reference("toolbox"), "-c", SLOW],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+SLOW = "meta iif 1 meta l4proto tcp limit rate over 400/second burst 5 packets drop"
 
 
 def test_moving_streams_within_a_session_are_captured(hf: Holdfast, witnesses: Any) -> None:
     session = hf.new("talking")
     witnesses.start(hf, session, *WITHIN)
-    slow_down(session)
+    inner_rules.add(session, SLOW)
     for number in range(CAPTURES):
         copy = session.snapshot().restore(f"copy-{number}")
         assert witnesses.wrong(copy, 20) == {}

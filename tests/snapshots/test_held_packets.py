@@ -30,25 +30,38 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_what_is_held_still_is_reported(refused: list[str]) -> None:
     """Otherwise it would go unnoticed that a session's own connections are stalled."""
     refused.append("delete table")
-    packets = Holding(os.getpid(), PacketKind.CONNECTIONS)
-    packets.hold()
+    packets = Holding(os.getpid())
+    packets.hold(PacketKind.CONNECTIONS)
     with pytest.raises(OSError, match="cannot be let go"):
         packets.close()
     packets.close()
 
 
 def test_what_was_not_held_or_was_let_go_ends_in_silence(refused: list[str]) -> None:
-    with Holding(os.getpid(), PacketKind.RESETS):
+    with Holding(os.getpid()):
         pass
-    with Holding(os.getpid(), PacketKind.RESETS) as packets:
-        packets.hold()
-        packets.let_go()
+    with Holding(os.getpid()) as packets:
+        packets.hold(PacketKind.RESETS)
+        packets.let_go(PacketKind.RESETS)
         refused.append("delete table")
 
 
 def test_what_cannot_be_held_is_reported_at_once(refused: list[str]) -> None:
     refused.append("add rule")
-    packets = Holding(os.getpid(), PacketKind.CONNECTIONS)
+    packets = Holding(os.getpid())
     with pytest.raises(OSError, match="cannot be held back"):
-        packets.hold()
+        packets.hold(PacketKind.CONNECTIONS)
     packets.close()
+
+
+def test_kinds_are_held_one_by_one(refused: list[str]) -> None:
+    packets = Holding(os.getpid())
+    packets.hold(PacketKind.RESETS)
+    packets.hold(PacketKind.EARLY)
+    packets.let_go(PacketKind.EARLY)
+    refused.append("delete table inet holdfast_early")
+    packets.close()
+    packets = Holding(os.getpid())
+    packets.hold(PacketKind.EARLY)
+    with pytest.raises(OSError, match="cannot be let go"):
+        packets.close()

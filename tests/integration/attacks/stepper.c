@@ -1,10 +1,13 @@
 /* Traces every process a checkpointer makes, and holds all of them before some of their system calls.
  *
- *   stepper PID SEED RATE STRIDE PHASE
+ *   stepper PID SEED RATE STRIDE PHASE LATE
  *
  * PID is the checkpointer, which is traced only for its forks. RATE: of a million; a call is held with
  * that chance the first time it is seen in a role, and with an nth of it the nth time, so that rare calls are not
  * lost among reads. If STRIDE is not 0, each call of the worker whose number leaves PHASE is held as well.
+ *
+ * LATE: milliseconds that a task is held which has made a connection again, before CRIU gives it the bytes that were
+ * not read; all others go on meanwhile.
  *
  * For each held call a line is written: "stop NUMBER ROLE PID CALL NTH", and one letter is read: 'g' lets it
  * continue, 'k' kills the process. Until it is read, every traced process is stopped at its next call.
@@ -12,17 +15,22 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { PID_MAX = 1 << 22, CALLS = 512 };
+enum { PID_MAX = 1 << 22, CALLS = 512, MOST_LATE = 64 };
 /* TASK: processes that CRIU makes without an exec, including the tasks of a restored session. */
 enum role { NONE, MAIN, WORKER, HELPER, CRIU, TASK, ROLES };
 
@@ -32,13 +40,27 @@ static unsigned long seen[ROLES][CALLS], total[ROLES];
 static const long OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
 			    PTRACE_O_TRACEEXEC;
 static volatile sig_atomic_t over;
-static unsigned long rate, stride, phase, stops;
+static unsigned long rate, stride, phase, late, stops;
+static struct { pid_t pid; unsigned long due; } waiting[MOST_LATE];
 static unsigned long long state;
 
 static void end(int number)
 {
 	(void)number;
 	over = 1;
+}
+
+static void tick(int number)
+{
+	(void)number; /* it interrupts a wait */
+}
+
+static unsigned long milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (unsigned long)now.tv_sec * 1000 + (unsigned long)now.tv_nsec / 1000000;
 }
 
 static unsigned long dice(void)
@@ -113,7 +135,48 @@ static void hold(pid_t pid, enum role role, unsigned long call, unsigned long nt
 		kill(pid, SIGKILL);
 }
 
-static void at_call(pid_t pid)
+static int fills_what_was_unread(pid_t pid, int number)
+{
+	int process = (int)syscall(SYS_pidfd_open, pid, 0), queue = TCP_NO_QUEUE;
+	int fd = (int)syscall(SYS_pidfd_getfd, process, number, 0);
+	socklen_t size = sizeof(queue);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_REPAIR_QUEUE, &queue, &size) < 0)
+		queue = TCP_NO_QUEUE;
+	close(fd);
+	close(process);
+	return queue == TCP_RECV_QUEUE;
+}
+
+/* Whether the task waits. CRIU fills queues with send(2). */
+static int is_late(pid_t pid, const struct __ptrace_syscall_info *info)
+{
+	int i;
+
+	if (late == 0 || role_of[pid] != TASK || info->entry.nr != SYS_sendto || !fills_what_was_unread(pid, (int)info->entry.args[0]))
+		return 0;
+	for (i = 0; i < MOST_LATE; i++)
+		if (waiting[i].pid == 0) {
+			waiting[i].pid = pid;
+			waiting[i].due = milliseconds() + late;
+			return 1;
+		}
+	return 0;
+}
+
+static void resume_late(void)
+{
+	int i;
+
+	for (i = 0; i < MOST_LATE; i++)
+		if (waiting[i].pid != 0 && waiting[i].due <= milliseconds()) {
+			resume(waiting[i].pid, 0);
+			waiting[i].pid = 0;
+		}
+}
+
+/* Whether it is held, and continues later. */
+static int at_call(pid_t pid)
 {
 	struct __ptrace_syscall_info info;
 	enum role role = role_of[pid];
@@ -122,7 +185,7 @@ static void at_call(pid_t pid)
 
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) <= 0 || info.op != PTRACE_SYSCALL_INFO_ENTRY ||
 	    info.entry.nr >= CALLS)
-		return;
+		return 0;
 	if (role == CRIU && info.entry.nr == SYS_ptrace && info.entry.args[0] == PTRACE_SEIZE)
 		let_go_of_tasks();
 	nth = ++seen[role][info.entry.nr];
@@ -131,6 +194,7 @@ static void at_call(pid_t pid)
 	lets_go = info.entry.nr == SYS_ptrace && info.entry.args[0] == PTRACE_DETACH;
 	if (dice() * (lets_go ? 1 : nth) < rate * (lets_go ? 5 : 1) || (stride > 0 && role == WORKER && total[role] % stride == phase))
 		hold(pid, role, info.entry.nr, nth);
+	return is_late(pid, &info);
 }
 
 static void stopped(pid_t pid, int status)
@@ -165,8 +229,8 @@ static void stopped(pid_t pid, int status)
 		}
 		resume(pid, 0);
 	} else if (number == (SIGTRAP | 0x80)) {
-		at_call(pid);
-		resume(pid, 0);
+		if (!at_call(pid))
+			resume(pid, 0);
 	} else {
 		resume(pid, event == 0 ? number : 0);
 	}
@@ -174,18 +238,23 @@ static void stopped(pid_t pid, int status)
 
 int main(int argc, char **argv)
 {
-	struct sigaction action = {.sa_handler = end};
+	struct sigaction action = {.sa_handler = end}, ticks = {.sa_handler = tick};
+	const struct itimerval often = {{0, 10000}, {0, 10000}};
 	pid_t pid, first;
 	int status;
 
-	if (argc != 6)
+	if (argc != 7)
 		return 2;
 	first = atoi(argv[1]);
 	state = strtoull(argv[2], NULL, 10) + 1;
 	rate = strtoul(argv[3], NULL, 10);
 	stride = strtoul(argv[4], NULL, 10);
 	phase = strtoul(argv[5], NULL, 10);
+	late = strtoul(argv[6], NULL, 10);
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGALRM, &ticks, NULL);
+	if (late > 0)
+		setitimer(ITIMER_REAL, &often, NULL);
 	if (ptrace(PTRACE_SEIZE, first, NULL, (void *)OPTIONS) < 0) {
 		perror("seize");
 		return 1;
@@ -195,6 +264,7 @@ int main(int argc, char **argv)
 	printf("ready\n");
 	fflush(stdout);
 	while (!over) {
+		resume_late();
 		pid = waitpid(-1, &status, __WALL);
 		if (pid < 0 && errno == EINTR)
 			continue;
