@@ -104,14 +104,16 @@ static enum role executed(pid_t pid, enum role before)
 /* CRIU is about to trace the tasks it has restored, which only one can do. They wait for it. */
 static void let_go_of_tasks(void)
 {
-	pid_t pid;
+	pid_t pid, found;
 	int status;
 
 	for (pid = 1; pid < PID_MAX; pid++) {
 		if (role_of[pid] != TASK)
 			continue;
 		ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
-		if (waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status)) {
+		while ((found = waitpid(pid, &status, __WALL)) < 0 && errno == EINTR)
+			;
+		if (found == pid && WIFSTOPPED(status)) {
 			int number = WSTOPSIG(status);
 			int real = status >> 16 == 0 && number != (SIGTRAP | 0x80);
 			ptrace(PTRACE_DETACH, pid, NULL, (void *)(long)(real ? number : 0));
@@ -204,7 +206,8 @@ static void stopped(pid_t pid, int status)
 
 	if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE) {
 		ptrace(PTRACE_GETEVENTMSG, pid, NULL, &child);
-		if (child > 0 && child < PID_MAX)
+		/* It may have been seen before, and even have executed another program. */
+		if (child > 0 && child < PID_MAX && role_of[child] == NONE)
 			role_of[child] = child_of(role_of[pid]);
 		resume(pid, 0);
 	} else if (event == PTRACE_EVENT_EXEC) {
