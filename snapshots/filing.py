@@ -15,7 +15,8 @@ from typing import Protocol
 
 from holdfast.engine.container_state import ContainerState
 from holdfast.engine.engine import Engine
-from holdfast.errors import CaptureFailed, ImageError, LiveUnsupported
+from holdfast.engine.engine_faults import is_lost_unpacking
+from holdfast.errors import CaptureFailed, EngineError, ImageError, LiveUnsupported
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import LayerArchive
@@ -108,19 +109,27 @@ class Filing:
         return self._engine.commit(self._container.id, self._ref, labels, pause=pause)
 
     def keep(self) -> str:
-        """Make the image from the copy, and return its id.
+        """Make the image from the copy, and return its id; once more if the engine lost what unpacks it.
 
         Raises:
             EngineError: the engine refuses.
             OSError: the copy cannot be read.
         """
-        assert self._parent is not None
         layer = self._staging / file_entry.FOLDER
-        made = image.add(self._engine, self._parent, LayerArchive(layer), self._ref, self._labels)
+        try:
+            made = self._added(layer)
+        except EngineError as error:
+            if not is_lost_unpacking(str(error)):
+                raise
+            made = self._added(layer)
         if made.blobs is not None:
             self._known.add(made.id, made.layers, made.blobs)
         shutil.rmtree(layer)
         return made.id
+
+    def _added(self, layer: Path) -> image.Added:
+        assert self._parent is not None
+        return image.add(self._engine, self._parent, LayerArchive(layer), self._ref, self._labels)
 
     def _asked(self, **fields: object) -> bool:
         target = {

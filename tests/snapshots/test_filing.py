@@ -11,7 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from holdfast.engine.image_store import ImageStore
+from holdfast.errors import EngineError
+from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.layer.known_blobs import MOST, KnownBlobs
 from holdfast.snapshots.layer.oci import Blob
@@ -60,6 +64,47 @@ def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) 
     assert asked.requests == [
         {"op": "files", "container": "c" * 64, "init_pid": 7, "folder": "0123456789ab", "flatten": 0}
     ]
+
+
+KILLED = "cannot keep the files: Error processing tar file(signal: killed): "
+
+
+@pytest.mark.parametrize(
+    ("faults", "fault"),
+    [([KILLED], ""), ([KILLED, KILLED], "signal: killed"), (["cannot keep the files: no space"], "no space")],
+)
+def test_an_unpacking_that_was_killed_is_done_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: list[str], fault: str
+) -> None:
+    """The engine unpacks a layer in a process of its own; each attempt reads the layer from its beginning."""
+    attributes = {"Architecture": "amd64", "Os": "linux", "Config": {}, "RootFS": {"Layers": ["a"]}}
+    read: list[bytes] = []
+
+    def load(archive: Iterator[bytes], _what: str) -> None:
+        read.append(b"".join(archive))
+        if faults:
+            raise EngineError(faults.pop(0))
+
+    images = SimpleNamespace(described=lambda _id: attributes, load=load)
+    engine: Any = SimpleNamespace(layers=SimpleNamespace(store=lambda: ImageStore.OVERLAY2), images=images)
+    container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1")
+    staging = tmp_path / "0123456789ab"
+    filing = Filing(engine, Asked(), container, staging, "ref", {}, KnownBlobs(tmp_path / "blobs.json"))
+    filing.begin()
+    layer = staging / file_entry.FOLDER
+    layer.mkdir(parents=True)
+    (layer / file_entry.DATA).write_bytes(b"")
+    monkeypatch.setattr(file_entry, "read", lambda _: ([], {}))
+
+    if fault:
+        with pytest.raises(EngineError, match=fault):
+            filing.keep()
+        assert layer.is_dir()
+    else:
+        assert filing.keep()
+        assert len(read) == 2
+        assert not layer.exists()
+    assert all(each.startswith(b"new/layer.tar") for each in read)
 
 
 def test_an_image_is_read_whole_once_where_the_store_of_containerd_is_closed(tmp_path: Path) -> None:

@@ -104,6 +104,15 @@ def is_lost_start(text: str) -> bool:
     return "runtime" in text and "init-p: broken pipe" in text
 
 
+def is_lost_unpacking(text: str) -> bool:
+    """Check whether the process in which the engine unpacks a layer was killed.
+
+    It is the engine's own (`docker-untar`, chrootarchive of moby). That says nothing about the layer: the
+    kernel may end it when memory is short.
+    """
+    return "processing tar file(signal: killed)" in text
+
+
 def _distrust(error: Exception) -> str:
     """Return why TLS failed; empty if it did not."""
     seen: BaseException | None = error
