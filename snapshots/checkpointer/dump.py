@@ -28,6 +28,7 @@ from pathlib import Path
 
 from holdfast.snapshots.checkpointer import (
     criu,
+    criu_images,
     drain_closed_sockets,
     file_numbers,
     first_process,
@@ -39,6 +40,7 @@ from holdfast.snapshots.checkpointer import (
     tree,
     twins,
     unaccepted,
+    unix_peers,
     watchers,
 )
 from holdfast.snapshots.checkpointer.channel import HostChannel
@@ -293,6 +295,9 @@ def _host_agrees(capture: _Capture) -> bool:
         capture.copy_layer()
     if not capture.request.leave_running:
         capture.save_layer()
+    lonely = unix_peers.without_peer(criu_images.read(capture.images / "files.img")[1])
+    if lonely:
+        raise DumpFailed("a connection is in the images with one end only", [f"Dangling connection {lonely}"])
     capture.twins.take(capture.root, capture.images, partial(capture.deadline.check, "copying its memory"))
     capture.check_alone()
     _keep_facts(capture)
