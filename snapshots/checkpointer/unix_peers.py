@@ -11,6 +11,6 @@ from typing import Any
 
 
 def without_peer(entries: Iterable[Any]) -> int:
-    """Return the inode number of the first such socket among a capture's file entries; 0: there is none."""
+    """Return the inode of a socket whose other end is not among a capture's file entries; 0 if all are."""
     peers = {entry.usk.ino: entry.usk.peer for entry in entries if entry.HasField("usk")}
     return next((number for number, peer in peers.items() if peer and peer not in peers), 0)
