@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
+from tests.second_try import FailedTests
 
 # What a test starts would inherit it, and what it interrupts would go on.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:  # pytest-xdist's workers have none
         config.pluginmanager.register(FailuresAtOnce(terminal))
+        config.pluginmanager.register(FailedTests(config))
 
 
 def _seconds(item: pytest.Item) -> float:
