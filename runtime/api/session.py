@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session_shells import SessionShells
     from holdfast.runtime.api.session_snapshots import SessionSnapshots
     from holdfast.runtime.api.session_task import SessionTask
+    from holdfast.runtime.api.spawn import SessionSpawning
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.guest_rpc.shell_report import ShellInfo
     from holdfast.runtime.operations.context import Context
@@ -92,6 +93,12 @@ def _files() -> type[SessionFiles]:
     from holdfast.runtime.api.session_files import SessionFiles
 
     return SessionFiles
+
+
+def _spawning() -> type[SessionSpawning]:
+    from holdfast.runtime.api.spawn import SessionSpawning
+
+    return SessionSpawning
 
 
 def _task() -> type[SessionTask]:
@@ -166,6 +173,7 @@ class Session:
     answer = late("_shell", lambda: _shell().answer)
     interrupt = late("_shell", lambda: _shell().interrupt)
     detach = late("_shell", lambda: _shell().detach)
+    spawn = late(lambda session: _spawning()(session), lambda: _spawning().spawn)
     jobs = late("_insight", lambda: _insight().jobs)
     job = late("_insight", lambda: _insight().job)
     cell = late("kernel", lambda: _kernel().cell)

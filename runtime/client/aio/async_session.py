@@ -23,6 +23,7 @@ from holdfast.runtime.client.aio.async_network import AsyncNetwork
 from holdfast.runtime.client.aio.async_programs import AsyncPrograms
 from holdfast.runtime.client.aio.async_shell import AsyncShell
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
+from holdfast.runtime.client.aio.async_spawning import spawn
 from holdfast.runtime.client.aio.async_terminal import AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import EventsCall
@@ -52,6 +53,8 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         self._told = client_values.table(told)
         self._remove = remove
         super().__init__(transport, str(self._told["id"]))
+
+    spawn = spawn
 
     @cached_property
     def kernel(self) -> AsyncKernel:

@@ -24,6 +24,7 @@ from holdfast.runtime.client.blocking.remote_network import RemoteNetwork
 from holdfast.runtime.client.blocking.remote_programs import RemotePrograms
 from holdfast.runtime.client.blocking.remote_shell import RemoteShell
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
+from holdfast.runtime.client.blocking.remote_spawning import spawn
 from holdfast.runtime.client.blocking.remote_terminal import RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import EventsCall
@@ -53,6 +54,8 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         self._told = client_values.table(told)
         self._remove = remove
         super().__init__(transport, str(self._told["id"]))
+
+    spawn = spawn
 
     @cached_property
     def kernel(self) -> RemoteKernel:

@@ -143,7 +143,7 @@ def test_each_call_has_the_arguments_of_the_one_in_process(kinds: tuple[type, ty
 def test_the_async_ones_are_the_same(kinds: tuple[type, type, type]) -> None:
     blocking, waiting = _calls(kinds[1]), _calls(kinds[2])
     assert set(blocking) == set(waiting)
-    for name in blocking:
+    for name in set(blocking) - {"spawn"}:  # refused there: pexpect blocks
         found, expected = (list(inspect.signature(each[name]).parameters) for each in (waiting, blocking))
         assert found == expected, name
 
