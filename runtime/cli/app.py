@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from holdfast.runtime.cli import deprecated, printing, reporting
+from holdfast.runtime.cli import deprecated, first_guesses, printing, reporting
 from holdfast.runtime.cli.arguments import Json, Separated
 from holdfast.runtime.cli.caller import EarlyOptions
 from holdfast.runtime.cli.families import FAMILIES
@@ -109,8 +109,9 @@ def _needed(given: Sequence[str]) -> str | None:
 
 def call(given: list[str]) -> int:
     """Run one command line and return its exit code; every error has been shown."""
-    given, notes = deprecated.translated(given)
-    for note in notes:
+    given, notes = first_guesses.translated(given)
+    given, old = deprecated.translated(given)
+    for note in (*notes, *old):
         printing.note(note)
     as_json = reporting.wants_json(given)
     try:

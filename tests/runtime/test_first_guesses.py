@@ -1,0 +1,57 @@
+"""First guesses of people who know other tools do what they expect, or say what does."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.runtime.cli.first_guesses import VERBS, translated
+from holdfast.runtime.cli.verb_places import VERBS as EXISTING
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("ps", "ls"),
+        ("--json ps --all", "--json ls --all"),
+        ("--as person:ada stop work", "--as person:ada suspend work"),
+        ("images", "image ls"),
+        ("help", "--help"),
+        ("help exec", "exec --help"),
+        ("help image ls", "image ls --help"),
+        ("-h", "--help"),
+        ("exec -h", "exec --help"),
+        ("image ls -h", "image ls --help"),
+        ("ps -h", "ls --help"),
+        ("-V", "--version"),
+        ("version", "--version"),
+    ],
+)
+def test_a_guess_becomes_what_does_it(given: str, used: str) -> None:
+    words, notes = translated(given.split())
+    assert words == used.split()
+    assert len(notes) <= 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "ls",
+        "exec work ls -h",
+        "exec work --timeout 3 -- df -h",
+        "run work ps -h",
+        "exec help",
+        "rm ps",
+        "new version",
+        "--reason ps exec work true",
+    ],
+)
+def test_everything_else_stays_as_it_is(given: str) -> None:
+    """Names of sessions and words of commands are no verbs."""
+    assert translated(given.split()) == (given.split(), [])
+
+
+def test_guesses_lead_to_verbs_and_hide_none() -> None:
+    assert not set(VERBS) & set(EXISTING)
+    assert {words[0] for words in VERBS.values()} - {"--version"} <= set(EXISTING)
+    assert translated(["stop", "work"])[1] == ["`stop` is `holdfast suspend` here"]
