@@ -19,7 +19,7 @@ from holdfast.runtime.api.step_verification import StepVerification
 from holdfast.runtime.api.task_resumption import BroughtBack, TaskResumed
 from holdfast.runtime.artifacts import generated_files
 from holdfast.runtime.task import handoff as handing
-from holdfast.runtime.task import kept_task, task_changes, task_form, task_markdown
+from holdfast.runtime.task import kept_task, task_changes, task_form, task_import, task_markdown
 from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.runtime.task.classify_failure import FailureClass
-    from holdfast.runtime.task.task_changes import NoteKind
+    from holdfast.runtime.task.task_changes import NoteKind, Stamp, TaskChange
     from holdfast.runtime.task.task_record import StepStatus
 
 VERIFY_SECONDS = 3600.0
@@ -279,9 +279,13 @@ class SessionTask:
             InvalidArgument: there is no task, or the budget is too small for its goal.
         """
         record = self._known()
-        runs = self._session.refresh().state == "running"
-        state = self._standing(record, "running").text(handing.MOST_CHANGES) if runs else ""
-        return handing.handoff(self._session.name, record, budget, state)
+        name, state = self._session.name, self._session.refresh().state
+        if state != "running":
+            how = f"The session is {state}: `holdfast task resume {name}` brings it back."
+            return handing.handoff(name, record, budget, standing=how)
+        changed = self._standing(record, "running").text(handing.MOST_CHANGES)
+        runs = task_resumption.running_commands(name, self._session.shells.list(), self._insight)
+        return handing.handoff(name, record, budget, changed, runs)
 
     def resume(self) -> TaskResumed:
         """Bring the session to where the task can be continued, and return where it stands.
@@ -297,7 +301,7 @@ class SessionTask:
         how = task_resumption.bring_back(self._session, state, self._context.store, record)
         if how == "rewound":
             if self.record() is None:  # the snapshot is older than the task, which would be lost
-                self._change(partial(task_changes.imported, other=record))
+                self._change(partial(task_import.imported, other=record))
             record = self._known()
         return self._standing(record, how)
 
@@ -305,14 +309,29 @@ class SessionTask:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
         return task_markdown.export(self._known())
 
-    def import_(self, text: str) -> TaskRecord:
+    def import_(self, text: str, *, replace: bool = False) -> TaskRecord:
         """Take over a record from Markdown or JSON, in place of the present one.
 
+        A step that is ticked there, and verified by a command, is done only if it is done here already, or if
+        its evidence is given.
+
+        Args:
+            text: what `export` gives, with what people wrote into it.
+            replace: take it even if it lacks what was recorded since it was exported.
+
         Raises:
-            InvalidArgument: it is not a record, or a newer version wrote it; the present one is kept.
+            InvalidArgument: it is not a record, a newer version wrote it, or it lacks something that was
+                recorded since; the present one is kept.
         """
-        other = task_form.parse(text) if text.lstrip().startswith("{") else task_markdown.parse(text)
-        return self._change(partial(task_changes.imported, other=other))
+
+        def taken(record: TaskRecord | None, stamp: Stamp) -> TaskChange:
+            if text.lstrip().startswith("{"):
+                other = task_form.parse(text)
+            else:
+                other = task_markdown.parse(text, by=stamp.by, at=stamp.at)
+            return task_import.imported(record, stamp, other, replace=replace)
+
+        return self._change(taken)
 
     def _standing(self, record: TaskRecord, how: BroughtBack) -> TaskResumed:
         session = self._session

@@ -5,18 +5,25 @@ It resumes and rewinds the session; it changes no record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from holdfast.base.text import plain
 from holdfast.runtime.api import task_checkpoints
+from holdfast.runtime.guest import defaults
 
 if TYPE_CHECKING:
+    from holdfast.runtime.api.session_insight import SessionInsight
+    from holdfast.runtime.guest_rpc.shell_report import ShellInfo
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.history.repositories.repository_state import RepositoryChange
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
     from holdfast.runtime.task.task_record import TaskRecord
 
+_LATEST = 50
+"""Commands among which the running ones are looked for: each shell has at most one."""
 BroughtBack = Literal["running", "resumed", "rewound"]
 
 
@@ -43,6 +50,24 @@ class TaskResumed:
         """
         changed = [self.drift.text(limit)] if self.drift is not None and not self.drift.empty else []
         return "\n".join([*changed, *(each.text for each in self.repositories)])
+
+
+def running_commands(name: str, shells: Sequence[ShellInfo], insight: SessionInsight) -> str:
+    """Return what runs in the shells of a session, a line each: its entry, its key, how to wait for it."""
+    running = {shell.command_id: shell.name for shell in shells if shell.command_id is not None}
+    if not running:
+        return ""
+    lines: list[str] = []
+    for entry in insight.journal(kinds=["command_started"], limit=_LATEST):
+        shell = running.get(str(entry.details.get("id")))
+        if shell is None:
+            continue
+        key = entry.details.get("key")
+        sent = f", sent with key {plain(str(key), 80)}: the same key joins it" if key else ""
+        where = "" if shell == defaults.MAIN else f" --shell {shell}"
+        command = plain(str(entry.details.get("command", "")), 120)
+        lines.append(f"Runs now: #{entry.seq} `{command}`{sent}; `holdfast wait{where} {name}` waits for it")
+    return "\n".join(lines)
 
 
 class BroughtBackSession(Protocol):

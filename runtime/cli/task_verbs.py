@@ -282,10 +282,14 @@ def show(session: SessionRef, json: Json = False) -> None:
 def import_(
     session: SessionRef,
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="Markdown or JSON, as `show` prints it.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Even if it lacks what was recorded since it was exported.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Take over a record, in place of the present one."""
-    _report(_task(session).import_(_standard_input() if file == "-" else _read(file)), as_json=json)
+    text = _standard_input() if file == "-" else _read(file)
+    _report(_task(session).import_(text, replace=replace), as_json=json)
 
 
 @app.command()

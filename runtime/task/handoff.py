@@ -1,15 +1,18 @@
 """What a successor must read to continue, in at most as many tokens as the caller gives.  Pure.
 
-What matters most comes first; what does not fit is counted, so that the reader knows that there is more.
+What matters most comes first: the state of the session, the resume point, the next two steps in full, then
+what must not be decided or risked again. What does not fit is counted, so that the reader knows that there is
+more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.task.block_report import block_report
-from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
+from holdfast.runtime.task.task_record import StepAttempt, TaskRecord, TaskStep
 
 BYTES_PER_TOKEN = 3
 """Texts like these take 3.5 to 4.5 bytes a token with the usual tokenizers; 3 keeps below any budget."""
@@ -18,6 +21,23 @@ MOST_CHANGES = 8
 """About how many lines each list of changes has."""
 UNLIMITED = 1 << 20
 """More than any record takes."""
+_FULL_STEPS = 2
+"""Steps that are shown with their verification and attempts; later ones have their title."""
+_CHANGES_SHARE = 3
+"""What changed since may take a third of the room; it can be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffPart:
+    """A part of a handoff: its title, its lines, and what one of them is called where they are counted.
+
+    `share` limits it to a fraction of the room.
+    """
+
+    title: str
+    lines: list[str]
+    counted: str
+    share: int = 1
 
 
 def tokens(text: str) -> int:
@@ -25,7 +45,9 @@ def tokens(text: str) -> int:
     return -(-len(text.encode()) // BYTES_PER_TOKEN)
 
 
-def handoff(session: str, record: TaskRecord, budget: int = DEFAULT_BUDGET, state: str = "") -> str:
+def handoff(
+    session: str, record: TaskRecord, budget: int = DEFAULT_BUDGET, state: str = "", standing: str = ""
+) -> str:
     """Return the handoff of a session's task.
 
     Args:
@@ -33,74 +55,117 @@ def handoff(session: str, record: TaskRecord, budget: int = DEFAULT_BUDGET, stat
         record: its record.
         budget: the most tokens, as `tokens` estimates them.
         state: what changed in the session since the record was written, in a few lines.
+        standing: how the session is, in a few lines: that it is dead and what brings it back, what runs.
 
     Raises:
         InvalidArgument: not even the goal and the resume point fit.
     """
-    head = "\n".join(_head(session, record))
-    left = budget - tokens(head)
-    # Room for the line that says what was left out.
-    reserve = 40
-    if left < reserve:
+    head = "\n".join(_head(session, record, standing))
+    parts = [part for part in _parts(record, state) if part.lines]
+    whole = _filled(head, parts, budget, reserve=0)
+    if not whole.left_out and tokens(whole.text) <= budget:
+        return whole.text
+    reserve = tokens(_left_out(session, {part.counted: len(part.lines) for part in parts}))
+    if budget - tokens(head) < reserve:
+        reserve = tokens(_more(session))
+    if budget - tokens(head) < reserve:
         raise InvalidArgument(
             f"cannot hand over in {budget} tokens: goal and resume point need {tokens(head) + reserve}"
         )
-    parts, omitted = [head], dict[str, int]()
-    for title, lines in _sections(record, state):
+    cut = _filled(head, parts, budget, reserve)
+    said = _left_out(session, cut.left_out)
+    return cut.text + (said if tokens(cut.text) + tokens(said) <= budget else _more(session))
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    text: str
+    left_out: dict[str, int]
+
+
+def _filled(head: str, parts: list[HandoffPart], budget: int, reserve: int) -> _Filled:
+    """Return as much as fits, part after part, and how many lines of each do not."""
+    room = left = budget - tokens(head) - reserve
+    texts, left_out = [head], dict[str, int]()
+    for part in parts:
+        most = left if part.share == 1 else min(left, room // part.share)
         kept: list[str] = []
-        for line in lines:
-            cost = tokens(f"{line}\n") + (0 if kept else tokens(f"\n{title}\n"))
-            if omitted.get(title) or left - cost < reserve:
-                omitted[title] = omitted.get(title, 0) + 1
+        for line in part.lines:
+            cost = tokens(f"{line}\n") + (0 if kept else tokens(f"\n{part.title}\n"))
+            if cost > most:
+                left_out[part.counted] = left_out.get(part.counted, 0) + 1
                 continue
             kept.append(line)
-            left -= cost
+            most, left = most - cost, left - cost
         if kept:
-            parts.append("\n".join([f"\n{title}", *kept]))
-    if omitted:
-        counts = ", ".join(f"{title.lower()} {count}" for title, count in omitted.items())
-        said = f"\nleft out (lines): {counts}; see `holdfast task show {session}`"
-        parts.append(said if tokens(said) <= left else "\nmore: `holdfast task show`")
-    return "\n".join(parts) + "\n"
+            texts.append("\n".join([f"\n{part.title}", *kept]))
+    return _Filled("\n".join(texts) + "\n", left_out)
 
 
-def _head(session: str, record: TaskRecord) -> Iterator[str]:
+def _left_out(session: str, counts: dict[str, int]) -> str:
+    said = ", ".join(f"{count} {counted}{'' if count == 1 else 's'}" for counted, count in counts.items())
+    return f"\nleft out: {said}; `holdfast task show {session}` has all\n"
+
+
+def _more(session: str) -> str:
+    return f"\nmore: `holdfast task show {session}`\n"
+
+
+def _head(session: str, record: TaskRecord, standing: str) -> Iterator[str]:
     done, total = record.finished
     yield f"Task of session {session}: {record.goal}"
     yield f"{record.state}, {done} of {total} steps, revision {record.revision}, last changed by {record.by}"
+    yield from standing.splitlines()
     yield from block_report(session, record)
     if record.resume_at is not None:
-        yield f"Resume at: {record.resume_at}"
+        yield f"Resume at: {record.resume_at}{_age(record)}"
     if record.checkpoint is not None:
         yield f"Checkpoint: {record.checkpoint.snapshot}, {record.checkpoint.at:%Y-%m-%d %H:%M} UTC"
 
 
-def _sections(record: TaskRecord, state: str) -> Iterator[tuple[str, list[str]]]:
-    if state:
-        yield "Changed since", state.splitlines()
-    yield "Next steps", list(_next(record))
+def _age(record: TaskRecord) -> str:
+    """Return how old the resume point is, if something was recorded since."""
+    later = 0 if record.resume_revision is None else record.revision - record.resume_revision
+    return f" (written at revision {record.resume_revision}, {later} changes ago)" if later else ""
+
+
+def _parts(record: TaskRecord, state: str) -> Iterator[HandoffPart]:
+    waiting = _waiting(record)
+    full = [line for number, step in waiting[:_FULL_STEPS] for line in _in_full(record, number, step)]
+    yield HandoffPart("Next steps", full, "next-step line")
+    decisions = [f"- {each.text} ({each.why})" for each in record.decisions]
+    yield HandoffPart("Decisions locked", decisions, "decision")
+    yield HandoffPart("Risks", [f"- {each.text}" for each in record.risks], "risk")
+    yield HandoffPart("Open questions", [f"- {each.text}" for each in record.questions], "question")
     policy = record.policy.model_dump(exclude_none=True)
-    yield "Policy", [f"- {key.replace('_', ' ')}: {value}" for key, value in policy.items()]
-    yield "Decisions locked", [f"- {each.text} ({each.why})" for each in record.decisions]
-    yield "Open questions", [f"- {each.text}" for each in record.questions]
-    yield "Risks", [f"- {each.text}" for each in record.risks]
+    rules = [f"- {key.replace('_', ' ')}: {value}" for key, value in policy.items()]
+    yield HandoffPart("Policy", rules, "policy rule")
+    yield HandoffPart("Changed since", state.splitlines(), "change line", share=_CHANGES_SHARE)
+    titles = [f"- {number} {step.title} [{step.status}]" for number, step in waiting[_FULL_STEPS:]]
+    yield HandoffPart("Later steps", titles, "later step")
     reread = [f"- {each.path}" + (f" ({each.why})" if each.why else "") for each in record.files]
-    yield "Files to read again", reread
-    yield "Artifacts", [f"- {each.name}: {each.path}" for each in record.artifacts]
-    ended = (f"- {number} {step.title}: {step.status}" for number, step in record.steps())
-    done = ("done", "skipped")
-    yield "Done", [line for line, (_, step) in zip(ended, record.steps(), strict=True) if step.status in done]
-    yield "Notes", [f"- {each.text}" for each in reversed(record.notes)]
+    yield HandoffPart("Files to read again", reread, "file reference")
+    artifacts = [f"- {each.name}: {each.path}" for each in record.artifacts]
+    yield HandoffPart("Artifacts", artifacts, "artifact")
+    ended = [(number, step) for number, step in record.steps() if step.status in ("done", "skipped")]
+    done = [f"- {number} {step.title}: {step.status}" for number, step in ended]
+    yield HandoffPart("Done", done, "ended step")
+    yield HandoffPart("Notes", [f"- {each.text}" for each in reversed(record.notes)], "note")
 
 
-def _next(record: TaskRecord) -> Iterator[str]:
+def _waiting(record: TaskRecord) -> list[tuple[str, TaskStep]]:
     order = {"active": 0, "blocked": 1, "open": 2}
     waiting = [(number, step) for number, step in record.steps() if step.status in order]
-    for number, step in sorted(waiting, key=lambda each: order[each[1].status]):
-        verify = step.verify or record.policy.verify
-        yield f"- {number} {step.title} [{step.status}]" + (f", verified by `{verify}`" if verify else "")
-        if step.attempts:
-            yield f"  {step.tries} attempts, last: {_attempt(step.attempts[-1])}"
+    return sorted(waiting, key=lambda each: order[each[1].status])
+
+
+def _in_full(record: TaskRecord, number: str, step: TaskStep) -> Iterator[str]:
+    verify = step.verify or record.policy.verify
+    yield f"- {number} {step.title} [{step.status}]" + (f", verified by `{verify}`" if verify else "")
+    if step.attempts:
+        yield f"  {step.tries} attempts, last: {_attempt(step.attempts[-1])}"
+    if (said := _convergence(step)) is not None:
+        yield f"  {said}"
 
 
 def _attempt(made: StepAttempt) -> str:
@@ -108,3 +173,22 @@ def _attempt(made: StepAttempt) -> str:
     if made.failure_type is None:
         return said
     return f"{said}, {made.failure_type}: {made.failure_detail or ''}; {made.suggested_focus or ''}"
+
+
+def _convergence(step: TaskStep) -> str | None:
+    """Return whether the last attempts failed alike, which tells a successor to try something else."""
+    failures = [each for each in step.attempts if each.outcome == "failed"]
+    if len(failures) < 2 or step.attempts[-1].outcome != "failed":
+        return None
+    last = (failures[-1].failure_type, failures[-1].failure_detail)
+    alike = 0
+    for each in reversed(failures):
+        if (each.failure_type, each.failure_detail) != last:
+            break
+        alike += 1
+    if alike > 1:
+        return f"the last {alike} failed in the same way: what was tried does not help"
+    kinds = {(each.failure_type, each.failure_detail) for each in failures}
+    if len(kinds) == len(failures):
+        return f"each of the {len(failures)} failed in another way: something changes"
+    return None

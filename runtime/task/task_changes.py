@@ -86,11 +86,11 @@ def set_(
     before = record or _begun(goal, stamp)
     fields: dict[str, Any] = {} if goal is None else {"goal": goal}
     if resume_at is not None:
-        fields["resume_at"] = resume_at or None
+        fields |= _resume(before, resume_at)
     if given:
         cleared = {key: None if value == "" else value for key, value in given.items()}
-        fields["policy"] = _with(before.policy, **cleared)
-    return _changed(before, stamp, "; ".join(named), **fields)
+        fields["policy"] = with_fields(before.policy, **cleared)
+    return changed(before, stamp, "; ".join(named), **fields)
 
 
 def plan(record: TaskRecord | None, stamp: Stamp, text: str) -> TaskChange:
@@ -118,10 +118,15 @@ def plan(record: TaskRecord | None, stamp: Stamp, text: str) -> TaskChange:
             raise InvalidArgument(f"cannot plan: line {number} is a step without a phase before it")
         title, _, verify = words[2:].partition(" :: ")
         step = _made(TaskStep, title=title, verify=verify.strip() or None)
+        if any(each.title == step.title for each in phases[-1].steps):
+            raise InvalidArgument(
+                f"cannot plan: line {number} is a second step '{step.title}' of phase '{phases[-1].title}'",
+                hint="give each step of a phase a title of its own",
+            )
         old = known.pop((phases[-1].title, step.title), None)
         if old is not None:
-            step = old if old.verify == step.verify else _with(old, verify=step.verify, **_undone(old))
-        phases[-1] = _with(phases[-1], steps=(*phases[-1].steps, step))
+            step = old if old.verify == step.verify else with_fields(old, verify=step.verify, **_undone(old))
+        phases[-1] = with_fields(phases[-1], steps=(*phases[-1].steps, step))
     if not any(phase.steps for phase in phases):
         raise InvalidArgument("cannot plan: there is no step", hint="write `PHASE`, then `- STEP` lines")
     for (phase, title), step in known.items():
@@ -131,7 +136,7 @@ def plan(record: TaskRecord | None, stamp: Stamp, text: str) -> TaskChange:
                 hint="keep its line, or mark it as skipped first",
             )
     steps = sum(len(phase.steps) for phase in phases)
-    return _changed(before, stamp, f"plan: {len(phases)} phases, {steps} steps", phases=tuple(phases))
+    return changed(before, stamp, f"plan: {len(phases)} phases, {steps} steps", phases=tuple(phases))
 
 
 def step(
@@ -160,7 +165,7 @@ def step(
     if not changes:
         raise InvalidArgument(f"cannot change step {number}: no change was given")
     said = ", ".join(f"{key} {value}" for key, value in changes.items() if key != "evidence")
-    return _with_step(before, stamp, number, _with(old, **changes), f"step {number}: {said}")
+    return _with_step(before, stamp, number, with_fields(old, **changes), f"step {number}: {said}")
 
 
 def done(record: TaskRecord | None, stamp: Stamp, number: str, evidence: str | None) -> TaskChange:
@@ -173,7 +178,10 @@ def done(record: TaskRecord | None, stamp: Stamp, number: str, evidence: str | N
     old = find_step(before, number)
     if evidence is None and verification(before, old) is not None:
         raise InvalidArgument(f"cannot mark step {number} as done: its verification has not passed")
-    new = _with(old, status="done", evidence=evidence)
+    new = with_fields(old, status="done", evidence=evidence)
+    # A resume point at this step would send a successor back to what is done.
+    if before.resume_at is not None and _names(before.resume_at, number):
+        before = with_fields(before, **_resume(before, ""))
     return _with_step(
         before, stamp, number, new, f"step {number} done" + (f" ({evidence})" if evidence else "")
     )
@@ -201,10 +209,14 @@ def attempt(record: TaskRecord | None, stamp: Stamp, number: str, made: StepAtte
     old = find_step(before, number)
     check_limit(before, number)
     kept = (*old.attempts, made)
-    dropped = max(0, len(kept) - MOST_ATTEMPTS)
-    status = "active" if old.status == "open" else old.status
-    earlier = old.earlier_attempts + dropped
-    new = _with(old, status=status, attempts=kept[dropped:], earlier_attempts=earlier)
+    dropped = kept[: max(0, len(kept) - MOST_ATTEMPTS)]
+    new = with_fields(
+        old,
+        status="active" if old.status == "open" else old.status,
+        attempts=kept[len(dropped) :],
+        earlier_attempts=old.earlier_attempts + len(dropped),
+        earlier_failures=old.earlier_failures + sum(each.outcome == "failed" for each in dropped),
+    )
     kind = f" ({made.failure_type})" if made.failure_type else ""
     line = f"step {number}: attempt {made.entry} {made.outcome}{kind}"
     change = _with_step(before, stamp, number, new, line)
@@ -219,8 +231,7 @@ def check_limit(record: TaskRecord, number: str) -> None:
         InvalidArgument: it has failed as often as the policy allows.
     """
     limit = record.policy.retry_limit
-    tried = find_step(record, number)
-    failed = tried.earlier_attempts + sum(each.outcome == "failed" for each in tried.attempts)
+    failed = find_step(record, number).failures
     if limit is not None and failed > limit:
         raise InvalidArgument(
             f"cannot try step {number} again: it has failed {failed} times, and the limit is {limit} retries",
@@ -238,7 +249,7 @@ def decide(record: TaskRecord | None, stamp: Stamp, text: str, why: str) -> Task
     made = _made(Decision, text=text, why=why, at=stamp.at, by=stamp.by)
     if any(each.text == made.text for each in before.decisions):
         raise InvalidArgument("cannot lock this decision: it is locked already")
-    change = _changed(before, stamp, f"decided: {made.text}", decisions=(*before.decisions, made))
+    change = changed(before, stamp, f"decided: {made.text}", decisions=(*before.decisions, made))
     return replace(change, facts={"decision": made.text, "why": made.why})
 
 
@@ -253,7 +264,7 @@ def note(record: TaskRecord | None, stamp: Stamp, text: str, kind: NoteKind = "n
         raise InvalidArgument(f"cannot add a '{plain(kind, 40)}'", hint="known: note, question, risk")
     made = _made(TaskNote, text=text, at=stamp.at, by=stamp.by)
     name = _LISTS[kind]
-    change = _changed(before, stamp, f"{kind}: {made.text}", **{name: (*getattr(before, name), made)})
+    change = changed(before, stamp, f"{kind}: {made.text}", **{name: (*getattr(before, name), made)})
     return replace(change, facts={"note": made.text})
 
 
@@ -262,14 +273,14 @@ def read_again(record: TaskRecord | None, stamp: Stamp, path: str, why: str | No
     before = _there(record)
     made = _made(FileToReread, path=path, why=why)
     others = tuple(each for each in before.files if each.path != made.path)
-    return _changed(before, stamp, f"to read again: {made.path}", files=(*others, made))
+    return changed(before, stamp, f"to read again: {made.path}", files=(*others, made))
 
 
 def artifact(record: TaskRecord | None, stamp: Stamp, made: TaskArtifact) -> TaskChange:
     """Register an artifact; one of the same name is replaced."""
     before = _there(record)
     others = tuple(each for each in before.artifacts if each.name != made.name)
-    return _changed(before, stamp, f"artifact {made.name}: {made.path}", artifacts=(*others, made))
+    return changed(before, stamp, f"artifact {made.name}: {made.path}", artifacts=(*others, made))
 
 
 def block(
@@ -288,9 +299,9 @@ def block(
         TaskBlock, why=why, needs=needs, at=stamp.at, by=stamp.by, step=step_number, entry=entry, tried=tried
     )
     if step_number is not None:
-        status = _with(find_step(before, step_number), status="blocked")
+        status = with_fields(find_step(before, step_number), status="blocked")
         before = _replaced(before, step_number, status)
-    return _changed(before, stamp, f"blocked: {made.why}", blocked=made)
+    return changed(before, stamp, f"blocked: {made.why}", blocked=made)
 
 
 def unblock(record: TaskRecord | None, stamp: Stamp) -> TaskChange:
@@ -306,8 +317,8 @@ def unblock(record: TaskRecord | None, stamp: Stamp) -> TaskChange:
     if number is not None and any(number == each for each, _ in before.steps()):
         blocked = find_step(before, number)
         if blocked.status == "blocked":
-            before = _replaced(before, number, _with(blocked, status="active"))
-    return _changed(before, stamp, f"unblocked: {block_was.why}", blocked=None)
+            before = _replaced(before, number, with_fields(blocked, status="active"))
+    return changed(before, stamp, f"unblocked: {block_was.why}", blocked=None)
 
 
 def checkpoint(record: TaskRecord | None, stamp: Stamp, snapshot: str, resume_at: str | None) -> TaskChange:
@@ -315,13 +326,13 @@ def checkpoint(record: TaskRecord | None, stamp: Stamp, snapshot: str, resume_at
     before = _there(record)
     made = _made(TaskCheckpoint, snapshot=snapshot, at=stamp.at, by=stamp.by)
     located = tuple(
-        each if each.snapshot is not None else _with(each, snapshot=made.snapshot)
+        each if each.snapshot is not None else with_fields(each, snapshot=made.snapshot)
         for each in before.artifacts
     )
     fields: dict[str, Any] = {"checkpoint": made, "artifacts": located}
     if resume_at is not None:
-        fields["resume_at"] = resume_at or None
-    return _changed(before, stamp, f"checkpoint {snapshot}", **fields)
+        fields |= _resume(before, resume_at)
+    return changed(before, stamp, f"checkpoint {snapshot}", **fields)
 
 
 def take_back_checkpoint(
@@ -332,10 +343,11 @@ def take_back_checkpoint(
     fields: dict[str, Any] = {}
     if now.checkpoint is not None and now.checkpoint.snapshot == snapshot:
         missing = tuple(
-            _with(each, snapshot=None) if each.snapshot == snapshot else each for each in now.artifacts
+            with_fields(each, snapshot=None) if each.snapshot == snapshot else each for each in now.artifacts
         )
-        fields = {"checkpoint": before.checkpoint, "resume_at": before.resume_at, "artifacts": missing}
-    return _changed(now, stamp, f"checkpoint {snapshot} was not taken", **fields)
+        fields = {"checkpoint": before.checkpoint, "artifacts": missing, "resume_at": before.resume_at}
+        fields["resume_revision"] = before.resume_revision
+    return changed(now, stamp, f"checkpoint {snapshot} was not taken", **fields)
 
 
 def drop(record: TaskRecord | None, stamp: Stamp, kind: str, number: int) -> TaskChange:
@@ -353,13 +365,7 @@ def drop(record: TaskRecord | None, stamp: Stamp, kind: str, number: int) -> Tas
         raise InvalidArgument(f"cannot drop {kind} {number}: there are {len(items)}")
     left = items[: number - 1] + items[number:]
     what = next(iter(items[number - 1].model_dump().values()))
-    return _changed(before, stamp, f"dropped {kind}: {what}", **{name: left})
-
-
-def imported(record: TaskRecord | None, stamp: Stamp, other: TaskRecord) -> TaskChange:
-    """Take over a whole record, from another session or a file."""
-    revision = max(record.revision if record else 0, other.revision)
-    return _changed(_with(other, revision=revision), stamp, f"imported: {other.goal}")
+    return changed(before, stamp, f"dropped {kind}: {what}", **{name: left})
 
 
 def find_step(record: TaskRecord, number: str) -> TaskStep:
@@ -393,13 +399,24 @@ def _there(record: TaskRecord | None) -> TaskRecord:
     return record
 
 
+def _resume(before: TaskRecord, text: str) -> dict[str, Any]:
+    """Return the fields of a resume point, with the revision of its change; an empty text removes it."""
+    return {"resume_at": text or None, "resume_revision": before.revision + 1 if text else None}
+
+
+def _names(text: str, number: str) -> bool:
+    """Return whether a resume point begins with the number of a step, as in `step 2.1: …`."""
+    first = text.removeprefix("step ").split(maxsplit=1)[:1]
+    return first == [number] or first == [f"{number}:"]
+
+
 def _undone(old: TaskStep) -> dict[str, Any]:
     """Return what a step loses with its verification command: it was not passed by the new one."""
     return {"status": "active", "evidence": None} if old.status == "done" else {}
 
 
 def _with_step(before: TaskRecord, stamp: Stamp, number: str, new: TaskStep, line: str) -> TaskChange:
-    change = _changed(_replaced(before, number, new), stamp, line)
+    change = changed(_replaced(before, number, new), stamp, line)
     return replace(change, facts={"step": number, "step_title": new.title, "step_status": new.status})
 
 
@@ -407,17 +424,23 @@ def _replaced(record: TaskRecord, number: str, new: TaskStep) -> TaskRecord:
     major, minor = (int(part) for part in number.split("."))
     phase = record.phases[major - 1]
     steps = (*phase.steps[: minor - 1], new, *phase.steps[minor:])
-    phases = (*record.phases[: major - 1], _with(phase, steps=steps), *record.phases[major:])
-    return _with(record, phases=phases)
+    phases = (*record.phases[: major - 1], with_fields(phase, steps=steps), *record.phases[major:])
+    return with_fields(record, phases=phases)
 
 
-def _changed(before: TaskRecord, stamp: Stamp, line: str, **fields: Any) -> TaskChange:
-    now = _with(before, **fields, revision=before.revision + 1, updated=stamp.at, by=stamp.by)
+def changed(before: TaskRecord, stamp: Stamp, line: str, **fields: Any) -> TaskChange:
+    """Return the next revision, with other values of some fields.
+
+    Raises:
+        InvalidArgument: a value is not valid, or the record would be too large.
+    """
+    now = with_fields(before, **fields, revision=before.revision + 1, updated=stamp.at, by=stamp.by)
     task_form.dump(now)  # raises if it is too large
     return TaskChange(now, line)
 
 
-def _with(part: Part, **fields: Any) -> Part:
+def with_fields(part: Part, **fields: Any) -> Part:
+    """Return a part of a record with other values of some fields, which must be valid as in `changed`."""
     kept = {name: getattr(part, name) for name in type(part).model_fields}
     return _made(type(part), **{**kept, **fields})
 

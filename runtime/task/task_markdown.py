@@ -1,13 +1,16 @@
 """The task record as Markdown with fixed sections, for trackers and people, and back without loss.  Pure.
 
 An item is a list line; its other fields are `- name: value` lines below it. Every value is one line, so that
-nothing has to be escaped. Sections must all be there; what is not understood is refused with its line.
+nothing has to be escaped. Sections must all be there; what is not understood is refused with its line. What
+people add may be written as they write lists elsewhere: other bullets and indentation, `[X]`, steps and
+phases without numbers, comments, text below *Notes*, and items that do not say who wrote them, and when.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from holdfast.base.text import plain
@@ -35,9 +38,15 @@ LONGEST = 256 << 10
 """Characters that are read: a record of the largest size takes fewer."""
 _TITLE = "# Task: "
 _CHECKPOINT = "checkpoint "
-_STEP = re.compile(r"- \[([ x])\] (\d+\.\d+) (.*)")
+_STEP = re.compile(r"- \[([ xX])\] (?:(\d+\.\d+) )?(.*)")
+_PHASE = re.compile(r"### (?:\d+\. )?(.*)")
+_BULLET = re.compile(r"([ \t]*)[*+] ")
+_SIGNED = ("decisions", "questions", "risks", "notes")
+"""Lists whose items say who wrote them, and when."""
+_NO_REASON = "no reason was given"
 _FIELD = re.compile(r"- ([a-z_ ]+): (.*)")
-_NUMBERS = frozenset({"format", "revision", "retry_limit", "exit_code", "earlier_attempts", "bytes"})
+_NUMBERS = frozenset({"format", "revision", "resume_revision", "retry_limit", "exit_code", "bytes"})
+_NUMBERS |= {"earlier_attempts", "earlier_failures"}
 
 
 def export(record: TaskRecord) -> str:
@@ -50,7 +59,9 @@ def export(record: TaskRecord) -> str:
     lines = [f"{_TITLE}{record.goal}", "", f"## {STATUS}", "", f"{record.state}, {done} of {total} steps", ""]
     lines += [*_fields(top), *_fields(values.get("checkpoint", {}), prefix=_CHECKPOINT), ""]
     lines += _section(BLOCKED, _fields(values.get("blocked", {})))
-    lines += _section(RESUME, [f"- {record.resume_at}"] if record.resume_at else [])
+    resume = {} if record.resume_revision is None else {"resume_revision": record.resume_revision}
+    said = [f"- {record.resume_at}", *_fields(resume, "  ")] if record.resume_at else []
+    lines += _section(RESUME, said)
     lines += _section(POLICY, _fields(values.get("policy", {})))
     lines += _section(PLAN, _plan(values.get("phases", ())))
     for title, (name, first) in LISTS.items():
@@ -58,8 +69,13 @@ def export(record: TaskRecord) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def parse(text: str) -> TaskRecord:
+def parse(text: str, by: str | None = None, at: datetime | None = None) -> TaskRecord:
     """Return the record of a Markdown text.
+
+    Args:
+        text: what `export` gives, with what people wrote into it.
+        by: who wrote the items that do not say so; without, such items are refused.
+        at: when.
 
     Raises:
         InvalidArgument: a section is missing or occurs twice, a line is not understood, or a value is not
@@ -67,22 +83,46 @@ def parse(text: str) -> TaskRecord:
     """
     if len(text) > LONGEST:
         raise _unreadable(f"it is longer than {LONGEST} characters")
-    lines = [line.rstrip() for line in text.splitlines()]
+    lines = _tidied(text.splitlines())
     goal, sections = _split(lines)
     values: dict[str, Any] = {"goal": goal, **_status(sections[STATUS])}
+    signed = {"at": at.isoformat(), "by": by} if by is not None and at is not None else {}
     if blocked := _block(sections[BLOCKED], BLOCKED):
-        values["blocked"] = blocked
+        values["blocked"] = {**signed, **blocked}
     if policy := _block(sections[POLICY], POLICY):
         values["policy"] = policy
     if resume := _said(sections[RESUME]):
-        number, line = resume[-1]
-        if len(resume) > 1 or not line.startswith("- "):
+        (number, line), *rest = resume
+        if not line.startswith("- ") or len(rest) > 1:
             raise _unreadable(f"'{RESUME}' is one line that begins with '- '", number)
         values["resume_at"] = line[2:]
-    values["phases"] = _phases(_said(sections[PLAN]))
+        if rest:
+            values.update([_field(rest[0][1].strip(), rest[0][0])])
+    values["phases"], numbers = _phases(_said(sections[PLAN]))
+    if blocked and blocked.get("step") in numbers:
+        values["blocked"]["step"] = numbers[blocked["step"]]
     for title, (name, first) in LISTS.items():
-        values[name] = _read_items(_said(sections[title]), first)
+        items = _read_items(_said(sections[title]), first, texts=name == "notes")
+        reason = {"why": _NO_REASON} if signed and name == "decisions" else {}
+        values[name] = [{**signed, **reason, **item} for item in items] if name in _SIGNED else items
     return task_form.load(values)
+
+
+def _tidied(lines: Sequence[str]) -> list[str]:
+    """Return the lines as `export` writes them: no comments, bullets of one kind, no tabs before them."""
+    kept: list[str] = []
+    commented = False
+    for line in lines:
+        text = line.rstrip()
+        if commented or text.lstrip().startswith("<!--"):
+            commented = not text.endswith("-->")
+            kept.append("")
+            continue
+        text = _BULLET.sub(r"\1- ", text, count=1) if _BULLET.match(text) else text
+        body = text.lstrip(" \t")
+        indent = text[: len(text) - len(body)].replace("\t", "    ")
+        kept.append(indent + body)
+    return kept
 
 
 def _section(title: str, lines: Sequence[str]) -> list[str]:
@@ -154,8 +194,7 @@ def _section_name(line: str, number: int) -> str:
 
 
 def _said(lines: Sequence[_Line]) -> list[_Line]:
-    kept = [(number, line) for number, line in lines if line]
-    return [] if [line for _, line in kept] == [NOTHING] else kept
+    return [(number, line) for number, line in lines if line and line != NOTHING]
 
 
 def _status(lines: Sequence[_Line]) -> dict[str, Any]:
@@ -182,42 +221,47 @@ def _block(lines: Sequence[_Line], title: str) -> dict[str, Any]:
     return values
 
 
-def _phases(lines: Sequence[_Line]) -> list[dict[str, Any]]:
+def _phases(lines: Sequence[_Line]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the phases, and the new number of each step that has another one than it was given."""
     phases: list[dict[str, Any]] = []
+    numbers: dict[str, str] = {}
     for number, line in lines:
-        if line.startswith("### "):
-            expected = f"### {len(phases) + 1}. "
-            if not line.startswith(expected):
-                raise _unreadable(f"the phase should begin with '{expected.strip()}'", number)
-            phases.append({"title": line.removeprefix(expected), "steps": []})
+        if found := _PHASE.fullmatch(line):
+            phases.append({"title": found[1], "steps": []})
             continue
         steps = phases[-1]["steps"] if phases else None
         if steps is None:
             raise _unreadable("it is before the first phase", number)
         if found := _STEP.fullmatch(line):
-            if found[2] != f"{len(phases)}.{len(steps) + 1}":
-                raise _unreadable(f"step {found[2]} should be {len(phases)}.{len(steps) + 1}", number)
-            steps.append(
-                {"title": found[3], "attempts": [], **({"status": "done"} if found[1] == "x" else {})}
-            )
-        elif steps and line.startswith("  - attempt "):
-            steps[-1]["attempts"].append({"entry": line.removeprefix("  - attempt ")})
-        elif steps and line.startswith("    - ") and steps[-1]["attempts"]:
-            _put(steps[-1]["attempts"][-1], line[4:], number)
-        elif steps and line.startswith("  - "):
-            _put(steps[-1], line[2:], number)
+            done = {"status": "done"} if found[1] in "xX" else {}
+            steps.append({"title": found[3], "attempts": [], **done})
+            if found[2] is not None:
+                numbers.setdefault(found[2], f"{len(phases)}.{len(steps)}")
+        elif steps and (found := re.fullmatch(r"( {2,})- (.*)", line)):
+            _put_below(steps[-1], len(found[1]), found[2], number)
         else:
             raise _unreadable(f"'{plain(line, 60)}' is not a phase, a step or a field", number)
-    return phases
+    return phases, numbers
 
 
-def _read_items(lines: Sequence[_Line], first: str) -> list[dict[str, Any]]:
+def _put_below(step: dict[str, Any], indent: int, text: str, number: int) -> None:
+    """Add a line below a step: an attempt, a field of one, or a field of the step."""
+    if text.startswith("attempt "):
+        step["attempts"].append({"entry": text.removeprefix("attempt ")})
+    else:
+        _put(step["attempts"][-1] if indent > 3 and step["attempts"] else step, f"- {text}", number)
+
+
+def _read_items(lines: Sequence[_Line], first: str, *, texts: bool) -> list[dict[str, Any]]:
+    """Return the items of a list; with `texts`, a line of text is one as well."""
     items: list[dict[str, Any]] = []
     for number, line in lines:
         if line.startswith("- "):
             items.append({first: line[2:]})
-        elif items and line.startswith("  - "):
-            _put(items[-1], line[2:], number)
+        elif items and re.match(r" {2,}- ", line):
+            _put(items[-1], line.strip(), number)
+        elif texts and not line.startswith((" ", "#")):
+            items.append({first: line})
         else:
             raise _unreadable(f"'{plain(line, 60)}' is not an item or a field", number)
     return items

@@ -86,12 +86,18 @@ class TaskStep(_RecordPart):
     verify: Text | None = None
     evidence: EntryReference | None = None
     earlier_attempts: Count = 0
+    earlier_failures: Count = 0
     attempts: Annotated[tuple[StepAttempt, ...], Field(max_length=MOST_ATTEMPTS)] = ()
 
     @property
     def tries(self) -> int:
         """The number of attempts, those no longer kept included."""
         return self.earlier_attempts + len(self.attempts)
+
+    @property
+    def failures(self) -> int:
+        """The number of attempts that failed, those no longer kept included."""
+        return self.earlier_failures + sum(each.outcome == "failed" for each in self.attempts)
 
 
 class TaskPhase(_RecordPart):
@@ -173,7 +179,10 @@ class TaskCheckpoint(_RecordPart):
 
 
 class TaskRecord(_RecordPart):
-    """The record of the work in one session. `revision` counts its changes."""
+    """The record of the work in one session.
+
+    `revision` counts its changes; `resume_revision` is the one at which `resume_at` was written.
+    """
 
     format: Literal[1] = 1
     revision: Count = 0
@@ -181,6 +190,7 @@ class TaskRecord(_RecordPart):
     by: Text
     goal: Text
     resume_at: Text | None = None
+    resume_revision: Count | None = None
     blocked: TaskBlock | None = None
     checkpoint: TaskCheckpoint | None = None
     policy: TaskPolicy = TaskPolicy()

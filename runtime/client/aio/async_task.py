@@ -138,9 +138,9 @@ class AsyncTask:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
         return task_values.text(await self._look("markdown"))
 
-    async def import_(self, text: str) -> TaskRecord:
+    async def import_(self, text: str, *, replace: bool = False) -> TaskRecord:
         """Take over a record from Markdown or JSON, in place of the present one."""
-        return await self._change("import", text=text)
+        return await self._change("import", text=text, replace=replace or None)
 
     async def _change(self, verb: str, **fields: Any) -> TaskRecord:
         return task_values.record(await self._tell(verb, given(**fields)))

@@ -137,9 +137,9 @@ class RemoteTask:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
         return task_values.text(self._look("markdown"))
 
-    def import_(self, text: str) -> TaskRecord:
+    def import_(self, text: str, *, replace: bool = False) -> TaskRecord:
         """Take over a record from Markdown or JSON, in place of the present one."""
-        return self._change("import", text=text)
+        return self._change("import", text=text, replace=replace or None)
 
     def _change(self, verb: str, **fields: Any) -> TaskRecord:
         return task_values.record(self._tell(verb, given(**fields)))

@@ -30,9 +30,16 @@ class TaskSetRequest(RequestBody):
 
 
 class TaskTextRequest(RequestBody):
-    """A plan; or a record, as Markdown or JSON."""
+    """A plan."""
 
     text: Whole
+
+
+class TaskImportRequest(RequestBody):
+    """A record, as Markdown or JSON; `replace` takes one that lacks what was recorded since its export."""
+
+    text: Whole
+    replace: bool = False
 
 
 class StepRequest(RequestBody):

@@ -69,9 +69,9 @@ async def plan(who: From, session: Ref, body: models.TaskTextRequest) -> dict[st
 
 
 @router.post(f"{PREFIX}/import")
-async def import_(who: From, session: Ref, body: models.TaskTextRequest) -> dict[str, Any]:
+async def import_(who: From, session: Ref, body: models.TaskImportRequest) -> dict[str, Any]:
     """Take over a record, from Markdown or JSON."""
-    return await _changed(who, session, lambda found: found.task.import_(body.text))
+    return await _changed(who, session, lambda found: found.task.import_(body.text, replace=body.replace))
 
 
 @router.post(f"{PREFIX}/step")

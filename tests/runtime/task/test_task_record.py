@@ -254,8 +254,6 @@ def test_markdown_without_a_section_is_refused(section: str) -> None:
         ("## Risks", "## Dangers", "'Dangers' is not a section"),
         ("## Risks", "## Policy", "section 'Policy' occurs twice"),
         ("## Risks\n\n- ", "## Risks\n\n", "line [0-9]+: .*is not an item"),
-        ("### 2. Change", "### 3. Change", "should begin with '### 2.'"),
-        ("- [x] 1.2", "- [x] 1.3", "step 1.3 should be 1.2"),
         ("- revision: 14", "- revision: many", "revision"),
         ("- format: 1", "- format: 7", "a newer version wrote it"),
         ("- format: 1\n", "", "form has no number"),
@@ -271,9 +269,75 @@ def test_markdown_edited_into_nonsense_is_refused(old: str, new: str, why: str) 
     assert "\n" not in str(refused.value)
 
 
-def test_an_imported_record_counts_on_from_the_greater_revision() -> None:
-    other = changes.set_(None, BY, goal="another").record
-    assert changes.imported(full(), BY, other).record.revision == full().revision + 1
+def test_markdown_is_taken_as_people_write_it() -> None:
+    """Bullets, indentation, boxes and numbers as trackers have them; who and when are the importer's."""
+    text = task_markdown.export(changes.note(begun(), BY, "by the agent").record)
+    edits = [
+        ("# Task: Port the store", "<!-- please review\nby Friday -->\n# Task: Port the store"),
+        ("- [ ] 1.1 Read the code", "* [X] Read the code\n- [ ] Added here\n\t- verify: make new"),
+        ("### 2. Change", "### 7. Change"),
+        ("  - verify: make check", "    * verify: make check"),
+        ("## Risks\n\nNone.", "## Risks\n\nNone.\n+ It may rain"),
+        ("## Decisions locked\n\nNone.", "## Decisions locked\n\n- SQLite\n- Tabs\n    - why: width"),
+        ("## Notes\n\n", "## Notes\n\nI looked at it, and it is fine.\n\n"),
+    ]
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    record = task_markdown.parse(text, by="person:ada", at=AT)
+    steps = {number: (step.title, step.status, step.verify) for number, step in record.steps()}
+    assert steps == {
+        "1.1": ("Read the code", "done", None),
+        "1.2": ("Added here", "open", "make new"),
+        "1.3": ("Run the tests", "open", "make test"),
+        "2.1": ("Migrate", "open", "make check"),
+    }
+    assert [(each.text, each.why, each.by) for each in record.decisions] == [
+        ("SQLite", "no reason was given", "person:ada"),
+        ("Tabs", "width", "person:ada"),
+    ]
+    assert [(each.text, each.by) for each in record.risks] == [("It may rain", "person:ada")]
+    assert [(each.text, each.by) for each in record.notes] == [
+        ("I looked at it, and it is fine.", "person:ada"),
+        ("by the agent", "agent:coder"),
+    ]
+    with pytest.raises(InvalidArgument, match=r"decisions\.0"):
+        task_markdown.parse(text)
+
+
+def test_a_block_follows_its_step_to_a_new_number() -> None:
+    text = task_markdown.export(full())
+    blocked = text.replace("- [ ] 2.1 Migrate", "- [ ] Before it\n- [ ] 2.1 Migrate", 1)
+    record = task_markdown.parse(blocked, by="person:ada", at=AT)
+    assert record.blocked is not None
+    assert (record.blocked.step, changes.find_step(record, "2.2").title) == ("2.2", "Migrate")
+
+
+def test_a_resume_point_goes_with_its_step_and_has_an_age() -> None:
+    record = changes.set_(begun(), BY, resume_at="2.1: migrate.py, once").record
+    assert record.resume_revision == record.revision
+    later = changes.done(record, BY, "1.1", None).record
+    assert (later.resume_at, later.resume_revision) == ("2.1: migrate.py, once", record.revision)
+    ended = changes.verified(later, BY, "2.1", "make check", "#4").record
+    assert (ended.resume_at, ended.resume_revision) == (None, None)
+
+
+def test_the_limit_counts_failures_only() -> None:
+    record = changes.set_(begun(), BY, retry_limit=1).record
+    passed = StepAttempt(entry="#9", outcome="passed", at=AT, by="agent")
+    for _ in range(MOST_ATTEMPTS + 5):
+        record = changes.attempt(record, BY, "1.2", passed).record
+    record = changes.attempt(record, BY, "1.2", failed()).record
+    assert changes.find_step(record, "1.2").failures == 1
+    record = changes.attempt(record, BY, "1.2", failed()).record
+    for _ in range(2):
+        with pytest.raises(InvalidArgument, match="failed 2 times"):
+            changes.attempt(record, BY, "1.2", passed)
+
+
+def test_a_plan_has_no_two_steps_of_one_title_in_a_phase() -> None:
+    with pytest.raises(InvalidArgument, match="line 3 is a second step 'Same' of phase 'Phase'"):
+        changes.plan(begun(), BY, "Phase\n- Same\n- Same\n")
 
 
 def _random(dice: random.Random) -> TaskRecord:

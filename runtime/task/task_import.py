@@ -1,0 +1,113 @@
+"""A whole record taken over from a file or another session: what it may replace and claim.  Pure.
+
+Two people, or an agent and a person, change one record: an export that is edited for an hour knows nothing of
+what was recorded meanwhile. So nothing goes without a word, and a tick is not a verification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.task.task_changes import Stamp, TaskChange, changed, verification, with_fields
+from holdfast.runtime.task.task_record import TaskRecord, TaskStep
+
+_ITEMS = ("decisions", "questions", "risks", "files", "artifacts", "notes")
+_SINGULAR = {"decisions": "decision", "questions": "question", "risks": "risk", "files": "file to read again"}
+_SINGULAR |= {"artifacts": "artifact", "notes": "note"}
+_NAMED = 3
+"""How many of the things that would go are quoted."""
+
+
+def imported(
+    record: TaskRecord | None, stamp: Stamp, other: TaskRecord, *, replace: bool = False
+) -> TaskChange:
+    """Take over a whole record, from another session or a file, in place of the present one.
+
+    A step that arrives as done, is verified by a command and has no evidence is active: its author
+    only says that it is done. It stays done if the present record has it so.
+
+    Raises:
+        InvalidArgument: it is older than the present record or of another task, and lacks something that is
+            recorded there; `replace` takes it all the same.
+    """
+    gone = [] if record is None else list(_lacking(record, other))
+    if record is not None and gone and not replace:
+        if other.goal != record.goal:
+            raise _refused("it is of another task, and the present one has", gone)
+        if other.revision < record.revision:
+            was = f"it is of revision {other.revision}; up to the present one, {record.revision}, came"
+            raise _refused(was, gone)
+    taken, said = _unverified_opened(record, other)
+    revision = max(record.revision if record else 0, other.revision)
+    line = f"imported: {other.goal}"
+    line += f"; said to be done, and not verified: {', '.join(said)}" if said else ""
+    line += f"; gone: {_quoted(gone)}" if gone else ""
+    return changed(with_fields(taken, revision=revision), stamp, plain(line, 500))
+
+
+def _lacking(record: TaskRecord, other: TaskRecord) -> Iterator[str]:
+    """Yield what a record has and another one lacks, as a reader would name it."""
+    for name in _ITEMS:
+        kept = {_key(each) for each in getattr(other, name)}
+        for each in getattr(record, name):
+            if _key(each) not in kept:
+                yield f"{_SINGULAR[name]} '{plain(_key(each), 60)}'"
+    there = {(phase.title, step.title): step for phase in other.phases for step in phase.steps}
+    for phase in record.phases:
+        for step in phase.steps:
+            found = there.get((phase.title, step.title))
+            if step.tries and (found is None or found.tries < step.tries):
+                yield f"attempts of step '{plain(step.title, 60)}'"
+            elif step.status == "done" and (found is None or found.status != "done"):
+                yield f"step '{plain(step.title, 60)}' being done"
+    if record.blocked is not None and other.blocked is None:
+        yield "what blocks it"
+
+
+def _key(item: Any) -> str:
+    return str(next(iter(item.model_dump().values())))
+
+
+def _unverified_opened(record: TaskRecord | None, other: TaskRecord) -> tuple[TaskRecord, list[str]]:
+    """Return the record with steps active that are only said to be done, and their numbers."""
+    proved = {
+        (phase.title, step.title)
+        for phase in (record.phases if record is not None else ())
+        for step in phase.steps
+        if step.status == "done"
+    }
+    said: list[str] = []
+
+    def judged(phase: str, number: str, step: TaskStep) -> TaskStep:
+        claimed = step.status == "done" and step.evidence is None and verification(other, step) is not None
+        if not claimed or (phase, step.title) in proved:
+            return step
+        said.append(number)
+        return with_fields(step, status="active")
+
+    phases = tuple(
+        with_fields(
+            phase,
+            steps=tuple(
+                judged(phase.title, f"{major}.{minor}", step)
+                for minor, step in enumerate(phase.steps, start=1)
+            ),
+        )
+        for major, phase in enumerate(other.phases, start=1)
+    )
+    return with_fields(other, phases=phases), said
+
+
+def _refused(why: str, gone: list[str]) -> InvalidArgument:
+    return InvalidArgument(
+        f"cannot import the task record: {why} {_quoted(gone)}",
+        hint="export it again and repeat the edit; `--replace` takes it as it is",
+    )
+
+
+def _quoted(gone: list[str]) -> str:
+    more = len(gone) - _NAMED
+    return ", ".join(gone[:_NAMED]) + (f" and {more} more" if more > 0 else "")

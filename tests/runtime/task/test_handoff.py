@@ -1,0 +1,82 @@
+"""A handoff says what matters first, and counts what it leaves out, however long the plan is."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from holdfast.runtime.task import task_changes as changes
+from holdfast.runtime.task.handoff import handoff, tokens
+from holdfast.runtime.task.task_changes import Stamp
+from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
+
+AT = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
+BY = Stamp("agent:coder", AT)
+STEPS, DECISIONS = 60, 6
+
+
+def long_task() -> TaskRecord:
+    record = changes.set_(None, BY, goal="Split the library", resume_at="1.1: from the copy").record
+    verify = ".venv/bin/python -m pytest -q tests/test_part_{0}.py tests/test_all.py --strict-markers"
+    steps = "".join(f"- Move part {n} :: {verify.format(n)}\n" for n in range(STEPS))
+    record = changes.plan(record, BY, f"Phase\n{steps}").record
+    for number in range(DECISIONS):
+        record = changes.decide(record, BY, f"decision {number}", f"because of {number}").record
+    record = changes.note(record, BY, "the migration must not run twice", "risk").record
+    return changes.note(record, BY, "Which version?", "question").record
+
+
+@pytest.mark.parametrize("budget", [300, 500, 1500, 5000])
+def test_decisions_and_risks_come_before_far_off_steps(budget: int) -> None:
+    drift = "\n".join(f"~ /workspace/file-{number} #3" for number in range(40))
+    text = handoff("work", long_task(), budget, drift)
+    assert tokens(text) <= budget
+    assert "- 1.1 Move part 0 [open], verified by" in text
+    shown = sum(f"- decision {number} " in text for number in range(DECISIONS))
+    risk, question = "must not run twice" in text, "Which version?" in text
+    left_out = text.rpartition("left out: ")[2]
+    if shown < DECISIONS:
+        assert f"{DECISIONS - shown} decisions" in left_out
+    assert risk or "1 risk" in left_out
+    assert question or "1 question" in left_out
+    if budget >= 500:
+        assert (shown, risk, question) == (DECISIONS, True, True)
+    later = len(re.findall(r"^- 1\.\d+ Move part \d+ \[open\]$", text, re.MULTILINE))
+    assert later == STEPS - 2 or f"{STEPS - 2 - later} later steps" in left_out
+    assert "`holdfast task show work`" in text or budget >= 1500
+
+
+def test_the_session_and_what_runs_come_first() -> None:
+    how = "The session is dead: `holdfast task resume work` brings it back."
+    lines = handoff("work", long_task(), standing=how).splitlines()
+    assert lines[2] == how
+    assert lines[3] == "Resume at: 1.1: from the copy (written at revision 1, 9 changes ago)"
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        (["a", "a", "a"], "the last 3 failed in the same way"),
+        (["a", "b", "b"], "the last 2 failed in the same way"),
+        (["a", "b", "c"], "each of the 3 failed in another way"),
+        (["a", "b", "a"], None),
+        (["a"], None),
+    ],
+)
+def test_attempts_tell_whether_they_lead_anywhere(details: list[str], said: str | None) -> None:
+    record = long_task()
+    for number, detail in enumerate(details, start=1):
+        made = StepAttempt(
+            entry=f"#{number}",
+            outcome="failed",
+            at=AT,
+            by="agent",
+            failure_type="tests_failed",
+            failure_detail=detail,
+        )
+        record = changes.attempt(record, BY, "1.1", made).record
+    text = handoff("work", record)
+    assert f"{len(details)} attempts, last: #{len(details)} failed, tests_failed: {details[-1]}" in text
+    assert (said in text) if said else "failed in" not in text
