@@ -184,23 +184,30 @@ def test_restored_sessions_and_forks(shared_hf: Holdfast) -> None:
     session = shared_hf.new("trunk")
     session.cell("pass")  # the kernel has started, and all its own setup is over
     run(session, "echo 1 > base; echo 1 > gone; V=1; sleep 1000 &")
+    # Open for writing, as databases and logs are: a restore opens them, and the overlay copies them up.
+    run(session, "echo old > held; echo old > written; exec 7>> held 8>> written")
     first = session.snapshot("first")
     run(session, "echo 2 > trunk; V=2")
     second = session.snapshot("second")
     fork = second.restore("fork")
     assert fork.drift("second").empty
-    run(fork, "echo 3 > fork; rm gone; rm trunk; V=3")
+    run(fork, "echo 3 > fork; rm gone; rm trunk; V=3; echo new >&8")
 
     drift = fork.drift("second")
     assert files(drift) == {
         "/workspace/fork": "new",
         "/workspace/gone": "deleted",
         "/workspace/trunk": "deleted",
+        "/workspace/written": "changed",
     }
     assert [(one.old, one.new) for one in drift.shell] == [("2", "3")]
     assert drift.processes == ()
     drift = fork.drift("first")
-    assert files(drift) == {"/workspace/fork": "new", "/workspace/gone": "deleted"}
+    assert files(drift) == {
+        "/workspace/fork": "new",
+        "/workspace/gone": "deleted",
+        "/workspace/written": "changed",
+    }
     assert [(one.name, one.old, one.new) for one in drift.shell] == [("V", "1", "3")]
 
     other = first.restore("other")

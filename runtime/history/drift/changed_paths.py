@@ -63,6 +63,7 @@ def compare(
     since: float | None = None,
     keys: Sequence[Key] = (),
     old_keys: Sequence[Key] = (),
+    restored: float | None = None,
 ) -> dict[str, FileChange]:
     """Return what changed from one table to another of the same container.
 
@@ -72,11 +73,12 @@ def compare(
         since: leave out changes known to be before this time (Unix seconds).
         keys: the packages that owners of the later table refer to.
         old_keys: those of the earlier one.
+        restored: when the container's programs continued, if it is that of a live restore (Unix seconds).
     """
     found: dict[str, FileChange] = {}
     for path, entry in now.items():
         old = before.get(path)
-        if _same(old, entry):
+        if _same(old, entry) or (old is None and _copied_up(entry, restored)):
             continue
         was_there = _existed(old)
         change: Change = "deleted" if entry.change == "deleted" else "changed" if was_there else entry.change
@@ -137,6 +139,17 @@ def _same(old: PathEntry | None, entry: PathEntry) -> bool:
     if entry.kind == "d" and old.kind == "d":
         return True
     return (old.kind, old.ctime, old.size) == (entry.kind, entry.ctime, entry.size)
+
+
+def _copied_up(entry: PathEntry, restored: float | None) -> bool:
+    """Check whether a file is in the layer only because a restore opened it again for writing.
+
+    The overlay then copies it: its content and mtime are those of the snapshot, and its ctime, which programs
+    cannot set, is before any of them ran (Linux, Documentation/filesystems/overlayfs.rst, "Non-directories").
+    """
+    if restored is None or entry.change != "changed" or entry.kind != "f" or not entry.mtime:
+        return False
+    return entry.mtime < entry.ctime <= (restored + TICK) * 1e9
 
 
 def _existed(old: PathEntry | None) -> bool:

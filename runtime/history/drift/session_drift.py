@@ -84,7 +84,7 @@ class DriftQuery:
             known = authors.authors(entries)
             before = undo_journal.rewind(now, entries, seq, moment.at, known)
             self._note_lost(seq)
-        files, found = self._files(spans, None if old else moment.at, old)
+        files, found = self._files(spans, None if old else moment.at, old, _restored(entries))
         return self._drift(moment, now, before, files, found, entries, known, everything=everything)
 
     # The point in time.
@@ -150,7 +150,7 @@ class DriftQuery:
     # Files.
 
     def _files(
-        self, spans: list[TrailSpan], at: float | None, old: Baseline | None
+        self, spans: list[TrailSpan], at: float | None, old: Baseline | None, restored: float | None
     ) -> tuple[list[FileChange], list[Package]]:
         container = self._row.container_id or ""
         table, found, versions = take_baseline.files(
@@ -171,6 +171,7 @@ class DriftQuery:
                     at,
                     end.keys if end else keys,
                     begin.keys if begin else (),
+                    None if begin or end else restored,
                 ),
             )
             if end:  # the known packages then apply where nothing newer is known
@@ -271,6 +272,13 @@ def _named(
 
 def _seq_at(entry: Entry) -> tuple[int, float]:
     return wire_fields.integer(entry, "seq"), wire_fields.number(entry, "at")
+
+
+def _restored(entries: list[Entry]) -> float | None:
+    """Return when the programs of the present container continued, if it was restored live."""
+    woken = [entry for entry in entries if entry.get("kind") == "woken"]
+    live = [_seq_at(entry) for entry in woken if entry.get("event") == "restored" and not entry.get("begins")]
+    return max(live)[1] if live else None
 
 
 def _entry(frame: Frame) -> Entry:

@@ -162,3 +162,20 @@ def test_a_limit_of_one_still_says_something() -> None:
     (line,) = collapse([FileChange(f"/{n}/x", "new") for n in range(9)], 1)
 
     assert (line.path, line.new) == ("/", 9)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        (PathEntry("changed", "f", 3, ctime=90 * 10**9, mtime=50 * 10**9), False),
+        (PathEntry("changed", "f", 3, ctime=101 * 10**9, mtime=50 * 10**9), True),
+        (PathEntry("changed", "f", 3, ctime=90 * 10**9, mtime=90 * 10**9), True),
+        (PathEntry("new", "f", 3, ctime=90 * 10**9, mtime=50 * 10**9), True),
+        (PathEntry("changed", "f", 3, ctime=90 * 10**9), True),
+        (PathEntry("changed", "l", 3, ctime=90 * 10**9, mtime=50 * 10**9), True),
+    ],
+    ids=["opened by the restore", "changed later", "written meanwhile", "new", "no time known", "a link"],
+)
+def test_a_restore_that_opens_a_file_does_not_change_it(entry: PathEntry, told: bool) -> None:
+    assert bool(compare({}, {"/srv/file": entry}, restored=100.0)) == told
+    assert compare({}, {"/srv/file": entry}), "only a restore explains it"
