@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.base import host_environment
 from holdfast.engine.engine_faults import said
 from holdfast.engine.engine_images import EngineImages
 from holdfast.errors import ImageError
@@ -125,7 +126,7 @@ def _bootstrap(images: EngineImages, reference: str, mirror: Mirror | None, prog
 
 def _lines(command: list[str]) -> Iterator[str | None]:
     """Yield the lines a command prints; a final None if it failed."""
-    environment = {**os.environ, **proxy_settings.both_spellings(os.environ), "LC_ALL": "C.UTF-8"}
+    settings = {**proxy_settings.both_spellings(os.environ), "LC_ALL": "C.UTF-8"}
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -133,7 +134,7 @@ def _lines(command: list[str]) -> Iterator[str | None]:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=environment,
+        env=host_environment.with_settings(settings),
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:

@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
-    from typing import Any, Unpack
+    from typing import Any, Literal, Unpack
 
     from holdfast.engine.engine import Engine
     from holdfast.runtime.api.bundles import Incoming
@@ -50,6 +50,7 @@ def _fill_undo_table() -> None:
     from holdfast.runtime.ci import run_job  # noqa: F401
     from holdfast.runtime.egress import network_changes  # noqa: F401
     from holdfast.runtime.flaky import repeat  # noqa: F401
+    from holdfast.runtime.lifecycle import build_network  # noqa: F401
     from holdfast.runtime.lifecycle import create as creating  # noqa: F401
     from holdfast.runtime.moving import move_session  # noqa: F401
     from holdfast.runtime.restore import restore_service  # noqa: F401
@@ -164,6 +165,8 @@ class Holdfast:
         warm: bool = False,
         devcontainer: Path | str | None = None,
         entrypoint: bool = False,
+        build_network: Literal["internet", "none", "engine"] | None = None,
+        remote_sources: bool = False,
         **options: Unpack[NewOptions],
     ) -> Session:
         """Create a session and wait until its shell can be used.
@@ -181,6 +184,8 @@ class Holdfast:
             devcontainer: a folder with a devcontainer.json: its image, variables and user; the folder is
                 copied into the session, and its commands run there. The other options win.
             entrypoint: run the image's ENTRYPOINT with CMD, as a job called `entrypoint`; else it is not run.
+            build_network: of the steps, if a devcontainer builds its image, as for `images.build`.
+            remote_sources: what its Dockerfile names may be fetched by the engine, as for `images.build`.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, read_only, writable, shell, kernel, python, as in
                 `SessionOptions`.
@@ -202,6 +207,8 @@ class Holdfast:
             warm=warm,
             devcontainer=devcontainer,
             entrypoint=entrypoint,
+            build_network=build_network,
+            remote_sources=remote_sources,
         )
 
     def sessions(self) -> list[Session]:

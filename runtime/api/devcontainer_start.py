@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, SessionError
-from holdfast.runtime.lifecycle import devcontainer, image_build
+from holdfast.runtime.lifecycle import build_source, devcontainer, image_build
+from holdfast.runtime.sessions.session_options import SessionOptions
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
@@ -36,6 +37,7 @@ def start(
     name: str | None,
     options: Mapping[str, Any],
     new: Callable[..., Session],
+    rights: image_build.BuildRights,
 ) -> Session:
     """Start a session as a folder's devcontainer.json says.
 
@@ -45,6 +47,7 @@ def start(
         name: of the session; by default one is generated.
         options: as for `Holdfast.new`; they win over what the file says.
         new: starts a session.
+        rights: what a build of its image may do.
 
     Raises:
         InvalidArgument: there is no such file, it has another form, or needs what sessions have not.
@@ -58,8 +61,13 @@ def start(
         context.progress(f"devcontainer.json: {line}")
     image = wanted.image
     if wanted.context is not None:
-        build = image_build.ImageBuild.of(wanted.context, wanted.file, wanted.arguments, wanted.target)
+        build = image_build.ImageBuild.of(
+            wanted.context, wanted.file, wanted.arguments, wanted.target, rights=rights
+        )
         image = image_build.build(context, build)
+    elif image is not None and not rights.remote:
+        SessionOptions.parse(image=image)
+        build_source.obtain(context, image)
     given = {key: value for key, value in options.items() if value is not None}
     chosen = {"workdir": wanted.workspace, "user": wanted.user, **given, "image": image}
     chosen["env"] = _with_own(wanted.env, given.get("env"))

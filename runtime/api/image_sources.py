@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,27 +28,39 @@ class ImageSources:
         file: str | Path | None = None,
         arguments: Mapping[str, str] | None = None,
         target: str | None = None,
+        network: Literal["internet", "none", "engine"] | None = None,
+        allow: Sequence[str] = (),
+        remote_sources: bool = False,
     ) -> str:
-        """Build an image of a folder with a Dockerfile, as `docker build` does, and return its name.
+        """Build an image of a folder with a Dockerfile, and return its name.
 
-        BuildKit does it where Docker's command has that, else the engine's other builder. `gc` removes the
-        image when it is a week old and no session uses it.
+        The folder is not trusted: its steps have the network rules of a session, which only the older of the
+        engine's builders can give them. In the other networks BuildKit does it, where Docker's command has
+        that. `gc` removes the image when it is a week old and no session uses it.
 
         Args:
             folder: the context of the build; its .dockerignore is heeded.
             file: the Dockerfile; by default that of the folder.
             arguments: values of ARG, by name.
             target: the stage to build; by default the last one.
+            network: of the steps: `internet` (the default), `none`, or `engine`, which is the engine's own,
+                without rules.
+            allow: destinations `HOST:PORT` that steps reach although they are private, as for a session.
+            remote_sources: the engine may fetch, from the host's network, what the Dockerfile names: URLs of
+                ADD, a foreign frontend, images of registries on this machine.
 
         Raises:
-            InvalidArgument: an argument or the target is not the name of one.
-            ImageError: the folder or its Dockerfile is missing, or the build failed; the hint is the end of
-                its output.
+            InvalidArgument: an argument or the target is not the name of one, or there is no such network.
+            ImageError: the folder or its Dockerfile is missing, it has the engine fetch what it may not, or
+                the build failed; the hint is the end of its output.
+            NetworkNotClosed: steps cannot have the rules of a session on this engine.
             EngineError: the engine refuses.
         """
         from holdfast.runtime.lifecycle import image_build
 
-        return image_build.build(self._context, image_build.ImageBuild.of(folder, file, arguments, target))
+        rights = image_build.BuildRights.of(network, allow, remote=remote_sources)
+        wanted = image_build.ImageBuild.of(folder, file, None, target, private=arguments, rights=rights)
+        return image_build.build(self._context, wanted)
 
     def load(self, path: str | Path) -> str:
         """Load an image from what `docker save` writes or an OCI layout, and return its name.

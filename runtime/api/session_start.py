@@ -30,6 +30,8 @@ def start(
     warm: bool = False,
     devcontainer: Path | str | None = None,
     entrypoint: bool = False,
+    build_network: str | None = None,
+    remote_sources: bool = False,
 ) -> Session:
     """Start a session, as `Holdfast.new` says.
 
@@ -37,6 +39,10 @@ def start(
         InvalidArgument: two ways were chosen that do not go together.
         HoldfastError: as for `Holdfast.new`; nothing is left of it.
     """
+    if devcontainer is None and (build_network is not None or remote_sources):
+        raise InvalidArgument(
+            "cannot choose what a build may do: nothing is built", hint="name a devcontainer"
+        )
     copied = template is not None or warm
     cold = partial(_cold, context, remove=remove, policy=policy)
     if entrypoint:
@@ -54,8 +60,10 @@ def start(
         if copied:
             raise InvalidArgument("cannot start from a devcontainer and a template", hint="leave out one")
         from holdfast.runtime.api import devcontainer_start
+        from holdfast.runtime.lifecycle.image_build import BuildRights
 
-        return devcontainer_start.start(context, devcontainer, name, options, cold)
+        rights = BuildRights.of(build_network, options.get("allow") or (), remote=remote_sources)
+        return devcontainer_start.start(context, devcontainer, name, options, cold, rights)
     if template is not None:
         if warm:
             raise InvalidArgument("cannot start warm from a template: it is one", hint="leave out one")

@@ -25,6 +25,9 @@ def choose(
     policy: str | None,
     devcontainer: str | None,
     entrypoint: bool,
+    network: str | None = None,
+    allow: Sequence[str] = (),
+    remote: bool = False,
 ) -> str | None:
     """Return the name of the image for a session, built, loaded or pulled as asked; None for the usual one.
 
@@ -32,8 +35,7 @@ def choose(
         InvalidArgument: what was asked does not go together, or names files that a server does not see.
         ImageError, EngineError: the image cannot be had.
     """
-    if folder is None and (file or arguments or target):
-        raise InvalidArgument("cannot choose what is built: nothing is", hint="add --build FOLDER")
+    _check_build(folder, devcontainer, what=bool(file or arguments or target), how=bool(network or remote))
     if folder is not None and image is not None:
         raise InvalidArgument("cannot use two images: leave out --build or --image")
     if devcontainer is not None and (folder is not None or image is not None):
@@ -51,8 +53,15 @@ def choose(
             hint="do it on the server's machine, and name the image with --image",
         )
     if folder is not None:
+        where: Any = network  # checked where it is used
         return holdfast.images.build(
-            folder, file=file, arguments=dict(map(_argument, arguments)), target=target
+            folder,
+            file=file,
+            arguments=dict(map(_argument, arguments)),
+            target=target,
+            network=where,
+            allow=allow,
+            remote_sources=remote,
         )
     if image is None:
         return None
@@ -60,6 +69,15 @@ def choose(
         return holdfast.images.load(image)
     chosen: Any = policy  # checked where it is used
     return image if policy is None else holdfast.images.pull(image, chosen)
+
+
+def _check_build(folder: str | None, devcontainer: str | None, *, what: bool, how: bool) -> None:
+    if folder is None and what:
+        raise InvalidArgument("cannot choose what is built: nothing is", hint="add --build FOLDER")
+    if folder is None and devcontainer is None and how:
+        raise InvalidArgument(
+            "cannot choose what a build may do: nothing is built", hint="add --build or --devcontainer"
+        )
 
 
 def _argument(text: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,19 @@ def new(
         typer.Option(metavar="KEY=VALUE", help="With --build: the value of an ARG. Repeatable."),
     ] = None,
     target: Annotated[str | None, typer.Option(help="With --build: the stage to build.")] = None,
+    build_network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="internet|none|engine", help="Network of a build's steps; by default a session's."
+        ),
+    ] = None,
+    allow_remote_sources: Annotated[
+        bool,
+        typer.Option(
+            "--allow-remote-sources",
+            help="Let the engine fetch what a Dockerfile names: URLs of ADD, frontends.",
+        ),
+    ] = False,
     pull: Annotated[
         str | None, typer.Option(help="When to ask the image's registry: `missing`, `always` or `never`.")
     ] = None,
@@ -111,8 +124,14 @@ def new(
         policy=pull,
         devcontainer=devcontainer,
         entrypoint=entrypoint,
+        network=build_network,
+        allow=allow or (),
+        remote=allow_remote_sources,
     )
-    new = holdfast.new if devcontainer is None else partial(holdfast.new, devcontainer=devcontainer)
+    new = partial(holdfast.new)
+    if devcontainer is not None:
+        rights: Any = {"build_network": build_network, "remote_sources": allow_remote_sources}
+        new = partial(holdfast.new, devcontainer=devcontainer, **rights)
     new = partial(new, entrypoint=True) if entrypoint else new
     made = new(
         name if given is None else given,

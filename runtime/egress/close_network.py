@@ -90,6 +90,19 @@ class Closing:
         self._ask(state, rules, load=True, release=True, root=root)
         return rules
 
+    def hold(self, options: SessionOptions, container_id: str, what: str) -> None:
+        """Close the network of a started container whose first process goes on waiting, for others in it.
+
+        These may send packets past the rules, so its links have rules too. Nothing may call in.
+
+        Raises:
+            NetworkNotClosed: "cannot <what>: …"; also if the kernel has no rules for links.
+            EngineError, ImageError, StoreError: the request to the checkpointer failed.
+        """
+        state = self._running(container_id)
+        rules = replace(self._rules(options, state), callers=())
+        self._ask(state, rules, load=True, release=False, what=what, links=True)
+
     def renew(self, options: SessionOptions, container_id: str) -> None:
         """Register a session with the gateway again, by its present address. Raises what `close` raises."""
         if options.by_gateway:
@@ -182,10 +195,12 @@ class Closing:
         release: bool,
         what: str = "start session",
         root: dict[str, list[str]] | None = None,
+        links: bool = False,
     ) -> dict[str, Any]:
         from holdfast.snapshots import service
 
         asked = {"container": state.id, "init_pid": state.pid, "rules": rules.as_dict(), "root": root}
+        asked |= {"links": True} if links else {}
         try:
             with service.ask(
                 self.engine, self.home, self.progress, "confine", load=load, release=release, **asked

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.lifecycle.image_build import USUAL_FILE
+from holdfast.runtime.lifecycle.build_source import USUAL_FILE
 
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 LONGEST = 1 << 20

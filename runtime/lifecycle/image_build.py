@@ -1,19 +1,22 @@
 """Images that are built for sessions, of a folder with a Dockerfile: by BuildKit or the older builder.
 
 The image is named after the folder and its own id, so that the same build gives the same name. What a session
-makes of it is not known here.
+makes of it is not known here. The folder is a project's, and not trusted: its steps have the network rules of
+a session (`build_network`), the engine fetches nothing for it that the caller did not allow (`build_source`),
+and nothing that it says is in the environment of a process of this machine.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.base import way_to_internet
 from holdfast.base.text import plain
 from holdfast.engine import buildkit_command
 from holdfast.engine.engine_faults import said
@@ -21,15 +24,46 @@ from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidA
 from holdfast.images import proxy_settings
 from holdfast.images.buildkit_log import BuildKitLog
 from holdfast.images.buildlog import BuildLog
+from holdfast.runtime.lifecycle import build_network, build_source
+from holdfast.runtime.lifecycle.build_source import USUAL_FILE, BuildSource
 from holdfast.runtime.store.rows import PROVIDED
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
 
-USUAL_FILE = "Dockerfile"
 _MOST_OF_NAME = 40
-_NEEDS_BUILDKIT = re.compile(r"requires? BuildKit", re.IGNORECASE)
+_NEEDS_BUILDKIT = re.compile(r"requires? BuildKit|unknown flag: mount|Unknown flag: mount", re.IGNORECASE)
 _BUILDKIT_HINT = "install Docker's plugin buildx: `holdfast` uses it then"
+_NO_RULES_HINT = (
+    "BuildKit cannot give steps the network rules of a session: it builds with `--build-network none`, or "
+    "with `--build-network engine`, which has no rules"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRights:
+    """What a caller lets a build do.
+
+    Attributes:
+        network: of its steps: `internet`, as a session has it; `none`; `engine`, the engine's, without rules.
+        allow: private destinations that are open to them all the same, as for a session.
+        remote: the engine may fetch what the Dockerfile names, from wherever that is.
+    """
+
+    network: str = "internet"
+    allow: tuple[str, ...] = ()
+    remote: bool = False
+
+    @classmethod
+    def of(cls, network: str | None, allow: Sequence[str] = (), *, remote: bool = False) -> BuildRights:
+        """Check that there are such rights.
+
+        Raises:
+            InvalidArgument: there is no such network, or no such destination.
+        """
+        kind = network or "internet"
+        build_network.check(kind, allow)
+        return cls(kind, tuple(allow), remote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +73,18 @@ class ImageBuild:
     Attributes:
         folder: the context of the build; its .dockerignore is heeded.
         file: the Dockerfile; by default that of the folder.
-        arguments: values of ARG, by name.
+        arguments: values of ARG that the project has, by name.
         target: the stage to build; by default the last one.
+        private: values of ARG that the caller gives; they win, and are on no command line.
+        rights: what it may do.
     """
 
     folder: Path
     file: Path
     arguments: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
+    private: Mapping[str, str] = field(default_factory=dict)
+    rights: BuildRights = BuildRights()
 
     @classmethod
     def of(
@@ -55,6 +93,8 @@ class ImageBuild:
         file: str | Path | None = None,
         arguments: Mapping[str, str] | None = None,
         target: str | None = None,
+        private: Mapping[str, str] | None = None,
+        rights: BuildRights | None = None,
     ) -> ImageBuild:
         """Check that there is something to build.
 
@@ -73,14 +113,21 @@ class ImageBuild:
                 f"cannot build {shown}: there is no {plain(str(file or USUAL_FILE), 200)}",
                 hint="name the Dockerfile with --file",
             )
-        for name in arguments or {}:
+        for name in (*(arguments or {}), *(private or {})):
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
                 raise InvalidArgument(
                     f"cannot build {shown}: '{plain(name, 60)}' is not the name of an argument"
                 )
         if target is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", target):
             raise InvalidArgument(f"cannot build {shown}: '{plain(target, 60)}' is not the name of a stage")
-        return cls(context, dockerfile, dict(arguments or {}), target)
+        return cls(
+            context,
+            dockerfile,
+            dict(arguments or {}),
+            target,
+            dict(private or {}),
+            rights or BuildRights(),
+        )
 
 
 def provided_name(called: str, identity: str) -> str:
@@ -98,14 +145,25 @@ def build(context: Context, wanted: ImageBuild) -> str:
     """Build an image, and return its name. What its steps have made stays with the engine for the next build.
 
     Raises:
-        ImageError: the build failed; the hint is the end of its output.
+        ImageError: the build failed, or asks for what it may not; the hint is the end of its output.
+        NetworkNotClosed: its steps cannot have the network rules of a session here.
         EngineError: the engine refuses.
     """
     shown = plain(str(wanted.folder), 200)
-    command = buildkit_command.find()
-    context.progress(f"building {shown}" + (" with BuildKit" if command else ""))
+    ruled = wanted.rights.network == "internet"
+    command = None if ruled else buildkit_command.find()
     try:
-        identity = _with_buildkit(context, wanted, command) if command else _without(context, wanted)
+        source = build_source.read(wanted.folder, wanted.file)
+        build_source.admit(
+            context, source, {**wanted.arguments, **wanted.private}, remote=wanted.rights.remote
+        )
+        context.progress(f"building {shown}" + (" with BuildKit" if command else ""))
+        with _network(context, wanted.rights) as network:
+            identity = (
+                _with_buildkit(context, wanted, source, command)
+                if command
+                else _without(context, wanted, source, network)
+            )
     except OSError as error:
         raise ImageError(f"cannot build {shown}: {plain(str(error), 300)}") from error
     name = provided_name(wanted.folder.name, identity)
@@ -113,22 +171,36 @@ def build(context: Context, wanted: ImageBuild) -> str:
     return name
 
 
-def _with_buildkit(context: Context, wanted: ImageBuild, command: str) -> str:
+@contextmanager
+def _network(context: Context, rights: BuildRights) -> Iterator[str | None]:
+    """Yield the network of the steps as the engine calls it; None is its own."""
+    if rights.network != "internet":
+        yield None if rights.network == "engine" else "none"
+        return
+    if proxy_settings.on_this_machine(os.environ):
+        context.progress("build: the proxy on this machine's loopback is out of the steps' reach")
+    with build_network.opened(context, rights.allow) as network:
+        yield network
+
+
+def _with_buildkit(context: Context, wanted: ImageBuild, source: BuildSource, command: str) -> str:
     log = BuildKitLog()
 
     def feed(line: str) -> None:
         for shown in log.feed(line):
             context.progress(f"build: {plain(shown, 200)}")
 
-    identity = buildkit_command.build(
-        command,
-        wanted.folder,
-        wanted.file,
-        _arguments(wanted),
-        wanted.target,
-        feed,
-        host_network=_needs_host(),
-    )
+    with tempfile.TemporaryDirectory() as place:
+        identity = buildkit_command.build(
+            command,
+            wanted.folder,
+            source.written(Path(place)),
+            wanted.arguments,
+            wanted.target,
+            feed,
+            private={**_proxies(), **wanted.private},
+            network="none" if wanted.rights.network == "none" else "default",
+        )
     if identity is None:
         raise _failed(wanted, log.error, log.tail())
     if not context.engine.images.exists(identity):
@@ -139,12 +211,18 @@ def _with_buildkit(context: Context, wanted: ImageBuild, command: str) -> str:
     return identity
 
 
-def _without(context: Context, wanted: ImageBuild) -> str:
+def _without(context: Context, wanted: ImageBuild, source: BuildSource, network: str | None) -> str:
     log = BuildLog(every_step=True)
     images = context.engine.images
+    arguments = {**_proxies(), **wanted.arguments, **wanted.private}
     try:
         for event in images.build_folder(
-            wanted.folder, wanted.file, _arguments(wanted), wanted.target, host_network=_needs_host()
+            wanted.folder,
+            (source.name, source.text),
+            list(source.ignored),
+            arguments,
+            wanted.target,
+            network=network,
         ):
             for line in log.feed(event):
                 context.progress(f"build: {plain(line, 200)}")
@@ -159,17 +237,17 @@ def _without(context: Context, wanted: ImageBuild) -> str:
 
 
 def _failed(wanted: ImageBuild, why: str, tail: str) -> ImageError:
-    hint = _BUILDKIT_HINT if _NEEDS_BUILDKIT.search(why) else tail
+    hint = tail
+    if _NEEDS_BUILDKIT.search(why):
+        hint = _NO_RULES_HINT if wanted.rights.network == "internet" else _BUILDKIT_HINT
     return said(
         ImageError, f"build {plain(str(wanted.folder), 200)}", why or "the builder gave no reason", hint
     )
 
 
-def _arguments(wanted: ImageBuild) -> dict[str, str]:
-    """Return the values of ARG. The engine knows the names of proxies, and keeps them out of the image."""
-    return {**proxy_settings.both_spellings(os.environ), **wanted.arguments}
+def _proxies() -> dict[str, str]:
+    """Return values of ARG whose names the engine knows, and keeps out of the image.
 
-
-def _needs_host() -> bool:
-    """Check whether steps of a build reach the outside from the host's network only."""
-    return proxy_settings.on_this_machine(os.environ) or way_to_internet.is_missing()
+    None if a proxy is on the host's loopback, which no step reaches.
+    """
+    return {} if proxy_settings.on_this_machine(os.environ) else proxy_settings.both_spellings(os.environ)

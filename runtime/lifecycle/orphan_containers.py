@@ -24,8 +24,10 @@ _POLL_SECONDS = 0.02
 
 
 def unowned(context: Context) -> list[str]:
-    """Return the containers of this home's sessions that neither a session nor an open operation has."""
-    found = context.engine.containers(holdfast_home=context.home.digest, holdfast_role="session")
+    """Return the containers of this home's sessions and builds that no session and no open operation has."""
+    found: dict[str, dict[str, str]] = {}
+    for role in ("session", "build"):
+        found |= context.engine.containers(holdfast_home=context.home.digest, holdfast_role=role)
     # In this order, so that operations that start after the first listing are left alone.
     busy = {row.id for row in context.store.operations.open()}
     known = {row.container_id for row in context.store.sessions()}

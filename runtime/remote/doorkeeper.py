@@ -23,6 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from holdfast.base import host_environment
 from holdfast.runtime.attachment import local as local_terminal
 from holdfast.runtime.remote import relay_frames
 from holdfast.runtime.remote.relay_frames import (
@@ -74,7 +75,7 @@ class Call:
     def _start(self, wanted: dict[str, Any]) -> subprocess.Popen[bytes]:
         command = [*COMMAND, *map(str, wanted["arguments"])]
         # The container's, and nothing of the caller's but what it chose to send.
-        environment = os.environ | {str(key): str(value) for key, value in wanted["environment"].items()}
+        chosen = {str(key): str(value) for key, value in wanted["environment"].items()}
         kinds = [wanted[name] for name in ("input", "output", "errors")]
         ends = {"none": subprocess.DEVNULL, "pipe": subprocess.PIPE}
         if "terminal" in kinds:
@@ -85,7 +86,7 @@ class Call:
             stdin=ends[kinds[0]],
             stdout=ends[kinds[1]],
             stderr=ends[kinds[2]],
-            env=environment,
+            env=host_environment.with_settings(chosen),
             start_new_session=True,
             preexec_fn=lambda: _own(kinds),
         )

@@ -39,6 +39,7 @@ class OperationKind(StrEnum):
     CI = "ci"
     RETRY = "retry"
     MOVE = "move"
+    BUILD = "build"
 
 
 @dataclass(frozen=True, slots=True)

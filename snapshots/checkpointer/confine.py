@@ -17,6 +17,7 @@ from typing import Any
 
 from holdfast.snapshots.checkpointer import (
     first_process,
+    link_rules,
     namespaces,
     netrules,
     read_only_root,
@@ -58,9 +59,14 @@ def run(request: Confine, channel: HostChannel) -> None:
         read_only_root.make(request.init_pid, request.root)
     _enter(network)
     before = netrules.refused(_listed())
+    links = link_rules.own_links() if request.links else []
     if request.load:
         _command(netrules.text(request.rules))
+        if request.links:
+            _command(link_rules.text(request.rules, links))
     why = netrules.wrong(_listed(), request.rules)
+    if why is None and request.links:
+        why = link_rules.wrong(_listed("netdev"), request.rules, links)
     if why is not None:
         raise NotConfined(f"the rules for its network are not in force: {why}")
     if request.release:
@@ -107,11 +113,11 @@ def _check_own(network: int) -> None:
             raise tree.TargetMismatch("the container has no network namespace of its own")
 
 
-def _listed() -> dict[str, Any]:
+def _listed(family: str = "inet") -> dict[str, Any]:
     """Return nft's listing of the table; empty if there is none."""
     nft = _nft()
     nft.set_json_output(True)
-    code, output, _ = nft.cmd(f"list table inet {netrules.TABLE}")
+    code, output, _ = nft.cmd(f"list table {family} {netrules.TABLE}")
     listed: dict[str, Any] = json.loads(output) if code == 0 else {}
     return listed
 

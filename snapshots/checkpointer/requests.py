@@ -118,7 +118,7 @@ class Confine:
     """See that rules hold for the network of the container, after setting them if `load`.
 
     With `release`, the container's first process, which waits for that, continues; with `root`, in a
-    container whose root is read-only.
+    container whose root is read-only. With `links`, packets that programs give to a link are judged too.
     """
 
     container: str
@@ -127,6 +127,7 @@ class Confine:
     load: bool
     release: bool
     root: ReadOnlyRoot | None = None
+    links: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +267,7 @@ def _confine(raw: dict[str, object]) -> Confine:
         bool(raw.get("load", False)),
         bool(raw.get("release", False)),
         _root(raw.get("root")),
+        bool(raw.get("links", False)),
     )
 
 

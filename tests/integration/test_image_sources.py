@@ -9,6 +9,7 @@ import os
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.integration.any_image import image
@@ -99,7 +100,7 @@ def test_a_folder_is_built(
 def test_buildkit_is_used_where_it_is_there(
     hf: Holdfast, folder: Path, monkeypatch: pytest.MonkeyPatch, provided: Callable[[str], str]
 ) -> None:
-    """It has mounts for one step, which the other builder has not."""
+    """It has mounts for one step, which the other builder has not; but no rules for the network of steps."""
     found = _with_buildkit()
     if found is None:
         pytest.skip("no command of Docker here has BuildKit")
@@ -108,15 +109,19 @@ def test_buildkit_is_used_where_it_is_there(
     other = folder.with_name("Other")
     other.write_text(text)
     with pytest.raises(ImageError, match=f"^cannot build {folder}: .*exit code: 3$") as failed:
-        hf.images.build(folder, file=other)
+        hf.images.build(folder, file=other, network="none")
     assert failed.value.hint == "bad news"
-    name = provided(hf.images.build(folder, file=other, arguments={"WHO": "ada"}, target="first"))
+    words: dict[str, Any] = {"file": other, "arguments": {"WHO": "ada"}, "target": "first"}
+    name = provided(hf.images.build(folder, network="none", **words))
     config = hf.engine.images.config(name)
     assert config
     assert config["WorkingDir"] == "/app"
+    with pytest.raises(ImageError, match="requires BuildKit") as ruled:
+        hf.images.build(folder, file=other)
+    assert "--build-network none" in ruled.value.hint
     monkeypatch.setenv("DOCKER_BUILDKIT", "0")
     with pytest.raises(ImageError, match="requires BuildKit") as refused:
-        hf.images.build(folder, file=other)
+        hf.images.build(folder, file=other, network="none")
     assert "buildx" in refused.value.hint
 
 

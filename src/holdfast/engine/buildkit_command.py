@@ -1,6 +1,7 @@
 """BuildKit, through Docker's own command: the engine has no other door to it for builds.
 
-Finds a command that has it, and runs one build. What the lines of a build mean is not known here.
+Finds a command that has it, and runs one build. What the lines of a build mean is not known here. The command
+runs on this machine: nothing that a project says is in its environment (`host_environment`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.base import host_environment
 from holdfast.errors import ImageError
 
 PATIENCE = 20.0
@@ -31,19 +33,28 @@ def find(environ: Mapping[str, str] = os.environ) -> str | None:
     command = shutil.which("docker", path=environ.get("PATH"))
     if command is None:
         return None
-    version = re.search(r"version (\d+)\.", _said([command, "--version"], environ))
-    if version is None:
-        return None
-    if int(version[1]) >= _OWN and "buildx" not in _said([command, "buildx", "version"], environ):
+    version = _said([command, "--version"], environ)
+    if not version or not (has_own(version) or "buildx" in _said([command, "buildx", "version"], environ)):
         return None
     return command
+
+
+def has_own(version: str) -> bool:
+    """Check whether a command of Docker has BuildKit without a plugin, by what it says of its version."""
+    number = re.search(r"version (\d+)\.", version)
+    return number is not None and int(number[1]) < _OWN
 
 
 def _said(words: list[str], environ: Mapping[str, str]) -> str:
     """Return what a command writes if it succeeds."""
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
-            words, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True
+            words,
+            env=host_environment.of_caller(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=True,
         )
         return done.stdout.decode("utf-8", "replace")
     return ""
@@ -57,7 +68,8 @@ def build(
     target: str | None,
     feed: Callable[[str], None],
     *,
-    host_network: bool = False,
+    private: Mapping[str, str] | None = None,
+    network: str = "none",
 ) -> str | None:
     """Build an image of a folder, and return its id; None if the build failed.
 
@@ -65,23 +77,33 @@ def build(
         command: as `find` returned it.
         folder: the context of the build.
         dockerfile: which may be outside of it.
-        arguments: values of ARG; they are not on the command line, which others can read.
+        arguments: values of ARG; they are on the command line, which others on this machine can read.
         target: the stage to build; the last one by default.
         feed: gets each line of the build.
-        host_network: the steps reach what listens on the host's loopback.
+        private: more values, of the caller's own: the command finds them in its environment. Those under a
+            name that would decide what it does are on the command line, unless it has them already.
+        network: of the steps: `none` or `default`, which is the engine's own.
 
     Raises:
         ImageError: the command cannot be run.
     """
+    own = dict(private or {})
+    hidden = {name: value for name, value in own.items() if not host_environment.decides(name)}
+    there = {
+        name: value
+        for name, value in own.items()
+        if value in (os.environ.get(name), os.environ.get(name.swapcase()))  # a proxy has two spellings
+    }
+    shown = {**arguments, **own}
     with tempfile.TemporaryDirectory() as place:
         made = Path(place, "id")
         words = [command, "build", "--progress", "plain", "--iidfile", str(made), "--file", str(dockerfile)]
-        words += [word for name in sorted(arguments) for word in ("--build-arg", name)]
+        for name in sorted(shown):
+            alone = name in hidden or name in there
+            words += ["--build-arg", name if alone else f"{name}={shown[name]}"]
         words += ["--target", target] if target else []
-        words += ["--network", "host"] if host_network else []
-        # Other builders than the engine's own would keep the image to themselves.
-        environ = {**os.environ, **arguments, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
-        with _running([*words, str(folder)], environ) as process:
+        words += ["--network", network]
+        with _running([*words, str(folder)], there, hidden) as process:
             assert process.stderr
             while line := process.stderr.readline(LONGEST_LINE):
                 feed(line.decode("utf-8", "replace").rstrip())
@@ -91,11 +113,19 @@ def build(
 
 
 @contextmanager
-def _running(words: list[str], environ: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _running(
+    words: list[str], there: Mapping[str, str], private: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command that ends, with the build, when this is left early."""
+    # Other builders than the engine's own would keep the image to themselves.
+    chosen = {**there, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
     try:
         process = subprocess.Popen(
-            words, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            words,
+            env=host_environment.with_settings(chosen, private),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
     except OSError as error:
         raise ImageError(f"cannot build an image: cannot run {words[0]}: {error.strerror}") from error

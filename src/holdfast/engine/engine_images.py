@@ -183,27 +183,48 @@ class EngineImages:
     def build_folder(
         self,
         folder: Path,
-        dockerfile: Path,
+        dockerfile: tuple[str, str],
+        ignored: list[str],
         arguments: Mapping[str, str],
         target: str | None,
         *,
-        host_network: bool = False,
+        network: str | None,
     ) -> Iterator[dict[str, Any]]:
-        """Build an image of a folder, without what its .dockerignore names, and yield the build's events.
+        """Build an image of a folder, and yield the build's events. It gets no name.
 
-        It gets no name. `dockerfile` may be outside of the folder; of several stages, `target` is built.
+        Args:
+            folder: the context.
+            dockerfile: its name in the context, or one that nothing there has, and its text: that counts, and
+                not what the folder has under this name.
+            ignored: the lines of a .dockerignore.
+            arguments: values of ARG.
+            target: of several stages, the one to build.
+            network: of the steps, as the engine calls it; None is the engine's own.
 
         Raises:
             OSError: a file of the folder cannot be read.
             EngineError, ImageError: the engine refuses.
         """
-        with translated(f"build {folder}"):
+        from docker.utils import build as build_contexts
+
+        contexts: Any = build_contexts
+        name = dockerfile[0]
+        files = sorted(contexts.exclude_paths(str(folder), list(ignored), dockerfile=name))
+        extra = [dockerfile]
+        if not (folder / name).is_file():
+            # The engine takes it out of the context again.
+            extra.append((".dockerignore", "\n".join([*(ignored or [".dockerignore"]), name])))
+        with (
+            contexts.create_archive(str(folder), files, extra_files=extra) as archive,
+            translated(f"build {folder}"),
+        ):
             yield from self._api.build(
-                path=str(folder),
-                dockerfile=str(dockerfile),
+                fileobj=archive,
+                custom_context=True,
+                dockerfile=name,
                 buildargs=dict(arguments),
                 target=target,
-                network_mode="host" if host_network else None,
+                network_mode=network,
                 rm=True,
                 forcerm=True,
                 decode=True,

@@ -10,6 +10,8 @@ from holdfast.engine import buildkit_command
 from holdfast.errors import ImageError, InvalidArgument
 from holdfast.runtime.lifecycle.image_build import ImageBuild, provided_name
 
+PROXY = "http://user:password@proxy:1"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -72,3 +74,41 @@ def test_the_command_has_buildkit_or_not(tmp_path: Path, version: str, plugin: b
     assert buildkit_command.find(environ) == (str(command) if found else None)
     assert buildkit_command.find(environ | {"DOCKER_BUILDKIT": "0"}) is None
     assert buildkit_command.find({"PATH": str(tmp_path / "none")}) is None
+
+
+def test_values_of_a_project_are_arguments_and_those_of_the_caller_are_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of a project is in the environment; a caller's value is, unless its name decides something."""
+    command, folder = tmp_path / "docker", tmp_path / "folder"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text("FROM scratch\n")
+    command.write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/words\nenv >{tmp_path}/environment\n'
+        'while [ "$1" != --iidfile ]; do shift; done\necho sha256:1 >"$2"\n'
+    )
+    command.chmod(0o755)
+    monkeypatch.setenv("HTTPS_PROXY", PROXY)
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///own")
+    monkeypatch.setenv("SOMETHING", "else")
+    project = {"DOCKER_HOST": "tcp://evil:1", "LD_PRELOAD": "/x.so", "VERSION": "3", "BASH_ENV": "/x"}
+    private = {"TOKEN": "hidden", "PATH": "/chosen", "HTTPS_PROXY": PROXY, "https_proxy": PROXY}
+    made = buildkit_command.build(
+        str(command), folder, folder / "Dockerfile", project, None, print, private=private
+    )
+    assert made == "sha256:1"
+    words = (tmp_path / "words").read_text().splitlines()
+    given = {words[at + 1] for at, word in enumerate(words) if word == "--build-arg"}
+    assert given == {
+        *("DOCKER_HOST=tcp://evil:1", "LD_PRELOAD=/x.so", "VERSION=3", "BASH_ENV=/x"),
+        *("TOKEN", "PATH=/chosen", "HTTPS_PROXY", "https_proxy"),
+    }
+    environment = dict(
+        line.split("=", 1) for line in (tmp_path / "environment").read_text().splitlines() if "=" in line
+    )
+    assert environment["TOKEN"] == "hidden"
+    assert environment["DOCKER_HOST"] == "unix:///own"
+    assert {"LD_PRELOAD", "BASH_ENV", "VERSION", "SOMETHING"}.isdisjoint(environment)
+    assert environment["https_proxy"] == PROXY
+    assert not {"hidden", PROXY} & set(" ".join(words).split("="))
