@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, SessionError
+from holdfast.runtime.api.session_files import upload_project
 from holdfast.runtime.lifecycle import build_source, devcontainer, image_build
 from holdfast.runtime.sessions.session_options import SessionOptions
 
@@ -96,7 +97,7 @@ def _fill(context: Context, session: Session, wanted: devcontainer.Devcontainer)
         given = session.run(["/bin/bash", "-c", _GIVE, "-", wanted.workspace, *who], user="0")
         if given.exit_code != 0:
             raise SessionError(f"cannot prepare the session: {wanted.workspace} cannot be given to its user")
-    session.files.upload(wanted.folder, wanted.workspace)
+    upload_project(session.files, wanted.folder, wanted.workspace)
     for name, argv in wanted.commands:
         context.progress(f"running {name}")
         tail: deque[bytes] = deque(maxlen=50)

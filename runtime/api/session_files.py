@@ -211,6 +211,20 @@ def write_with_attributes(
     files._note("wrote", path, bytes=size)
 
 
+def upload_project(files: SessionFiles, source: Path, to: str) -> Copied:
+    """Copy a folder into the session, but for the credentials in configurations of Git.
+
+    Raises:
+        OSError: it cannot be read here.
+    """
+    from holdfast.runtime.files.copy_in import CopyIn
+    from holdfast.runtime.history.repositories import git_config
+
+    made = CopyIn(files._requests()).tree(source, to, git_config.edit)
+    files._note("copied in", to, files=made.files, bytes=made.bytes)
+    return made
+
+
 def accounted_tar(files: SessionFiles, path: str, stream: IO[bytes]) -> Copied:
     """Write as `SessionFiles.write_tar` does, and at the end an account, which only `UnpackTree` reads."""
     return files._tar(path, stream, account=True)

@@ -2,39 +2,22 @@
 
 Tracked files and those that are neither tracked nor ignored, as they are in the working tree; the same for
 submodules; symbolic links as links. From `.git/config` the credentials that CI systems leave there are
-removed. A folder that is not a checkout goes unchanged.
+removed. A folder that is not a checkout goes whole. The folder is not trusted: git itself is not run in it
+(`git_place`), and no link in it is followed.
 """
 
 from __future__ import annotations
 
-import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.guest.records import masking
+from holdfast.runtime.history.repositories import git_config, git_place, work_tree
+from holdfast.runtime.history.repositories.git_place import GitPlace
+from holdfast.runtime.history.repositories.work_tree import MOST, WorkTree
 
-DEEPEST = 8
-"""Depth to which submodules within submodules are followed."""
-MOST = 2_000_000
-"""Limit of entries; a checkout of Linux has 90 000."""
-# The user may not own the folder (containers of CI systems), and a listing must not run anything in it.
-_GIT = (
-    "git",
-    "--no-optional-locks",
-    "-c",
-    "safe.directory=*",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.quotePath=false",
-)
-_CREDENTIALS = re.compile(r"^\s*(extraheader|helper|sshcommand|askpass)\s*=", re.IGNORECASE)
-_WORKTREE = re.compile(r"\s*worktree\s*=", re.IGNORECASE)
-_CONFIG = re.compile(r"(?:^|.*/)\.git/(?:modules/.+/)?config")
 _NOT_CARRIED = ("worktrees", "fsmonitor--daemon.ipc", "index.lock")
 
 
@@ -44,7 +27,8 @@ class Checkout:
 
     `entries` are pairs of the path in the session's folder and the path here; `texts` are files whose
     contents differ from those here. The command begins in the subfolder `inside`. `revision` is the commit
-    that is checked out, with a mark if files have changed since. `notes` say what is left out.
+    that is checked out, with a mark if files have changed since, or may have. `notes` say what is left out.
+    `bases` are the folders that all of it is in, beneath which no link is followed.
     """
 
     root: Path
@@ -53,82 +37,59 @@ class Checkout:
     texts: dict[str, bytes] = field(default_factory=dict)
     revision: str | None = None
     notes: tuple[str, ...] = ()
+    bases: tuple[Path, ...] = ()
 
 
 def look(folder: Path) -> Checkout:
     """Return the files of a folder that go into a session; of the whole checkout, if the folder is in one.
 
     Raises:
-        InvalidArgument: there is no such folder, or git cannot read it.
+        InvalidArgument: there is no such folder, or it is in a checkout of another user.
     """
     folder = folder.expanduser().absolute()
     if not folder.is_dir():
         raise InvalidArgument(f"cannot check out {plain(str(folder), 200)}: there is no such folder")
-    top = _asked(folder, "rev-parse", "--show-toplevel")
-    if top is None:
-        found = _bounded((str(path.relative_to(folder)), path) for path in _walk(folder))
-        return Checkout(folder, "", found, notes=("it is not a git checkout: the whole folder is copied",))
-    root = Path(top)
-    entries: dict[str, Path] = {}
-    for name in _listed(root, 0):
-        path = root / name
-        if path.is_symlink() or path.exists():
-            entries[name] = path
-    own, notes = _own_folder(root)
-    entries |= own
-    texts = {name: _config(name, entries.pop(name)) for name in sorted(entries) if _CONFIG.fullmatch(name)}
-    inside = "" if folder.resolve() == root.resolve() else str(folder.resolve().relative_to(root.resolve()))
-    return Checkout(root, inside, _bounded(iter(entries.items())), texts, _revision(root), notes)
-
-
-def harmless_config(text: str) -> str:
-    """Return a git configuration without credentials, and without programs that would be run for them."""
-    lines = [line for line in text.splitlines() if not _CREDENTIALS.match(line)]
-    return "\n".join(map(_without_password, lines)) + "\n"
-
-
-def _without_password(line: str) -> str:
-    masked = masking.address(line)
-    return masked.replace(f":{masking.MASK}@", "@") if masked != line else line
-
-
-def _listed(root: Path, depth: int) -> Iterator[str]:
-    """Yield the paths below a checkout, including its submodules."""
-    names = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    for name in sorted({name for name in names.split("\0") if name}):
-        path = root / name
-        if not path.is_dir() or path.is_symlink():
-            yield name
-        elif (path / ".git").exists() and depth < DEEPEST:  # a submodule, or a checkout in a checkout
-            yield from (f"{name.rstrip('/')}/{each}" for each in _submodule(path, depth))
-
-
-def _submodule(path: Path, depth: int) -> Iterator[str]:
-    yield from _listed(path, depth + 1)
-    own = path / ".git"
-    yield from [".git"] if own.is_file() else (str(each.relative_to(path)) for each in _walk(own))
-
-
-def _own_folder(root: Path) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Return git's own folder; that of a linked worktree is assembled into an ordinary one."""
-    kept, special = (
-        _asked(root, "rev-parse", "--git-common-dir"),
-        _asked(root, "rev-parse", "--absolute-git-dir"),
+    place = git_place.find(folder)
+    if place is None:
+        whole = {str(path.relative_to(folder)): path for path in work_tree.walk(folder)}
+        texts = _configurations(whole)
+        note = "it is not a git checkout: the whole folder is copied"
+        return Checkout(folder, "", _bounded(iter(whole.items())), texts, notes=(note,), bases=(folder,))
+    tree, root = WorkTree.of(place), place.root
+    entries = {name: root / name for name in tree.names()}
+    entries |= _own_folder(place)
+    texts = _configurations(entries)
+    inside = "" if folder.resolve() == root else str(folder.resolve().relative_to(root))
+    bases = tuple(dict.fromkeys((root, place.own, place.common)))
+    return Checkout(
+        root, inside, _bounded(iter(entries.items())), texts, _revision(tree), tuple(tree.notes), bases
     )
-    if kept is None or special is None:
-        return {}, ("its .git cannot be read and is left out",)
-    common, own = (root / kept).resolve(), Path(special).resolve()
-    entries = {f".git/{path.relative_to(common)}": path for path in _walk(common) if _carried(path, common)}
-    if own != common:
-        entries |= {f".git/{name}": own / name for name in ("HEAD", "index") if (own / name).is_file()}
-    return entries, ()
+
+
+def _own_folder(place: GitPlace) -> dict[str, Path]:
+    """Return git's own folder; that of a linked worktree is assembled into an ordinary one."""
+    common = place.common
+    paths = (path for path in work_tree.walk(common) if _carried(path, common))
+    entries = {f".git/{path.relative_to(common)}": path for path in paths}
+    if place.own != common:
+        names = ("HEAD", "index")
+        entries |= {f".git/{name}": place.own / name for name in names if (place.own / name).is_file()}
+    return entries
+
+
+def _configurations(entries: dict[str, Path]) -> dict[str, bytes]:
+    """Take the configurations of repositories out of the entries, and return what of them may leave."""
+    names = [name for name, path in entries.items() if git_config.is_one(name) and not path.is_symlink()]
+    return {name: _config(name, entries.pop(name)) for name in sorted(names)}
 
 
 def _config(name: str, path: Path) -> bytes:
-    text = harmless_config(path.read_bytes().decode("utf-8", "surrogateescape"))
-    if name == ".git/config":  # that of a submodule, here the checkout itself, names a place elsewhere
-        text = "".join(f"{line}\n" for line in text.splitlines() if not _WORKTREE.match(line))
-    return text.encode("utf-8", "surrogateescape")
+    data = git_config.harmless_bytes(git_place.read(path, git_config.LONGEST))
+    if name != ".git/config":
+        return data
+    # That of a submodule, here the checkout itself, names a place elsewhere.
+    lines = data.splitlines(keepends=True)
+    return b"".join(line for line in lines if line.split(b"=")[0].strip().lower() != b"worktree")
 
 
 def _carried(path: Path, common: Path) -> bool:
@@ -136,22 +97,11 @@ def _carried(path: Path, common: Path) -> bool:
     return name not in _NOT_CARRIED and not path.name.endswith(".lock")
 
 
-def _revision(root: Path) -> str | None:
-    commit = _asked(root, "rev-parse", "HEAD")
+def _revision(tree: WorkTree) -> str | None:
+    commit = git_place.head(tree.place)
     if commit is None:
         return None
-    changed = _asked(root, "status", "--porcelain", "--untracked-files=no")
-    return commit + (" and changes" if changed else "")
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield files, links and empty folders below a folder, in order; no link is followed."""
-    waiting = [folder]
-    while waiting:
-        for path in sorted(waiting.pop().iterdir()):
-            if path.is_dir() and not path.is_symlink():
-                waiting.append(path)
-            yield path
+    return commit + {True: " and changes", False: "", None: " and perhaps changes"}[tree.changed()]
 
 
 def _bounded(found: Iterator[tuple[str, Path]]) -> tuple[tuple[str, Path], ...]:
@@ -163,24 +113,3 @@ def _bounded(found: Iterator[tuple[str, Path]]) -> tuple[tuple[str, Path], ...]:
                 f"cannot check out: there are more than {MOST} files", hint="--checkout a smaller folder"
             )
     return tuple(entries)
-
-
-def _asked(root: Path, *arguments: str) -> str | None:
-    """Return git's one-line answer; None if it refuses."""
-    try:
-        return _git(root, *arguments).strip()
-    except InvalidArgument:
-        return None
-
-
-def _git(root: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run([*_GIT, "-C", str(root), *arguments], capture_output=True, check=False)
-    except FileNotFoundError:
-        raise InvalidArgument(
-            "cannot check out: git is not installed", hint="install git, or use --no-checkout"
-        ) from None
-    if done.returncode != 0:
-        why = plain(done.stderr.decode("utf-8", "replace"), 300)
-        raise InvalidArgument(f"cannot check out {plain(str(root), 200)}: {why}")
-    return done.stdout.decode("utf-8", "surrogateescape")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import tarfile
 import tempfile
 import time
@@ -13,7 +15,9 @@ from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.guest import layout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+    from tarfile import TarInfo
 
     from holdfast.engine.engine import Engine
     from holdfast.runtime.ci.checkout import Checkout
@@ -60,32 +64,102 @@ def pack(checkout: Checkout, file: IO[bytes], owner: tuple[int, int]) -> int:
             member = tarfile.TarInfo(name)
             member.type, member.mode, member.mtime = tarfile.DIRTYPE, 0o755, int(time.time())
             archive.addfile(owned(member) or member)
-        for name, path in checkout.entries:
-            try:
-                member = archive.gettarinfo(str(path), name)
-                # Of two hard links to one file, only one may be among the entries.
-                if member.islnk():
-                    member.type, member.linkname, member.size = tarfile.REGTYPE, "", path.stat().st_size
-                if owned(member) is None:
+        with BeneathFolders(checkout.bases) as folders:
+            for name, path in checkout.entries:
+                try:
+                    count += _add(archive, folders, name, path, owned)
+                except FileNotFoundError:
                     continue
-                if member.isreg():
-                    with path.open("rb") as source:
-                        archive.addfile(member, source)
-                else:
-                    archive.addfile(member)
-                count += 1
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise StoreError(
-                    f"cannot check out {plain(str(path), 200)}: {error.strerror or error}"
-                ) from error
+                except OSError as error:
+                    raise StoreError(
+                        f"cannot check out {plain(str(path), 200)}: {error.strerror or error}"
+                    ) from error
         for name, data in checkout.texts.items():
             member = tarfile.TarInfo(name)
             member.size, member.mode, member.mtime = len(data), 0o644, int(time.time())
             archive.addfile(owned(member) or member, io.BytesIO(data))
             count += 1
     return count
+
+
+def _add(
+    archive: tarfile.TarFile,
+    folders: BeneathFolders,
+    name: str,
+    path: Path,
+    owned: Callable[[TarInfo], TarInfo | None],
+) -> bool:
+    """Add a file, a link or a folder as it is; return whether it is one of these.
+
+    Raises:
+        OSError: it cannot be read, or a link has come into the way to it.
+    """
+    parent = folders.parent(path)
+    told = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+    member = tarfile.TarInfo(name)
+    member.mode, member.mtime = stat.S_IMODE(told.st_mode), told.st_mtime
+    if stat.S_ISLNK(told.st_mode):
+        member.type, member.linkname = tarfile.SYMTYPE, os.readlink(path.name, dir_fd=parent)
+        archive.addfile(owned(member) or member)
+    elif stat.S_ISDIR(told.st_mode):
+        member.type = tarfile.DIRTYPE
+        archive.addfile(owned(member) or member)
+    elif stat.S_ISREG(told.st_mode):
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(path.name, flags, dir_fd=parent), "rb") as source:
+            now = os.fstat(source.fileno())
+            if not stat.S_ISREG(now.st_mode):
+                return False
+            member.size = now.st_size
+            archive.addfile(owned(member) or member, source)
+    else:
+        return False
+    return True
+
+
+class BeneathFolders:
+    """Opens folders beneath some others, following no link on the way. The last one stays open."""
+
+    def __init__(self, bases: tuple[Path, ...]) -> None:
+        self._bases = sorted(bases, key=lambda base: len(base.parts), reverse=True)
+        self._last: tuple[Path | None, int] = (None, -1)
+
+    def __enter__(self) -> BeneathFolders:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def parent(self, path: Path) -> int:
+        """Return the folder that a path is in, as a descriptor that is valid until the next call.
+
+        Raises:
+            OSError: there is none, or a link leads there.
+        """
+        folder = path.parent
+        if self._last[0] == folder:
+            return self._last[1]
+        self._close()
+        base = next((base for base in self._bases if path.is_relative_to(base)), None)
+        if base is None:
+            raise OSError(None, "it is outside of the checkout", str(path))
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        at = os.open(base, flags)
+        for part in folder.relative_to(base).parts:
+            try:
+                inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=at)
+            except NotADirectoryError as error:
+                raise FileNotFoundError(error.errno, error.strerror, str(path)) from error
+            finally:
+                os.close(at)
+            at = inner
+        self._last = (folder, at)
+        return at
+
+    def _close(self) -> None:
+        if self._last[1] >= 0:
+            os.close(self._last[1])
+        self._last = (None, -1)
 
 
 def put(engine: Engine, container: str, checkout: Checkout, owner: tuple[int, int], staging: Path) -> int:

@@ -6,6 +6,7 @@ file, folder nor link is left out.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -13,6 +14,11 @@ from pathlib import Path
 
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.file_requests import PART, FileRequests
+
+Edit = Callable[[str], Callable[[bytes], bytes] | None]
+"""Which change is made of a file, by its path."""
+_EDITED = 16 << 20
+"""Bytes of a file that is changed, at most."""
 
 
 class CopyIn:
@@ -33,8 +39,14 @@ class CopyIn:
         self._file(path, to, 0)
         return self._made
 
-    def tree(self, path: Path, to: str) -> Copied:
+    def tree(self, path: Path, to: str, edit: Edit = lambda _: None) -> Copied:
         """Copy a folder with all that is in it; the folder `to` is made if it is missing.
+
+        Args:
+            path: the folder.
+            to: its name in the session.
+            edit: is asked for each file, by its path in the folder, and returns what is to be made of its
+                content, or None to copy it as it is.
 
         Raises:
             OSError: something cannot be read.
@@ -57,19 +69,21 @@ class CopyIn:
                     self._made.folders += 1
                     left.append((Path(entry.path), inner))
                 elif entry.is_file(follow_symlinks=False):
-                    self._file(Path(entry.path), inner, os.O_NOFOLLOW)
+                    change = edit(os.path.relpath(entry.path, path))
+                    self._file(Path(entry.path), inner, os.O_NOFOLLOW, change)
                 else:
                     self._made.leave_out(entry.path, "neither file, folder nor link")
         return self._made
 
-    def _file(self, path: Path, to: str, flags: int) -> None:
+    def _file(self, path: Path, to: str, flags: int, change: Callable[[bytes], bytes] | None = None) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | flags)
         with os.fdopen(descriptor, "rb") as file:
             told = os.fstat(file.fileno())
             if not stat.S_ISREG(told.st_mode):
                 raise OSError(None, "it is no regular file", str(path))
             mode = stat.S_IMODE(told.st_mode) & 0o777
-            self._requests.write(to, self._parts(file.read), mode=mode, mtime_ns=told.st_mtime_ns)
+            read = file.read if change is None else io.BytesIO(change(file.read(_EDITED))).read
+            self._requests.write(to, self._parts(read), mode=mode, mtime_ns=told.st_mtime_ns)
             if os.fstat(file.fileno()).st_mtime_ns != told.st_mtime_ns:
                 self._made.changed.append(str(path))
         self._made.files += 1

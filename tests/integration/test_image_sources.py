@@ -222,6 +222,11 @@ def test_a_project_with_a_devcontainer(hf: Holdfast, cli: Cli, tmp_path: Path) -
     project = tmp_path / "project"
     project.mkdir()
     (project / "main.py").write_text("print('hello')\n")
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text(
+        '[http "https://host/"]\n\textraheader = AUTHORIZATION: basic c2VjcmV0\n'
+        '[remote "origin"]\n\turl = https://x:t0ken@host/a.git\n'
+    )
     asked = {
         "image": build.ensure(hf.engine.images, "session"),
         "remoteUser": "1000",
@@ -238,6 +243,8 @@ def test_a_project_with_a_devcontainer(hf: Holdfast, cli: Cli, tmp_path: Path) -
     assert shown.text.splitlines() == [
         *("/workspaces/project", "1000", "made main.py two words", "theirs mine", "hello"),
     ]
+    kept = hf.session("it").files.read("/workspaces/project/.git/config").decode()
+    assert kept == '[http "https://host/"]\n[remote "origin"]\n\turl = https://x@host/a.git\n'
     description.write_text(json.dumps(asked | {"postCreateCommand": "echo oops; exit 4"}))
     failed = cli("new", "never", "--devcontainer", str(project))
     assert (failed.code, failed.err.splitlines()[-2:]) == (

@@ -7,13 +7,15 @@ import os
 import subprocess
 import tarfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.ci import checkout, copy_checkout
-from holdfast.runtime.ci.checkout import Checkout, harmless_config
+from holdfast.runtime.ci.checkout import Checkout
+from holdfast.runtime.history.repositories import git_config
 
 Git = Callable[..., str]
 
@@ -158,7 +160,7 @@ def test_credentials_are_left_out(repo: Path, git: Git, tmp_path: Path) -> None:
 def test_a_configuration_keeps_the_rest() -> None:
     """Nothing else is changed."""
     text = '[core]\n\tbare = false\n[remote "o"]\n\turl = git@host:a/b.git\n'
-    assert harmless_config(text) == text
+    assert git_config.harmless(text) == text
 
 
 def test_a_folder_that_is_not_a_checkout_is_copied_entirely(tmp_path: Path, git: Git) -> None:
@@ -200,3 +202,191 @@ def test_an_unknown_user_is_an_error() -> None:
     """Instead of giving the files to root."""
     with pytest.raises(InvalidArgument, match="none of that name"):
         copy_checkout.identity(b"root:x:0:0::/:/bin/sh\n", "bob")
+
+
+def _hostile_filter(repo: Path, marker: Path) -> None:
+    """Have git run a program for each file whose state it does not know."""
+    config = f'[filter "x"]\n\tclean = touch {marker}; cat\n\tprocess = touch {marker}\n'
+    config += f"[core]\n\tfsmonitor = touch {marker}\n\tsshCommand = touch {marker}\n"
+    with (repo / ".git" / "config").open("a") as file:
+        file.write(config)
+    (repo / ".git" / "info").mkdir(exist_ok=True)
+    (repo / ".git" / "info" / "attributes").write_text("* filter=x\n")
+    (repo / "run.sh").write_text("#!/bin/sh\necho another\n")
+
+
+def test_nothing_that_a_repository_names_is_run(
+    repo: Path, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its filters nor git itself, which would run them; whether files differ is then unknown."""
+    marker, programs = tmp_path / "attacked", tmp_path / "programs"
+    git(repo, "checkout", "-q", "gone")
+    _hostile_filter(repo, marker)
+    with monkeypatch.context() as without:
+        programs.mkdir()
+        (programs / "git").write_text(f"#!/bin/sh\ntouch {marker}\n")
+        (programs / "git").chmod(0o755)
+        without.setenv("PATH", str(programs))
+        found = checkout.look(repo)
+    assert not marker.exists()
+    assert found.revision == f"{git(repo, 'rev-parse', 'HEAD')} and perhaps changes"
+    assert {"run.sh", "untracked"} <= names(found)
+    with suppress(subprocess.CalledProcessError):  # the program is no filter
+        git(repo, "status")
+    assert marker.exists()
+
+
+def test_no_link_leads_out_of_a_checkout(repo: Path, git: Git, tmp_path: Path) -> None:
+    """Not beneath a tracked folder, not for its configuration, not for git's own files."""
+    secret = tmp_path / "outside"
+    secret.mkdir()
+    (secret / "a.txt").write_text("secret")
+    (repo / "sub" / "a.txt").unlink()
+    (repo / "sub").rmdir()
+    (repo / "sub").symlink_to(secret)
+    (repo / ".git" / "config").unlink()
+    (repo / ".git" / "config").symlink_to(secret / "a.txt")
+    (repo / ".git" / "info").rename(repo / ".git" / "other")
+    (repo / ".git" / "info").symlink_to(secret)
+    data = (repo / ".git" / "index").read_bytes()
+    assert b"run.sh\0\0\0\0" in data
+    found = checkout.look(repo)
+    assert "sub/a.txt" not in names(found)
+    copy = tmp_path / "copy"
+    unpacked(found, copy)
+    assert (copy / "sub").readlink() == secret
+    assert (copy / ".git" / "config").readlink() == secret / "a.txt"
+    for path in copy.rglob("*"):
+        assert path.is_symlink() or path.is_dir() or b"secret" not in path.read_bytes()
+
+
+def test_a_link_that_comes_meanwhile_is_not_followed(repo: Path, tmp_path: Path) -> None:
+    found = checkout.look(repo)
+    secret = tmp_path / "outside"
+    secret.mkdir()
+    (secret / "a.txt").write_text("secret")
+    (repo / "sub").rename(tmp_path / "away")
+    (repo / "sub").symlink_to(secret)
+    assert "sub/a.txt" in names(found)
+    assert "sub/a.txt" not in unpacked(found, tmp_path / "copy")
+
+
+def test_a_repository_is_not_one_from_elsewhere(repo: Path, git: Git, tmp_path: Path) -> None:
+    """A folder that names another repository of this user as its own gets nothing of it."""
+    for way in ("file", "link", "commondir", "worktree", "submodule"):
+        hostile = tmp_path / way
+        hostile.mkdir()
+        own = hostile / ".git"
+        if way == "file":
+            own.write_text(f"gitdir: {repo}/.git\n")
+        elif way == "link":
+            own.symlink_to(repo / ".git")
+        elif way == "commondir":
+            git(hostile, "init", "-q")
+            (own / "commondir").write_text(f"{repo}/.git\n")
+        elif way == "worktree":  # a real one of the user's
+            git(repo, "worktree", "add", "-q", "-b", "private", str(tmp_path / "private"))
+            own.write_text(f"gitdir: {repo}/.git/worktrees/private\n")
+        else:
+            git(hostile, "init", "-q")
+            git(hostile, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},inner")
+            (hostile / "inner").mkdir()
+            (hostile / "inner" / ".git").write_text(f"gitdir: {repo}/.git\n")
+            found = checkout.look(hostile)
+            assert names(found) == set()
+            assert found.notes == ("inner is left out: its .git leads elsewhere",)
+            continue
+        with pytest.raises(InvalidArgument, match=r"its \.git leads to no repository of its own"):
+            checkout.look(hostile)
+
+
+def test_nothing_is_waited_for(repo: Path, git: Git) -> None:
+    """Pipes in the place of files that are read are none."""
+    for name in (".gitignore", ".git/info/exclude", ".git/packed-refs", ".git/info/attributes"):
+        (repo / name).unlink(missing_ok=True)
+        os.mkfifo(repo / name)
+    assert "untracked" in names(checkout.look(repo))
+    (repo / ".git" / "index").unlink()
+    os.mkfifo(repo / ".git" / "index")
+    assert "its index is not understood: files that are ignored are left out" in checkout.look(repo).notes
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_checkout_of_another_user_is_refused(
+    repo: Path, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As git does, in one line; also if the folder itself is one's own; not if the caller trusts it."""
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    os.chown(repo / ".git", 65534, 65534)
+    with pytest.raises(InvalidArgument, match=r"\.git belongs to another user \(uid 65534\)$") as refused:
+        checkout.look(repo / "sub")
+    assert f"safe.directory {repo}" in refused.value.hint
+    with pytest.raises(subprocess.CalledProcessError):
+        git(repo, "status")
+    monkeypatch.setenv("SUDO_UID", "65534")
+    assert "run.sh" in names(checkout.look(repo))
+    monkeypatch.delenv("SUDO_UID")
+    config = tmp_path / "gitconfig"
+    config.write_text(f'[safe]\n\tdirectory = /other\n\tdirectory = "{repo}"\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    assert "run.sh" in names(checkout.look(repo))
+
+
+def _changes(repo: Path, git: Git) -> str:
+    revision = checkout.look(repo).revision
+    assert revision
+    assert revision.startswith(git(repo, "rev-parse", "HEAD"))
+    return revision.partition(" ")[2]
+
+
+@pytest.mark.parametrize("version", [2, 4])
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_changes_are_told_without_git(
+    tmp_path: Path, git: Git, version: int, form: str, packed: bool
+) -> None:
+    """What is written, added, removed, or made a program; not what is only touched."""
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    git(repo, "init", "-q", f"--object-format={form}")
+    (repo / "folder").mkdir()
+    for name in ("a", "folder/b", "folder-c", "käse"):
+        (repo / name).write_text(name)
+    (repo / "link").symlink_to("a")
+    git(repo, "add", "-A")
+    git(repo, "update-index", "--index-version", str(version))
+    git(repo, "commit", "-qm", "one")
+    if packed:
+        git(repo, "gc", "-q")
+    assert _changes(repo, git) == ""
+    os.utime(repo / "a", (1, 1))
+    assert _changes(repo, git) == ""
+    (repo / "a").write_text("b")
+    assert _changes(repo, git) == "and changes"
+    git(repo, "add", "a")
+    assert _changes(repo, git) == "and changes"
+    git(repo, "reset", "-q", "--hard")
+    assert _changes(repo, git) == ""
+    (repo / "a").chmod(0o755)
+    assert _changes(repo, git) == "and changes"
+    git(repo, "reset", "-q", "--hard")
+    (repo / "link").unlink()
+    (repo / "link").symlink_to("folder")
+    assert _changes(repo, git) == "and changes"
+    git(repo, "reset", "-q", "--hard")
+    (repo / "new").touch()
+    assert _changes(repo, git) == ""
+    git(repo, "add", "-N", "new")
+    assert _changes(repo, git) == "and changes"
+    (repo / "new").unlink()
+    assert _changes(repo, git) == "and changes"
+
+
+def test_ends_of_lines_are_no_change(repo: Path, git: Git) -> None:
+    git(repo, "config", "core.autocrlf", "true")
+    git(repo, "checkout", "-q", "gone")
+    (repo / "gone").write_bytes(b"x\r\n")
+    git(repo, "add", "gone")
+    git(repo, "commit", "-qm", "two")
+    os.utime(repo / "gone", (1, 1))
+    assert _changes(repo, git) == ""

@@ -1,0 +1,91 @@
+"""The tree of a commit, from a repository's objects: loose or packed. Runs nothing, follows no link.
+
+Only what is stored whole is read; a commit that is a difference from another object is unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+_MOST_PACKS = 1000
+_BEGINNING = 512
+"""Bytes of a commit that are looked at: it begins with its tree."""
+_PACKED = 4096
+_COMMIT = 1  # gitformat-pack(5)
+_INDEX = b"\xfftOc\x00\x00\x00\x02"
+
+
+def tree_of_commit(common: Path, commit: str) -> bytes | None:
+    """Return the digest of a commit's tree; None if it is unknown."""
+    objects = common / "objects"
+    with suppress(OSError, ValueError, IndexError, zlib.error):
+        digest = bytes.fromhex(commit)
+        begin = _loose(objects / commit[:2] / commit[2:])
+        if begin is None:
+            begin = _packed(objects / "pack", digest)
+        if begin is not None and begin.startswith(b"tree "):
+            return bytes.fromhex(begin[5 : 5 + len(commit)].decode("ascii"))
+    return None
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _loose(path: Path) -> bytes | None:
+    try:
+        descriptor = _opened(path)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        head, _, body = zlib.decompressobj().decompress(file.read(_PACKED), _BEGINNING).partition(b"\0")
+    return body if head.startswith(b"commit ") else None
+
+
+def _packed(folder: Path, digest: bytes) -> bytes | None:
+    try:
+        names = sorted(folder.iterdir())
+    except OSError:
+        return None
+    for path in [name for name in names if name.suffix == ".idx"][:_MOST_PACKS]:
+        with os.fdopen(_opened(path), "rb") as file:
+            offset = _offset(file.fileno(), digest)
+        if offset is not None:
+            with os.fdopen(_opened(path.with_suffix(".pack")), "rb") as pack:
+                return _whole(os.pread(pack.fileno(), _PACKED, offset))
+    return None
+
+
+def _offset(index: int, digest: bytes) -> int | None:
+    """Return where an object begins in the pack of an index; None if it is not in it."""
+
+    def number(at: int, size: int = 4) -> int:
+        return int.from_bytes(os.pread(index, size, at), "big")
+
+    if os.pread(index, 8, 0) != _INDEX:
+        return None
+    low = number(8 + 4 * (digest[0] - 1)) if digest[0] else 0
+    high, total, width = number(8 + 4 * digest[0]), number(8 + 4 * 255), len(digest)
+    names = 8 + 4 * 256
+    while low < high:
+        middle = (low + high) // 2
+        found = os.pread(index, width, names + middle * width)
+        if found == digest:
+            offsets = names + total * (width + 4)
+            place = number(offsets + 4 * middle)
+            return number(offsets + 4 * total + 8 * (place & 0x7FFFFFFF), 8) if place >> 31 else place
+        low, high = (middle + 1, high) if found < digest else (low, middle)
+    return None
+
+
+def _whole(data: bytes) -> bytes | None:
+    """Return the beginning of a commit that is stored whole."""
+    if data[0] >> 4 & 7 != _COMMIT:
+        return None
+    at = 0
+    while data[at] & 0x80:
+        at += 1
+    return zlib.decompressobj().decompress(data[at + 1 :], _BEGINNING)

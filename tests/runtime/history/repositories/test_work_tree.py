@@ -1,0 +1,146 @@
+"""The files that Git would keep, compared with what Git says."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.runtime.history.repositories import git_config, git_ignore, git_index, git_place
+from holdfast.runtime.history.repositories.work_tree import WorkTree
+
+NAMES = ("a", "b", "ab", "a.o", "b.log", "x y", "lib", "foo-bar", "[z]", "A", "é", "#h", "!n")
+PIECES = (
+    *(
+        "a",
+        "b",
+        "*",
+        "?",
+        "**",
+        "[ab]",
+        "[!a]",
+        ".o",
+        ".log",
+        "lib",
+        "foo",
+        "-",
+        "x y",
+        "\\*",
+        "\\[",
+        "é",
+        "A",
+    ),
+    *("A", "[[:alpha:]]", "[a-z]", "[]-]", "/", "/", "*.", "\\ ", "\\#", "#"),
+)
+
+
+def git(tree: Path, *words: str) -> str:
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    done = subprocess.run(["git", *words], cwd=tree, env=environment, capture_output=True, check=True)
+    return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def _pattern(dice: random.Random) -> str:
+    body = "".join(dice.choice(PIECES) for _ in range(dice.randint(1, 5)))
+    return dice.choice(("", "", "!")) + dice.choice(("", "", "/")) + body + dice.choice(("", "", "/"))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_files_are_those_that_git_lists(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With patterns of every form, in several folders, and files that are tracked although ignored."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    dice = random.Random(seed)
+    git(tmp_path, "init", "-q")
+    for _ in range(40):
+        path = tmp_path.joinpath(*(dice.choice(NAMES) for _ in range(dice.randint(1, 4))))
+        if not any(each.is_file() for each in (path, *path.parents)) and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    made = [path for path in sorted(tmp_path.rglob("*")) if path.is_file() and ".git" not in path.parts]
+    for path in dice.sample(made, len(made) // 4):
+        git(tmp_path, "--literal-pathspecs", "add", "-f", str(path))
+    folders = [
+        tmp_path,
+        *(path for path in sorted(tmp_path.glob("*")) if path.is_dir() and path.name != ".git"),
+    ]
+    for folder in (tmp_path, dice.choice(folders)):
+        # Git takes three stars for two in some places, which no one writes.
+        patterns = [
+            text for text in (_pattern(dice) for _ in range(5)) if "***" not in text and "//" not in text
+        ]
+        (folder / ".gitignore").write_text("\n".join(patterns) + "\n")
+    (tmp_path / ".git" / "info").mkdir(exist_ok=True)
+    (tmp_path / ".git" / "info" / "exclude").write_text("*.o\n")
+    listed = git(tmp_path, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    place = git_place.find(tmp_path)
+    assert place
+    assert set(WorkTree.of(place).names()) == set(listed.split("\0")) - {""}
+
+
+def test_a_pattern_takes_no_longer_than_it_is(tmp_path: Path) -> None:
+    """One that makes other matchers try every way ends at once, whatever the names are."""
+    found = git_ignore.read(b"/" + b"**/a/" * 400 + b"b\n" + b"*a" * 1000 + b"b\n")
+    assert len(found) == 2
+    ignored = git_ignore.Ignored(0, found)
+    assert not ignored.ignores(["a"] * 1000, False)
+    assert not ignored.ignores(["a" * 250], False)
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_hostile_index_names_nothing_outside(tmp_path: Path, version: int) -> None:
+    """Cut and altered anywhere, it gives names beneath the working tree, or nothing."""
+    git(tmp_path, "init", "-q")
+    for name in ("one", "two/three", "two/four"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    git(tmp_path, "add", ".")
+    git(tmp_path, "update-index", "--index-version", str(version))
+    data = (tmp_path / ".git" / "index").read_bytes()
+    assert [each.path for each in git_index.entries(data, 9) or ()] == ["one", "two/four", "two/three"]
+    dice = random.Random(11)
+    for _ in range(3000):
+        altered = bytearray(data)
+        for _ in range(dice.randrange(1, 4)):
+            altered[dice.randrange(len(altered))] = dice.choice((0, 46, 47, 255, dice.randrange(256)))
+        for entry in git_index.entries(bytes(altered[: dice.randrange(len(data))]), 9) or []:
+            assert git_index.is_beneath(entry.path)
+    for name in ("/etc", "../x", "a/../../x", ".git/config", "a/.GIT/x", "a//b", "."):
+        assert not git_index.is_beneath(name)
+
+
+def test_credentials_are_found_in_every_form() -> None:
+    text = (
+        '[http "https://a]b/"] extraheader = AUTHORIZATION: basic c2VjcmV0\n'
+        "[credential]\n\thelper = \\\n store\n\tHELPER\n"
+        "[core]\n\tsshCommand = ssh -i key\n\taskPass=x\n\tbare = false\n"
+        '[url "https://x:t0ken@host/"]\n\tinsteadOf = a\n'
+    )
+    kept = git_config.harmless(text)
+    assert kept == (
+        '[http "https://a]b/"]\n[credential]\n[core]\n\tbare = false\n'
+        '[url "https://x@host/"]\n\tinsteadOf = a\n'
+    )
+    for name in (
+        ".git/config",
+        "a/.git/config.worktree",
+        ".git/modules/a/b/config",
+        ".git/worktrees/x/config",
+    ):
+        assert git_config.is_one(name)
+    assert not git_config.is_one("config")
+
+
+def test_values_are_read_as_git_reads_them(tmp_path: Path) -> None:
+    text = (
+        '[safe]\n\tdirectory = /a ; one\n directory = "/b # c" # two\n[SAFE] Directory = /d\\\\e\n'
+        '[safe "x"]\n\tdirectory = /not\n[core]\n\tworktree = ../../"x y"\n\tflag\n[a.b]\nc=1\n'
+    )
+    path = tmp_path / "config"
+    path.write_text(text)
+    for key in ("safe.directory", "core.worktree", "core.flag", "a.b.c"):
+        section, _, name = key.rpartition(".")
+        expected = git(tmp_path, "config", "-f", str(path), "--get-all", key).splitlines()
+        assert git_config.values(text, section, name) == expected, key
