@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
-    from typing import Any, Literal, Unpack
+    from typing import Any, Unpack
 
     from holdfast.engine.engine import Engine
     from holdfast.runtime.api.bundles import Incoming
@@ -165,7 +165,7 @@ class Holdfast:
         warm: bool = False,
         devcontainer: Path | str | None = None,
         entrypoint: bool = False,
-        build_network: Literal["internet", "none", "engine"] | None = None,
+        build_network: str | None = None,
         remote_sources: bool = False,
         **options: Unpack[NewOptions],
     ) -> Session:

@@ -152,8 +152,13 @@ def _npm_answer() -> Iterable[str]:
     if which("npm") is None:
         return ()
     with suppress(OSError, subprocess.SubprocessError):
+        # Not where the caller is: the .npmrc of a project there does not say what sessions may reach.
         done = subprocess.run(
-            ["npm", "config", "get", "registry"], capture_output=True, text=True, timeout=_NPM_SECONDS
+            ["npm", "config", "get", "registry"],
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=_NPM_SECONDS,
         )
         return done.stdout.split()
     return ()

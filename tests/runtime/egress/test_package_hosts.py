@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,18 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(StoreError, match=r"^cannot use .*network\.json"):
         home_file.read(home)
     assert (home.root / home_file.NAME).read_text() == text
+
+
+def test_a_project_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """npm is not asked where the caller is: it would read the .npmrc of a project there."""
+    npm = tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.write_text('#!/bin/sh\nwhile IFS="=" read -r _ value; do echo "$value"; done <.npmrc\n')
+    npm.chmod(0o755)
+    (tmp_path / ".npmrc").write_text("registry=http://10.1.2.3:8080/\n")
+    monkeypatch.setenv("PATH", f"{npm.parent}:/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(["npm"], capture_output=True, text=True, check=True)
+    assert done.stdout == "http://10.1.2.3:8080/\n"
+    found = package_hosts.find({"HOME": str(tmp_path / "none")}, ask_npm=True)
+    assert "10.1.2.3:8080" not in map(str, found)
