@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +14,6 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.caller import EarlyOptions
 from holdfast.runtime.http_doors import door_packages
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
 
 PORT = "8420"
 
@@ -50,15 +45,9 @@ def serve(
     door_packages.check("serve", "serve")
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on a port and a unix socket at once", hint="leave out one")
-    from holdfast.runtime.e2b import e2b_app
-    from holdfast.runtime.e2b.sandbox_lives import SandboxLives
-    from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+    from holdfast.runtime.cli.served_doors import ServedDoors
     from holdfast.runtime.http_doors import door_listener, door_token
-    from holdfast.runtime.http_doors.door_guard import Admission
-    from holdfast.runtime.serve import api_server, server_app
-    from holdfast.runtime.serve.callers import Callers
-    from holdfast.runtime.serve.request_rate import RequestRate
-    from holdfast.runtime.swerex import swerex_app
+    from holdfast.runtime.serve import api_server
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
@@ -70,26 +59,15 @@ def serve(
     elif opened is None:
         opened = door_listener.listener(listen or PORT, anywhere=anywhere)
     hosts = None if door_listener.is_unix(opened) else host_name or ()
-    callers = Callers(home, printing.note)
-    admission, limit = Admission(token, hosts, origin or ()), RequestRate(rate, max(1, rate * 2))
-    app = server_app.application(callers, admission, limit)
-    lives = SandboxLives(callers)
-    tokens, known = SandboxTokens(token), e2b_app.session_ids(callers)
-    app = e2b_app.beside(app, callers, admission, tokens, limit, lives, known)
-    # Before the other wire, which takes any request with its header for an API key.
-    app = swerex_app.beside(app, callers, admission, limit)
-    beside: list[Callable[[], AbstractAsyncContextManager[object]]] = [lives.running]
-    if door_packages.installed("mcp"):
-        from holdfast.runtime.serve.served_agents import ServedAgents
-
-        def made() -> Starlette:
-            from holdfast.runtime.serve.agent_app import agent_app
-
-            return agent_app(home, EarlyOptions.actor, printing.note)
-
-        app = agents = ServedAgents(made, app, callers, admission, limit)
-        beside.append(agents.running)
-    app = e2b_app.with_ports(app, callers, admission, tokens, known)
+    doors = ServedDoors(
+        home,
+        token,
+        printing.note,
+        hosts=hosts,
+        origins=origin or (),
+        rate=rate,
+        actor=EarlyOptions.actor,
+    )
     where = f"is in {file}" if file else f"is that of {door_token.SERVER.variable}"
 
     def ready() -> None:
@@ -98,7 +76,7 @@ def serve(
         printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
 
     try:
-        api_server.serve(app, callers, opened, ready, beside)
+        api_server.serve(doors.app, doors.callers, opened, ready, doors.beside)
     finally:
         if unix is not None:
             unix.unlink(missing_ok=True)

@@ -1,8 +1,10 @@
-"""The application of this wire: its paths, and errors as its answers."""
+"""The applications of this wire: their paths, and errors as their answers."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -16,13 +18,14 @@ from holdfast.runtime.e2b import e2b_errors
 from holdfast.runtime.e2b.control import copy_routes, figure_routes, sandbox_routes
 from holdfast.runtime.e2b.control.control_refusals import refusal
 from holdfast.runtime.e2b.control.sandbox_making import OnceMade
-from holdfast.runtime.e2b.e2b_door import SandboxDoor
+from holdfast.runtime.e2b.e2b_door import SandboxDoor, Scopes
 from holdfast.runtime.e2b.filesystem import content_routes, daemon_routes, filesystem_routes, watch_routes
 from holdfast.runtime.e2b.filesystem.polled_watchers import PolledWatchers
 from holdfast.runtime.e2b.interpreter import interpreter_routes
 from holdfast.runtime.e2b.ports.port_door import PortDoor, PortTraffic
 from holdfast.runtime.e2b.process import process_routes
 from holdfast.runtime.e2b.sandbox_caller import ACTOR
+from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.e2b.sandbox_ids import SandboxIds
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
@@ -37,15 +40,16 @@ STREAMED = frozenset({("POST", "/files")}) | TYPED
 """Methods and paths whose bodies may have any size."""
 ANY = frozenset((method, "") for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 """All paths."""
-ROUTERS: tuple[APIRouter, ...] = (
+CONTROL = (sandbox_routes.router, copy_routes.router, figure_routes.router)
+CONTEXTS = (interpreter_routes.contexts_router,)
+FILES = (content_routes.router,)
+SANDBOX = (
     interpreter_routes.router,  # before others that have the same path of another port
-    sandbox_routes.router,
-    copy_routes.router,
-    figure_routes.router,
+    *CONTEXTS,
     process_routes.router,
     filesystem_routes.router,
     watch_routes.router,
-    content_routes.router,
+    *FILES,
     daemon_routes.router,
 )
 logger = logging.getLogger("holdfast.serve")
@@ -54,8 +58,9 @@ logger = logging.getLogger("holdfast.serve")
 def session_ids(callers: Callers) -> SandboxIds:
     """Return the ids of all sessions, for both of the following."""
 
-    def ids() -> list[str]:
-        return [row.id for row in callers.controller(ACTOR).store.sessions()]
+    def ids() -> Iterable[str]:
+        rows = ((row.id, SandboxFacts.of(row)) for row in callers.controller(ACTOR).store.sessions())
+        return dict.fromkeys(id_ for id_, facts in rows if facts is None or not facts.ended)
 
     return SandboxIds(lambda: callers.brief.run(ids))
 
@@ -70,8 +75,18 @@ def beside(
     known: SandboxIds,
 ) -> App:
     """Return an application that answers the requests of this wire, and leaves the others to another one."""
-    app = Surrounded(wire(callers, tokens, lives, known), rate, callers.metrics, STREAMED, TYPED)
-    return SandboxDoor(app, other, admission, tokens, known.known)
+
+    def surrounded(app: App) -> App:
+        return Surrounded(app, rate, callers.metrics, STREAMED, TYPED)
+
+    found = wire(callers, tokens, lives, known)
+    scopes = Scopes(
+        control=surrounded(found.control),
+        sandbox=surrounded(found.sandbox),
+        contexts=surrounded(found.contexts),
+        files=surrounded(found.files),
+    )
+    return SandboxDoor(scopes, other, admission, tokens, known)
 
 
 def with_ports(
@@ -83,22 +98,36 @@ def with_ports(
     """
     traffic = PortTraffic(callers, tokens, admission)
     app = Surrounded(traffic, RequestRate(0, 1), callers.metrics, ANY, ANY)
-    return PortDoor(app, other, callers, admission, tokens, known.known)
+    return PortDoor(app, other, callers, admission, tokens, known)
 
 
-def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: SandboxIds) -> FastAPI:
-    """Return the application without what guards and limits it."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.callers, app.state.tokens = callers, tokens
-    app.state.lives, app.state.ids, app.state.once = lives, ids, OnceMade()
-    app.state.watchers = PolledWatchers(callers)
-    for router in ROUTERS:
-        app.router.routes.extend(router.routes)  # included, each would be prepared once more
-    app.add_exception_handler(HoldfastError, _of_library)
-    app.add_exception_handler(RequestValidationError, _of_request)
-    app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(Exception, _of_server)
-    return app
+@dataclass(frozen=True, slots=True)
+class SandboxWire:
+    """The applications without what guards and limits them; `Scopes` says which is for whom."""
+
+    control: FastAPI
+    sandbox: FastAPI
+    contexts: FastAPI
+    files: FastAPI
+
+
+def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: SandboxIds) -> SandboxWire:
+    """Return the applications without what guards and limits them."""
+    once, watchers = OnceMade(), PolledWatchers(callers)
+
+    def made(routers: Iterable[APIRouter]) -> FastAPI:
+        app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+        app.state.callers, app.state.tokens, app.state.lives, app.state.ids = callers, tokens, lives, ids
+        app.state.once, app.state.watchers = once, watchers
+        for router in routers:
+            app.router.routes.extend(router.routes)  # included, each would be prepared once more
+        app.add_exception_handler(HoldfastError, _of_library)
+        app.add_exception_handler(RequestValidationError, _of_request)
+        app.add_exception_handler(HTTPException, _of_http)
+        app.add_exception_handler(Exception, _of_server)
+        return app
+
+    return SandboxWire(made(CONTROL), made(SANDBOX), made(CONTEXTS), made(FILES))
 
 
 async def _of_library(request: Request, error: Exception) -> JSONResponse:

@@ -1,22 +1,25 @@
-"""Which requests are of this wire, and who of them is let in.
+"""Which requests are of this wire, and which of its applications a credential opens.
 
-It shares the port of the server: its requests are known by their paths and headers. Those of the control
-plane need the server's own token (`X-API-KEY`); those for one sandbox its tokens, or a signature in a file's
-address.
+It shares the port of the server: its requests are known by their paths and headers. There is one application
+for each kind of credential, with the paths that this kind is for and no others: what the door admits with a
+sandbox's token cannot reach the control plane, whatever path it has.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from starlette.datastructures import QueryParams
 
+from holdfast.errors import HoldfastError
 from holdfast.runtime.e2b import e2b_errors
 from holdfast.runtime.e2b.ports.port_heads import ACCESS, KEY, TRAFFIC
 from holdfast.runtime.e2b.ports.port_names import SANDBOX_ID
 from holdfast.runtime.e2b.sandbox_caller import SANDBOX
+from holdfast.runtime.e2b.sandbox_ids import SandboxIds
 from holdfast.runtime.e2b.sandbox_tokens import FileSignature, SandboxTokens
 from holdfast.runtime.http_doors import door_guard
 from holdfast.runtime.http_doors.door_connections import ADMITTED
@@ -26,16 +29,38 @@ KEY_PREFIX = b"e2b_"
 """Some clients accept only keys of this prefix and hexadecimal digits."""
 _CONTROL = re.compile(r"/(v[23]/)?(sandboxes|snapshots|templates|teams|volumes|secrets|nodes)(/|$)")
 _DATA = re.compile(r"/(process\.Process/|filesystem\.Filesystem/|files(/|$)|execute$|contexts(/|$)|envs$)")
+_CONTEXTS = re.compile(r"/contexts(/|$)")
+_FILES = "/files"
 _ID = re.compile(r"[a-z0-9]{1,64}")
-Ids = Callable[[], Awaitable[Iterable[str]]]
-"""Returns the ids of all sessions."""
+_WRONG: Refusal = (
+    401,
+    "unauthorized",
+    "the token is not one of this sandbox: connect to it for its tokens",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """The applications of this wire, by what opens them.
+
+    `control` has the paths for sandboxes as wholes, and needs the server's own token. `sandbox` has
+    processes, files and code of one, for its access token; `contexts` and `files` have the few of those that
+    its traffic token, and a signed address, are for.
+    """
+
+    control: App
+    sandbox: App
+    contexts: App
+    files: App
 
 
 class SandboxDoor:
     """The door of this wire; `other` answers what is not of it."""
 
-    def __init__(self, app: App, other: App, admission: Admission, tokens: SandboxTokens, ids: Ids) -> None:
-        self._app, self._other = app, other
+    def __init__(
+        self, scopes: Scopes, other: App, admission: Admission, tokens: SandboxTokens, ids: SandboxIds
+    ) -> None:
+        self._scopes, self._other = scopes, other
         self._admission, self._tokens, self._ids = admission, tokens, ids
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,48 +68,72 @@ class SandboxDoor:
         if scope["type"] != "http" or not is_of_wire(scope):
             await self._other(scope, receive, send)
             return
-        refusal = self._admission.elsewhere(scope) or await self._refusal(scope)
-        if refusal is None:
+        found = self._admission.elsewhere(scope) or await self._opened(scope)
+        if not isinstance(found, tuple):
             scope[ADMITTED] = True
-            await self._app(scope, receive, send)
+            await found(scope, receive, send)
         else:
-            status, _, why = refusal
-            told = e2b_errors.body(scope["path"], status, f"cannot answer: {why}")
+            status, _, why = found
+            message = why if why.startswith("cannot") else f"cannot answer: {why}"
+            told = e2b_errors.body(scope["path"], status, message)
             await door_guard.answer(scope, send, status, told)
 
-    async def _refusal(self, scope: Scope) -> Refusal | None:
+    async def _opened(self, scope: Scope) -> App | Refusal:
+        """Return the application that a request may reach, or why it may reach none."""
         headers = dict(scope["headers"])
-        # Some clients send the id of a sandbox to the control plane as well.
-        if _CONTROL.match(scope["path"]) and (KEY in headers or SANDBOX_ID not in headers):
+        if _CONTROL.match(scope["path"]):
+            # Some clients send the id of a sandbox to the control plane as well.
             if self._admission.is_token(headers.get(KEY, b"").removeprefix(KEY_PREFIX)):
-                return None
+                return self._scopes.control
             return 401, "unauthorized", "send the server's token as API key (E2B_API_KEY=e2b_TOKEN)"
-        asked = signature(scope) if scope["path"] == "/files" else None
+        asked = signature(scope) if scope["path"] == _FILES else None
         if asked is not None and asked.expired(time.time()):
             return 401, "unauthorized", "the time of this signed address is over"
-        found = self._named(headers) or await self._found(headers, asked)
-        if found is None:
-            return 401, "unauthorized", "the token is not one of this sandbox: connect to it for its tokens"
-        scope[SANDBOX] = found
-        return None
+        try:
+            if SANDBOX_ID in headers:
+                return await self._named(scope, headers, asked)
+            return await self._found(scope, headers, asked)
+        except HoldfastError as error:  # the sessions cannot be looked up
+            return e2b_errors.status_of(error), error.code, e2b_errors.sentence(error)
 
-    def _named(self, headers: Mapping[bytes, bytes]) -> str | None:
-        """Return the sandbox that a request names, if it has a token of it."""
-        sandbox = headers.get(SANDBOX_ID, b"").decode("latin-1")
-        access, traffic = (headers.get(name, b"").decode("latin-1") for name in (ACCESS, TRAFFIC))
-        right = _ID.fullmatch(sandbox) and self._tokens.admits(sandbox, access, traffic)
-        return sandbox if right else None
+    async def _named(
+        self, scope: Scope, headers: Mapping[bytes, bytes], asked: FileSignature | None
+    ) -> App | Refusal:
+        """Return what a credential opens of the sandbox that the request names."""
+        sandbox, access, traffic = (
+            headers.get(name, b"").decode("latin-1") for name in (SANDBOX_ID, ACCESS, TRAFFIC)
+        )
+        if not _ID.fullmatch(sandbox):
+            return _WRONG
+        if self._tokens.is_access(sandbox, access):
+            found = self._scopes.sandbox
+        elif asked is not None and self._tokens.signed(sandbox, asked):
+            found = self._scopes.files
+        elif not self._tokens.is_traffic(sandbox, traffic):
+            return _WRONG
+        elif _CONTEXTS.match(scope["path"]):
+            found = self._scopes.contexts
+        else:
+            return 401, "unauthorized", "the traffic access token opens ports: send the access token of envd"
+        if not await self._ids.has(sandbox):
+            return 502, "sandbox_unavailable", f"cannot reach the sandbox: {sandbox} was not found"
+        scope[SANDBOX] = sandbox
+        return found
 
-    async def _found(self, headers: Mapping[bytes, bytes], asked: FileSignature | None) -> str | None:
-        """Return the sandbox whose token a request has, or is signed with, if it does not name one."""
+    async def _found(
+        self, scope: Scope, headers: Mapping[bytes, bytes], asked: FileSignature | None
+    ) -> App | Refusal:
+        """Return what a credential opens of the sandbox that it is of."""
         # Some clients send the token without the id of the sandbox they have connected to.
-        access = "" if SANDBOX_ID in headers else headers.get(ACCESS, b"").decode("latin-1")
-        for sandbox in await self._ids() if access or asked is not None else ():
-            if access and self._tokens.admits(sandbox, access, ""):
-                return sandbox
+        access = headers.get(ACCESS, b"").decode("latin-1")
+        for sandbox in await self._ids.known() if access or asked is not None else ():
+            if access and self._tokens.is_access(sandbox, access):
+                scope[SANDBOX] = sandbox
+                return self._scopes.sandbox
             if asked is not None and self._tokens.signed(sandbox, asked):
-                return sandbox
-        return None
+                scope[SANDBOX] = sandbox
+                return self._scopes.files
+        return _WRONG
 
 
 def is_of_wire(scope: Scope) -> bool:

@@ -27,7 +27,7 @@ DEFAULT_USER = "user"
 
 
 class SandboxCaller(ApiCaller):
-    """The caller of one request."""
+    """The caller of one request. In the journal it has one name: holders of a sandbox's token choose none."""
 
     def __init__(self, connection: HTTPConnection, callers: Callers, tokens: SandboxTokens) -> None:
         super().__init__(connection, callers, ACTOR)

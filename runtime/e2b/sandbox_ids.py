@@ -1,4 +1,4 @@
-"""The ids of all sessions, for tokens that do not say whose they are.
+"""The ids of all sessions that a token can be for.
 
 Callers without a token cause lookups as well, so the store is read at most once a second; and again as soon
 as this server has made a session, whose tokens its client uses at once.
@@ -18,19 +18,37 @@ class SandboxIds:
 
     def __init__(self, read: Callable[[], Awaitable[Iterable[str]]]) -> None:
         self._read = read
-        self._until = float("-inf")
+        self._began = float("-inf")
         self._ids: asyncio.Future[Iterable[str]] | None = None
 
     async def known(self) -> Iterable[str]:
         """Return them, as they were at most a second ago."""
-        if self._ids is None or time.monotonic() > self._until:
-            self._until = time.monotonic() + SECONDS
+        return (await self._latest())[1]
+
+    async def has(self, sandbox: str) -> bool:
+        """Return whether there is a session with this id now: another process may just have made it."""
+        asked = time.monotonic()
+        while True:
+            began, ids = await self._latest()
+            if sandbox in ids:
+                return True
+            if began > asked:
+                return False
+            if self._began == began:  # otherwise another request has them read again already
+                self.forget()
+
+    async def _latest(self) -> tuple[float, Iterable[str]]:
+        """Return when the latest reading began, and what it found."""
+        if self._ids is None or time.monotonic() > self._began + SECONDS:
+            self._began = time.monotonic()
             self._ids = asyncio.ensure_future(self._read())
+        began, reading = self._began, self._ids
         try:
             # One that leaves must not end what the others wait for.
-            return await asyncio.shield(self._ids)
+            return began, await asyncio.shield(reading)
         except Exception:
-            self.forget()
+            if self._ids is reading:
+                self.forget()
             raise
 
     def forget(self) -> None:

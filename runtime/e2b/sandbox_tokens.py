@@ -41,10 +41,13 @@ class SandboxTokens:
         """Return the token for other ports of a sandbox."""
         return self._made("traffic", sandbox)
 
-    def admits(self, sandbox: str, access: str, traffic: str) -> bool:
-        """Return whether either token is the one of a sandbox."""
-        right = hmac.compare_digest(access.encode(), self.access(sandbox).encode())
-        return right | hmac.compare_digest(traffic.encode(), self.traffic(sandbox).encode())
+    def is_access(self, sandbox: str, given: str) -> bool:
+        """Return whether this is the token for processes and files of a sandbox."""
+        return hmac.compare_digest(given.encode(), self.access(sandbox).encode())
+
+    def is_traffic(self, sandbox: str, given: str) -> bool:
+        """Return whether this is the token for other ports of a sandbox."""
+        return hmac.compare_digest(given.encode(), self.traffic(sandbox).encode())
 
     def signed(self, sandbox: str, asked: FileSignature) -> bool:
         """Return whether a signature was made with the access token of a sandbox, for just this.

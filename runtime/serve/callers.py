@@ -87,13 +87,21 @@ class Callers:
             each.end()
 
 
+def chosen_actor(connection: HTTPConnection, default: str) -> str:
+    """Return who acts, as a request says. Only holders of the server's own token may choose that."""
+    return connection.headers.get(ACTOR_HEADER) or default
+
+
 class ApiCaller:
     """The caller of one request."""
 
-    def __init__(self, connection: HTTPConnection, callers: Callers, actor: str = ACTOR) -> None:
+    share: str | None = None
+    """Whose calls its own are counted with, if the calls that wait have a limit for it."""
+
+    def __init__(self, connection: HTTPConnection, callers: Callers, actor: str) -> None:
         self.connection = connection
         self.all = callers
-        self._actor = connection.headers.get(ACTOR_HEADER) or actor
+        self._actor = actor
 
     @property
     def request(self) -> Request:
@@ -146,4 +154,4 @@ async def caller(request: Request) -> ApiCaller:
     It waits for nothing; but what is not `async` would be called in a thread, there and back.
     """
     found: Callers = request.app.state.callers
-    return ApiCaller(request, found)
+    return ApiCaller(request, found, chosen_actor(request, ACTOR))

@@ -6,7 +6,7 @@ import re
 
 from starlette.requests import Request
 
-from holdfast.runtime.serve.callers import ApiCaller, Callers
+from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.swerex.unread_output import UnreadOutput
 
 ACTOR = "agent:swerex"
@@ -19,7 +19,7 @@ class RuntimeCaller(ApiCaller):
     """The caller of one request."""
 
     def __init__(self, request: Request, callers: Callers, unread: UnreadOutput) -> None:
-        super().__init__(request, callers, ACTOR)
+        super().__init__(request, callers, chosen_actor(request, ACTOR))
         self.unread = unread
 
     @property

@@ -27,11 +27,10 @@ class InterpreterWire:
     """A client of the interpreter of one sandbox."""
 
     def __init__(self, server: Served, sandbox: str) -> None:
-        traffic = SandboxTokens(server.token).traffic(sandbox)
         headers = {
             "e2b-sandbox-id": sandbox,
             "e2b-sandbox-port": "49999",
-            "e2b-traffic-access-token": traffic,
+            "x-access-token": SandboxTokens(server.token).access(sandbox),
         }
         self.client = httpx.Client(base_url=server.url, headers=headers, timeout=100, trust_env=False)
 
@@ -162,20 +161,27 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(wire: InterpreterWire) -> 
     assert [each["id"] for each in wire.call("GET", "/contexts")] == ["main"]
 
 
-def test_either_token_of_the_sandbox_admits_and_nothing_else(server: Served, shared: Session) -> None:
+def test_code_needs_the_access_token_and_contexts_take_the_traffic_token_as_well(
+    server: Served, shared: Session
+) -> None:
+    """That is what clients of E2B send; the traffic token may be a visitor's."""
     tokens = SandboxTokens(server.token)
     place = {"e2b-sandbox-id": shared.id, "e2b-sandbox-port": "49999"}
 
-    def status(**headers: str) -> int:
+    def status(method: str, path: str, **headers: str) -> int:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        with httpx.Client(base_url=server.url, trust_env=False) as client:
-            return client.get("/contexts", headers=place | named).status_code
+        with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
+            body = {"code": "1"} if method == "POST" else None
+            return client.request(method, path, headers=place | named, json=body).status_code
 
-    assert status(x_access_token=tokens.access(shared.id)) == 200
-    assert status(e2b_traffic_access_token=tokens.traffic(shared.id)) == 200
-    assert status(e2b_traffic_access_token=tokens.traffic("other")) == 401
-    assert status(authorization=f"Bearer {server.token}") == 401
-    assert status() == 401
+    access, traffic = tokens.access(shared.id), tokens.traffic(shared.id)
+    assert status("GET", "/contexts", x_access_token=access) == 200
+    assert status("GET", "/contexts", e2b_traffic_access_token=traffic) == 200
+    assert status("POST", "/execute", x_access_token=access, e2b_traffic_access_token=traffic) == 200
+    assert status("POST", "/execute", e2b_traffic_access_token=traffic) == 401
+    assert status("GET", "/contexts", e2b_traffic_access_token=tokens.traffic("other")) == 401
+    assert status("GET", "/contexts", authorization=f"Bearer {server.token}") == 401
+    assert status("GET", "/contexts") == 401
 
 
 def test_health_is_that_of_the_port(wire: InterpreterWire) -> None:

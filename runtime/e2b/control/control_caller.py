@@ -19,7 +19,7 @@ from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.e2b.sandbox_ids import SandboxIds
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
-from holdfast.runtime.serve.callers import ApiCaller
+from holdfast.runtime.serve.callers import ApiCaller, chosen_actor
 
 Result = TypeVar("Result")
 
@@ -29,7 +29,7 @@ class ControlCaller(ApiCaller):
 
     def __init__(self, connection: HTTPConnection) -> None:
         state = connection.app.state
-        super().__init__(connection, state.callers, ACTOR)
+        super().__init__(connection, state.callers, chosen_actor(connection, ACTOR))
         self.tokens: SandboxTokens = state.tokens
         self.once: OnceMade = state.once
         self._lives: SandboxLives = state.lives

@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.e2b.e2b_errors import NotOffered
 from holdfast.runtime.e2b.filesystem import download_bodies
 from holdfast.runtime.e2b.filesystem.entry_info import attributes_of
 from holdfast.runtime.e2b.filesystem.multipart_files import boundary_of
@@ -102,9 +101,3 @@ def metadata_in(headers: Mapping[str, str]) -> dict[str, str]:
             "cannot keep metadata with an empty value: a capture would lose it", hint="leave out the key"
         )
     return found
-
-
-@router.post("/compose")
-async def compose() -> None:
-    """Refuse to join files."""
-    raise NotOffered("cannot join files here: sessions do that with a command", hint="run `cat a b > c`")

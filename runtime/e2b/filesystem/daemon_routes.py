@@ -10,7 +10,7 @@ from starlette.responses import Response
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
+from holdfast.runtime.e2b.e2b_errors import NotOffered, SandboxUnavailable
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 
@@ -43,3 +43,9 @@ async def envs(who: From) -> dict[str, str]:
         return {} if facts is None else facts.env
 
     return await who.in_session(who.sandbox, work)
+
+
+@router.post("/files/compose")
+async def compose() -> None:
+    """Refuse to join files."""
+    raise NotOffered("cannot join files here: sessions do that with a command", hint="run `cat a b > c`")

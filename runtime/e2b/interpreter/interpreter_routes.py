@@ -31,6 +31,8 @@ class InterpreterRoute(APIRoute):
 
 
 router = APIRouter(route_class=InterpreterRoute)
+contexts_router = APIRouter(prefix="/contexts", route_class=InterpreterRoute)
+"""The paths for which some clients send the traffic token alone; none of them runs code that is sent."""
 From = Annotated[SandboxCaller, Depends(sandbox_caller)]
 
 
@@ -54,7 +56,7 @@ async def run_code(who: From, body: Execution) -> Response:
     return await execute(who, body)
 
 
-@router.post("/contexts")
+@contexts_router.post("")
 async def make_context(who: From, body: NewContext) -> dict[str, Any]:
     """Make a context."""
     language = context_languages.language_named(body.language)
@@ -63,20 +65,20 @@ async def make_context(who: From, body: NewContext) -> dict[str, Any]:
     )
 
 
-@router.get("/contexts")
+@contexts_router.get("")
 async def list_contexts(who: From) -> list[dict[str, Any]]:
     """List the contexts."""
     return await who.in_session(who.sandbox, contexts.listed)
 
 
-@router.delete("/contexts/{context}", status_code=204)
+@contexts_router.delete("/{context}", status_code=204)
 async def remove_context(who: From, context: str) -> Response:
     """End a context."""
     await who.in_session(who.sandbox, lambda found: contexts.removed(found, context))
     return Response(status_code=204)
 
 
-@router.post("/contexts/{context}/restart", status_code=204)
+@contexts_router.post("/{context}/restart", status_code=204)
 async def restart_context(who: From, context: str) -> Response:
     """Restart a context."""
     await who.in_session(who.sandbox, lambda found: contexts.restarted(found, context))

@@ -6,7 +6,7 @@ port is open to those with a token of its sandbox, and to all others if the make
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from holdfast.runtime.e2b.ports.port_names import PortName
 from holdfast.runtime.e2b.ports.port_sockets import PortSocket
 from holdfast.runtime.e2b.sandbox_caller import ACTOR, SandboxCaller
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
+from holdfast.runtime.e2b.sandbox_ids import SandboxIds
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.guest_rpc import port_calls
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
@@ -32,7 +33,6 @@ from holdfast.runtime.serve.callers import Callers
 
 PORT = "holdfast.port"
 """The key of a request's scope under which the door notes the port that it is for."""
-Ids = Callable[[], Awaitable[Iterable[str]]]
 
 
 class PortDoor:
@@ -45,7 +45,7 @@ class PortDoor:
         callers: Callers,
         admission: Admission,
         tokens: SandboxTokens,
-        ids: Ids,
+        ids: SandboxIds,
     ) -> None:
         self._traffic, self._other, self._callers = traffic, other, callers
         self._admission, self._tokens, self._ids = admission, tokens, ids
@@ -80,12 +80,13 @@ class PortDoor:
         access, traffic = (
             headers.get(each, b"").decode("latin-1") for each in (port_heads.ACCESS, port_heads.TRAFFIC)
         )
-        if self._tokens.admits(name.sandbox, access, traffic):
-            scope[ADMITTED] = True
-            return None
-        if name.sandbox not in await self._ids():
-            return 502, f"the sandbox {name.sandbox} was not found"
+        own = self._tokens.is_access(name.sandbox, access) | self._tokens.is_traffic(name.sandbox, traffic)
         try:
+            if own and await self._ids.has(name.sandbox):
+                scope[ADMITTED] = True
+                return None
+            if name.sandbox not in await self._ids.known():
+                return 502, f"the sandbox {name.sandbox} was not found"
             public = await self._callers.brief.run(partial(self._is_public, name.sandbox))
         except HoldfastError as error:
             return e2b_errors.status_of(error), str(error)
@@ -115,8 +116,7 @@ class PortTraffic:
         host: list[bytes] = []
 
         def connect() -> Any:
-            # The journal's actor is not for strangers to choose.
-            caller = SandboxCaller(HTTPConnection({**scope, "headers": []}), self._callers, self._tokens)
+            caller = SandboxCaller(HTTPConnection(scope), self._callers, self._tokens)
             session = caller.session(name.sandbox)
             host.append(_host(scope, name, SandboxFacts.of(session.row)))
             line = SessionChannel(caller.holdfast().context, lambda: session.row)

@@ -24,10 +24,18 @@ from holdfast.runtime.swerex import swerex_app
 from holdfast.runtime.swerex.ascii_answers import AsciiAnswer
 
 
-def _e2b(callers: Callers) -> FastAPI:
+def _wire(callers: Callers) -> e2b_app.SandboxWire:
     return e2b_app.wire(
         callers, SandboxTokens("0123456789abcdef"), SandboxLives(callers), e2b_app.session_ids(callers)
     )
+
+
+def _control(callers: Callers) -> FastAPI:
+    return _wire(callers).control
+
+
+def _sandbox(callers: Callers) -> FastAPI:
+    return _wire(callers).sandbox
 
 
 def _made(make: Callable[[Callers], FastAPI], folder: Path) -> FastAPI:
@@ -37,7 +45,7 @@ def _made(make: Callable[[Callers], FastAPI], folder: Path) -> FastAPI:
     return asyncio.run(made())
 
 
-@pytest.mark.parametrize("make", [server_app.inner, _e2b, swerex_app.wire])
+@pytest.mark.parametrize("make", [server_app.inner, _control, _sandbox, swerex_app.wire])
 def test_each_route_is_listed_as_it_was_declared(make: Callable[[Callers], FastAPI], tmp_path: Path) -> None:
     """What is included in another way is prepared when it is asked for the first time."""
     routes = _made(make, tmp_path).router.routes

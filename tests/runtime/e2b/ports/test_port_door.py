@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.runtime.e2b.ports.port_door import PORT, PortDoor
 from holdfast.runtime.e2b.ports.port_names import PortName
+from holdfast.runtime.e2b.sandbox_ids import SandboxIds
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.http_doors.door_connections import ADMITTED
 from holdfast.runtime.http_doors.door_guard import Admission
@@ -21,7 +22,7 @@ ONE = "a" * 12
 TRAFFIC = TOKENS.traffic(ONE)
 
 
-def asked(host: str, kind: str = "http", **headers: str) -> Any:
+def asked(host: str, kind: str = "http", there: Iterable[str] = (ONE,), **headers: str) -> Any:
     """Return the port that a request passes to, the scope that others get, or the status of the refusal."""
     found: list[Any] = []
 
@@ -36,12 +37,17 @@ def asked(host: str, kind: str = "http", **headers: str) -> Any:
         found.append(message.get("status") or json.loads(message["body"])["code"])
 
     async def ids() -> Iterable[str]:
-        return []
+        return there
 
     pairs = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
     scope = {"type": kind, "path": "/v1/sessions", "headers": [(b"host", host.encode()), *pairs]}
-    door = PortDoor(traffic, other, cast("Callers", None), Admission("secret", ["box.example"]), TOKENS, ids)
-    asyncio.run(door(scope, None, send))  # type: ignore[arg-type]
+    admission = Admission("secret", ["box.example"])
+
+    async def met() -> None:
+        door = PortDoor(traffic, other, cast("Callers", None), admission, TOKENS, SandboxIds(ids))
+        await door(scope, None, send)  # type: ignore[arg-type]
+
+    asyncio.run(met())
     return found[0]
 
 
@@ -82,9 +88,18 @@ def test_other_names_are_refused(host: str, status: int) -> None:
     assert asked(host, e2b_traffic_access_token=TRAFFIC) == status
 
 
-def test_without_a_token_a_sandbox_that_is_not_known_is_told_from_nothing() -> None:
-    assert asked(f"3000-{ONE}.localhost") == 502
-    assert asked(f"3000-{ONE}.localhost", e2b_traffic_access_token=TOKENS.traffic("b" * 12)) == 502
+def test_a_sandbox_that_is_gone_is_told_from_nothing() -> None:
+    """Its own token is no exception."""
+    for token in ("", TRAFFIC, TOKENS.traffic("b" * 12)):
+        assert asked(f"3000-{ONE}.localhost", there=(), e2b_traffic_access_token=token) == 502
     assert (
         asked("localhost", e2b_sandbox_id=ONE, e2b_sandbox_port="3000", origin="http://evil.example") == 403
+    )
+
+
+def test_a_token_is_for_its_own_header() -> None:
+    for sent in ({"x_access_token": TRAFFIC}, {"e2b_traffic_access_token": TOKENS.access(ONE)}):
+        assert asked(f"3000-{ONE}.localhost", there=(), **sent) == 502
+    assert asked(f"3000-{ONE}.localhost", x_access_token=TOKENS.access(ONE)) == PortName(
+        ONE, 3000, b"localhost"
     )

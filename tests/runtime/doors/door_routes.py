@@ -1,0 +1,190 @@
+"""Every route of every door, in the row of the table in docs/security.md that says who may reach it."""
+
+from __future__ import annotations
+
+ROUTES = {
+    "own API (`/v1`, `/health`, `/metrics`, channels)": """
+        GET /openapi.json
+        HEAD /openapi.json
+        GET /health
+        GET /metrics
+        GET /v1/sessions
+        POST /v1/sessions
+        GET /v1/sessions/{session}
+        DELETE /v1/sessions/{session}
+        POST /v1/sessions/{session}/snapshots
+        POST /v1/sessions/{session}/template
+        GET /v1/sessions/{session}/check
+        POST /v1/sessions/{session}/fork
+        POST /v1/sessions/{session}/suspend
+        POST /v1/sessions/{session}/resume
+        POST /v1/sessions/{session}/rewind
+        GET /v1/sessions/{session}/network
+        PATCH /v1/sessions/{session}/network
+        PATCH /v1/sessions/{session}/policy
+        POST /v1/sessions/{session}/exec
+        GET /v1/sessions/{session}/commands/{command_id}
+        POST /v1/sessions/{session}/answer
+        POST /v1/sessions/{session}/interrupt
+        POST /v1/sessions/{session}/check-syntax
+        GET /v1/sessions/{session}/shells
+        POST /v1/sessions/{session}/shells
+        GET /v1/sessions/{session}/shells/{shell}
+        DELETE /v1/sessions/{session}/shells/{shell}
+        GET /v1/sessions/{session}/shells/{shell}/screen
+        POST /v1/sessions/{session}/shells/{shell}/input
+        GET /v1/sessions/{session}/shells/{shell}/lease
+        POST /v1/sessions/{session}/shells/{shell}/lease
+        POST /v1/sessions/{session}/cells
+        GET /v1/sessions/{session}/cells/{cell_id}
+        POST /v1/sessions/{session}/cells/{cell_id}/answer
+        GET /v1/sessions/{session}/kernels
+        GET /v1/sessions/{session}/kernel-specs
+        POST /v1/sessions/{session}/kernels
+        DELETE /v1/sessions/{session}/kernels/{kernel}
+        POST /v1/sessions/{session}/kernels/{kernel}/interrupt
+        POST /v1/sessions/{session}/kernels/{kernel}/restart
+        POST /v1/sessions/{session}/run
+        GET /v1/sessions/{session}/programs
+        POST /v1/sessions/{session}/programs
+        GET /v1/sessions/{session}/programs/{program}
+        GET /v1/sessions/{session}/programs/{program}/output
+        POST /v1/sessions/{session}/programs/{program}/input
+        POST /v1/sessions/{session}/programs/{program}/signal
+        GET /v1/sessions/{session}/jobs
+        POST /v1/sessions/{session}/jobs
+        GET /v1/sessions/{session}/jobs/{job}
+        GET /v1/sessions/{session}/jobs/{job}/output
+        POST /v1/sessions/{session}/jobs/{job}/input
+        POST /v1/sessions/{session}/jobs/{job}/size
+        POST /v1/sessions/{session}/jobs/{job}/signal
+        GET /v1/sessions/{session}/pulse
+        GET /v1/sessions/{session}/ports/{port}
+        GET /v1/sessions/{session}/journal
+        GET /v1/sessions/{session}/drift
+        GET /v1/sessions/{session}/events
+        GET /v1/sessions/{session}/files/watch
+        GET /v1/sessions/{session}/shells/{shell}/recording
+        GET /v1/sessions/{session}/shells/{shell}/recording/events
+        GET /v1/sessions/{session}/shells/{shell}/recording/cast
+        GET /v1/sessions/{session}/files/content
+        PUT /v1/sessions/{session}/files/content
+        GET /v1/sessions/{session}/files/stat
+        GET /v1/sessions/{session}/files/list
+        POST /v1/sessions/{session}/files/folders
+        POST /v1/sessions/{session}/files/move
+        DELETE /v1/sessions/{session}/files
+        GET /v1/sessions/{session}/files/tree
+        PUT /v1/sessions/{session}/files/tree
+        GET /v1/snapshots
+        GET /v1/snapshots/diff
+        GET /v1/snapshots/{snapshot}
+        DELETE /v1/snapshots/{snapshot}
+        PATCH /v1/snapshots/{snapshot}
+        GET /v1/snapshots/{snapshot}/fits
+        GET /v1/snapshots/{snapshot}/commands
+        GET /v1/snapshots/{snapshot}/actions
+        POST /v1/snapshots/{snapshot}/redo
+        POST /v1/snapshots/{snapshot}/restore
+        POST /v1/snapshots/{snapshot}/fork
+        POST /v1/snapshots/{snapshot}/retry
+        GET /v1/board
+        GET /v1/sessions/{session}/task
+        GET /v1/sessions/{session}/task/markdown
+        GET /v1/sessions/{session}/task/handoff
+        POST /v1/sessions/{session}/task/set
+        POST /v1/sessions/{session}/task/plan
+        POST /v1/sessions/{session}/task/import
+        POST /v1/sessions/{session}/task/step
+        POST /v1/sessions/{session}/task/decide
+        POST /v1/sessions/{session}/task/note
+        POST /v1/sessions/{session}/task/read-again
+        POST /v1/sessions/{session}/task/artifact
+        POST /v1/sessions/{session}/task/artifacts
+        GET /v1/sessions/{session}/task/orphans
+        POST /v1/sessions/{session}/task/drop
+        POST /v1/sessions/{session}/task/block
+        POST /v1/sessions/{session}/task/unblock
+        POST /v1/sessions/{session}/task/done
+        POST /v1/sessions/{session}/task/attempt
+        POST /v1/sessions/{session}/task/checkpoint
+        POST /v1/sessions/{session}/task/resume
+        GET /v1/artifacts
+        GET /v1/artifacts/entry
+        GET /v1/artifacts/content
+        DELETE /v1/artifacts
+        WS /v1/channels
+    """,
+    "MCP (`/mcp`)": """
+        ANY /mcp
+    """,
+    "SWE-ReX (`/swerex`)": """
+        GET /swerex/{session}/is_alive
+        POST /swerex/{session}/create_session
+        POST /swerex/{session}/run_in_session
+        POST /swerex/{session}/close_session
+        POST /swerex/{session}/execute
+        POST /swerex/{session}/read_file
+        POST /swerex/{session}/write_file
+        POST /swerex/{session}/upload
+        POST /swerex/{session}/close
+    """,
+    "E2B: sandboxes as wholes, snapshots, templates": """
+        POST /sandboxes
+        POST /v2/sandboxes
+        GET /sandboxes
+        GET /v2/sandboxes
+        GET /sandboxes/{sandbox}
+        DELETE /sandboxes/{sandbox}
+        POST /sandboxes/{sandbox}/resume
+        POST /v2/sandboxes/{sandbox}/connect
+        POST /sandboxes/{sandbox}/connect
+        POST /sandboxes/{sandbox}/timeout
+        POST /sandboxes/{sandbox}/refreshes
+        POST /sandboxes/{sandbox}/pause
+        POST /sandboxes/{sandbox}/snapshots
+        GET /snapshots
+        DELETE /templates/{template:path}
+        POST /sandboxes/{sandbox}/fork
+        GET /sandboxes/{sandbox}/metrics
+        PUT /sandboxes/{sandbox}/network
+    """,
+    "E2B: processes, folders, code": """
+        GET /health (code)
+        POST /execute (code)
+        POST /process.Process/List
+        POST /process.Process/Start
+        POST /process.Process/Connect
+        POST /process.Process/Update
+        POST /process.Process/SendInput
+        POST /process.Process/StreamInput
+        POST /process.Process/CloseStdin
+        POST /process.Process/SendSignal
+        POST /filesystem.Filesystem/Stat
+        POST /filesystem.Filesystem/ListDir
+        POST /filesystem.Filesystem/MakeDir
+        POST /filesystem.Filesystem/Move
+        POST /filesystem.Filesystem/Remove
+        POST /filesystem.Filesystem/WatchDir
+        POST /filesystem.Filesystem/CreateWatcher
+        POST /filesystem.Filesystem/GetWatcherEvents
+        POST /filesystem.Filesystem/RemoveWatcher
+        GET /health (sandbox)
+        GET /envs
+        POST /files/compose
+    """,
+    "E2B: content of a file (`/files`)": """
+        GET /files
+        POST /files
+    """,
+    "E2B: contexts of code (`/contexts`)": """
+        POST /contexts (code)
+        GET /contexts (code)
+        DELETE /contexts/{context} (code)
+        POST /contexts/{context}/restart (code)
+    """,
+    "ports of a sandbox": """
+        ANY (port)
+    """,
+}
+"""By row: a method and a path in each line. A route that is in no row is in no table, and fails the tests."""
