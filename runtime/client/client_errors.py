@@ -29,6 +29,7 @@ def _all(kind: type[HoldfastError]) -> Iterator[type[HoldfastError]]:
 _KINDS = {kind.code: kind for kind in _all(HoldfastError)}
 _OTHERS: Mapping[str, type[HoldfastError]] = {
     "too_many_calls": SessionBusy,
+    "too_many_calls_of_session": SessionBusy,
     "too_many_requests": SessionBusy,
     "server_stopping": errors.ServerUnavailable,
     "unauthorized": ServerDenied,

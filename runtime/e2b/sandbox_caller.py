@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import binascii
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from starlette.requests import HTTPConnection, Request
 
@@ -18,6 +20,8 @@ from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.serve.callers import ApiCaller, Callers
+
+Result = TypeVar("Result")
 
 ACTOR = "agent:e2b"
 SANDBOX = "holdfast.sandbox"
@@ -32,6 +36,14 @@ class SandboxCaller(ApiCaller):
     def __init__(self, connection: HTTPConnection, callers: Callers, tokens: SandboxTokens) -> None:
         super().__init__(connection, callers, ACTOR)
         self.tokens = tokens
+        self.share = connection.scope.get(SANDBOX)
+
+    async def in_session(self, ref: str, work: Callable[[Session], Result]) -> Result:
+        """Do work with a session that ends by itself, and return its result.
+
+        Its share is another one than that of callers with the server's token, whom it must not keep out.
+        """
+        return await self.all.brief.run(lambda: work(self.session(ref)), f"sandbox {ref}")
 
     @property
     def sandbox(self) -> str:

@@ -1,7 +1,8 @@
 """Threads in which calls of the controller block, so that the event loop does not.
 
 Each call has one to itself. They are counted, and one more than may run at once is refused: a queue behind
-commands that wait would answer no caller.
+commands that wait would answer no caller. Calls into one session have a share of them: those into a session
+that does not answer keep their threads for as long as they may wait for it.
 """
 
 from __future__ import annotations
@@ -13,20 +14,29 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from holdfast.errors import ServerUnavailable, SessionBusy
+from holdfast.runtime.serve.session_shares import SessionShares
 from holdfast.runtime.serve.worker_threads import WorkerThreads
 
 Result = TypeVar("Result")
 
 MOST_WAITING = 512
 """Calls at once that wait for a command, a cell or an event."""
-MOST_BRIEF = 64
+MOST_BRIEF, MOST_BRIEF_OF_SESSION = 64, 8
 """Calls at once that end by themselves: snapshots, files, lists."""
+MOST_WAITING_OF_SANDBOX = 64
+"""Of those that wait, for holders of the token of a single sandbox."""
 
 
 class TooManyCalls(SessionBusy):
     """The server does as much at once as it may; the same request can be sent again soon."""
 
     code = "too_many_calls"
+
+
+class TooManyOfSession(TooManyCalls):
+    """As many calls into one session as may be are under way, and none of them ends."""
+
+    code = "too_many_calls_of_session"
 
 
 class ServerStopping(ServerUnavailable):
@@ -36,24 +46,31 @@ class ServerStopping(ServerUnavailable):
 
 
 class CallThreads:
-    """The threads of one kind of call; `most` may run at once."""
+    """The threads of one kind of call; `most` may run at once, and `most_of_session` into one session."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_of_session: int | None = None) -> None:
         self._most = most
+        self._shares = SessionShares(most_of_session or most)
         self._workers = WorkerThreads()
         self._awaited: set[asyncio.Future[Any]] = set()
         self.running = 0
         """How many run now."""
 
-    async def run(self, work: Callable[[], Result]) -> Result:
+    async def run(self, work: Callable[[], Result], session: str | None = None) -> Result:
         """Do the work in a thread and return its result, or raise its error.
 
-        A caller that is cancelled leaves the work behind, which still counts until it ends.
+        A caller that is cancelled leaves the work behind, which still counts until it ends. `session` is the
+        one whose share it is of.
 
         Raises:
-            TooManyCalls: too much is being done.
+            TooManyCalls: too much is being done, or too much into the session.
             ServerStopping: it was given up.
         """
+        if session is not None and not await self._shares.wait(session):
+            raise TooManyOfSession(
+                f"cannot do more than {self._shares.most} such calls into one session at once: none ends",
+                hint="it may not answer: `holdfast pulse` tells; try again when one has ended",
+            )
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
         def finish(result: Result | None, error: BaseException | None) -> None:
@@ -64,7 +81,7 @@ class CallThreads:
             else:
                 done.set_result(result)  # type: ignore[arg-type]
 
-        self.begin(work, finish)
+        self._begin(work, finish, session)
         self._awaited.add(done)
         try:
             return await done
@@ -79,7 +96,17 @@ class CallThreads:
         Raises:
             TooManyCalls: too much is being done; `finish` is not called.
         """
+        self._begin(work, finish, None)
+
+    def _begin(
+        self,
+        work: Callable[[], Result],
+        finish: Callable[[Result | None, BaseException | None], None],
+        session: str | None,
+    ) -> None:
+        """Begin work, which has taken a turn of the session."""
         if self.running >= self._most:
+            self._end(session)
             raise TooManyCalls(
                 f"cannot do more than {self._most} such calls at once", hint="try again when one has ended"
             )
@@ -88,6 +115,7 @@ class CallThreads:
 
         def finished(result: Result | None, error: BaseException | None) -> None:
             self.running -= 1
+            self._end(session)
             finish(result, error)
 
         def body() -> Callable[[], None]:
@@ -109,7 +137,12 @@ class CallThreads:
             self._workers.do(body)
         except RuntimeError:  # no more threads on this machine
             self.running -= 1
+            self._end(session)
             raise TooManyCalls("cannot start another call: the machine has no room for its thread") from None
+
+    def _end(self, session: str | None) -> None:
+        if session is not None:
+            self._shares.give_back(session)
 
     def give_up(self) -> None:
         """Let all calls return at once, with an error; their threads continue for as long as the process."""

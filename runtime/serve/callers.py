@@ -19,7 +19,13 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.operations.context import Progress
-from holdfast.runtime.serve.call_threads import MOST_BRIEF, MOST_WAITING, CallThreads
+from holdfast.runtime.serve.call_threads import (
+    MOST_BRIEF,
+    MOST_BRIEF_OF_SESSION,
+    MOST_WAITING,
+    MOST_WAITING_OF_SANDBOX,
+    CallThreads,
+)
 from holdfast.runtime.serve.server_metrics import ServerMetrics
 from holdfast.runtime.serve.session_rows import SessionRows
 
@@ -38,8 +44,8 @@ class Callers:
 
     def __init__(self, home: Home, progress: Progress) -> None:
         self.home = home
-        self.brief = CallThreads(MOST_BRIEF)
-        self.waiting = CallThreads(MOST_WAITING)
+        self.brief = CallThreads(MOST_BRIEF, MOST_BRIEF_OF_SESSION)
+        self.waiting = CallThreads(MOST_WAITING, MOST_WAITING_OF_SANDBOX)
         self.metrics = ServerMetrics(lambda: self.waiting.running, lambda: self.brief.running)
         self.rows = SessionRows(home.below("holdfast.db"))
         self._progress = progress
@@ -96,7 +102,7 @@ class ApiCaller:
     """The caller of one request."""
 
     share: str | None = None
-    """Whose calls its own are counted with, if the calls that wait have a limit for it."""
+    """The session with whose calls its own are counted if they wait; None for all that one server may do."""
 
     def __init__(self, connection: HTTPConnection, callers: Callers, actor: str) -> None:
         self.connection = connection
@@ -124,7 +130,11 @@ class ApiCaller:
 
     async def in_session(self, ref: str, work: Callable[[Session], Result]) -> Result:
         """Do work with a session that ends by itself, and return its result."""
-        return await self.all.brief.run(lambda: work(self.session(ref)))
+        return await self.all.brief.run(lambda: work(self.session(ref)), ref)
+
+    async def waits(self, work: Callable[[], Result]) -> Result:
+        """Do work that may take any time, and return its result."""
+        return await self.all.waiting.run(work, self.share)
 
     async def patiently(
         self, ref: str, seconds: float | None, work: Callable[[Session, Patience], Result]
@@ -137,7 +147,7 @@ class ApiCaller:
         patience = self.all.patience(seconds)
         leaving = asyncio.create_task(self._leaves(patience))
         try:
-            return await self.all.waiting.run(lambda: work(patience))
+            return await self.waits(lambda: work(patience))
         finally:
             leaving.cancel()
             self.all.done(patience)

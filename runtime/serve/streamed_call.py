@@ -87,7 +87,7 @@ class StreamedCall:
 
     async def _run(self) -> None:
         try:
-            await self._caller.all.waiting.run(self._body)
+            await self._caller.waits(self._body)
         finally:
             self._caller.all.done(self._patience)
 

@@ -31,7 +31,7 @@ def written_body(
             bridge.end()
 
     async def content() -> AsyncIterator[bytes]:
-        running = asyncio.ensure_future(caller.all.waiting.run(body))
+        running = asyncio.ensure_future(caller.waits(body))
         try:
             async for piece in bridge.items():
                 yield piece

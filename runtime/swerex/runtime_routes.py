@@ -109,7 +109,7 @@ async def upload(who: From, session: Ref) -> Answer:
     form = await uploaded_forms.form_of(who.request)
     try:
         sent = uploaded_forms.upload_in(form)
-        await who.all.waiting.run(lambda: uploaded_forms.store(who.session(session), sent))
+        await who.waits(lambda: uploaded_forms.store(who.session(session), sent))
     finally:
         await form.close()
     return {}

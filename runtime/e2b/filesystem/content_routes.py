@@ -77,9 +77,7 @@ async def upload(
         content = content_of(body, packed=coding == "gzip")
         store = partial(store_files, path=path, content=content, boundary=boundary, metadata=metadata)
         return await body.feed_while(
-            who.all.waiting.run(
-                lambda: store(file_routes.files(who.session(who.sandbox), who.user_named(username)))
-            )
+            who.waits(lambda: store(file_routes.files(who.session(who.sandbox), who.user_named(username))))
         )
 
 

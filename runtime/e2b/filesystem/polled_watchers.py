@@ -106,7 +106,7 @@ class PolledWatchers:
         patience, id_ = self._callers.patience(), secrets.token_hex(16)
         self._beginning.append(sandbox)
         try:
-            self._open[id_] = await self._callers.brief.run(lambda: begun(patience))
+            self._open[id_] = await self._callers.brief.run(lambda: begun(patience), f"sandbox {sandbox}")
         except BaseException:
             patience.end()
             self._callers.done(patience)

@@ -60,7 +60,7 @@ async def watcher_events(who: From, body: WatcherRequest) -> dict[str, Any]:
         who.session(who.sandbox)  # which may be paused, and resumed for this
         return watcher.news()
 
-    return {"events": await who.all.waiting.run(work)}
+    return {"events": await who.waits(work)}
 
 
 @router.post("/RemoveWatcher")

@@ -15,7 +15,7 @@ from holdfast.runtime.serve.call_threads import CallThreads
 MOST, MOST_OF_SANDBOX = 256, 64
 MOST_SOCKETS, MOST_SOCKETS_OF_SANDBOX = 64, 16
 """WebSockets among them: each may hold a whole message."""
-MOST_OPENING = 64
+MOST_OPENING, MOST_OPENING_OF_SANDBOX = 64, 16
 READ_AHEAD = 64 << 10
 
 
@@ -32,7 +32,7 @@ class PortLinks:
 
     def __init__(self) -> None:
         # Threads of their own: servers that do not accept must not take those of other calls.
-        self._threads = CallThreads(MOST_OPENING)
+        self._threads = CallThreads(MOST_OPENING, MOST_OPENING_OF_SANDBOX)
         self._open: Counter[str] = Counter()
         self._sockets: Counter[str] = Counter()
 
@@ -58,7 +58,7 @@ class PortLinks:
         for counter, _, _ in counted:
             counter[sandbox] += 1
         try:
-            found = await self._connected(connect)
+            found = await self._connected(sandbox, connect)
             reader, writer = await asyncio.open_unix_connection(sock=found, limit=READ_AHEAD)
             try:
                 yield PortStream(reader, writer)
@@ -70,9 +70,9 @@ class PortLinks:
                 if not counter[sandbox]:
                     del counter[sandbox]
 
-    async def _connected(self, connect: Callable[[], socket.socket]) -> socket.socket:
+    async def _connected(self, sandbox: str, connect: Callable[[], socket.socket]) -> socket.socket:
         """Return what `connect` returns; a caller that leaves before that leaves nothing open."""
-        opening = asyncio.ensure_future(self._threads.run(connect))
+        opening = asyncio.ensure_future(self._threads.run(connect, sandbox))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:

@@ -78,7 +78,7 @@ async def give(
                 f"cannot give the process {process} this input: it does not read what was sent before"
             )
         try:
-            await who.all.waiting.run(work)
+            await who.waits(work)
         finally:
             turn.release()
     finally:

@@ -113,9 +113,7 @@ async def write(
     bits = None if mode is None else int(mode, 8)
     with BodyPipe(who.request.stream()) as body:
         size = await body.feed_while(
-            who.all.waiting.run(
-                lambda: files(who.session(session), user).write_parts(path, body.parts(), mode=bits)
-            )
+            who.waits(lambda: files(who.session(session), user).write_parts(path, body.parts(), mode=bits))
         )
     return WrittenAnswer(size=size)
 
@@ -194,7 +192,7 @@ async def write_tree(who: From, session: Ref, path: FilePath, user: UserQuery = 
     """Unpack the body, a tar stream, compressed or not, into a folder."""
     with BodyPipe(who.request.stream()) as body:
         made = await body.feed_while(
-            who.all.waiting.run(lambda: files(who.session(session), user).read_tar(body.file(), path))
+            who.waits(lambda: files(who.session(session), user).read_tar(body.file(), path))
         )
     return CopiedAnswer.model_validate(made.as_dict())
 

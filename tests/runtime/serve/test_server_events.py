@@ -232,9 +232,8 @@ def test_a_call_that_fails_without_an_answer_does_not_look_as_if_it_had_ended(be
             await asyncio.sleep(0.05)  # the end of the events is seen before the error is
 
     async def read() -> None:
-        waiting = SimpleNamespace(run=late)
-        every = SimpleNamespace(waiting=waiting, patience=lambda _seconds: None, done=lambda _patience: None)
-        caller: Any = SimpleNamespace(all=every, session=lambda _ref: None)
+        every = SimpleNamespace(patience=lambda _seconds: None, done=lambda _patience: None)
+        caller: Any = SimpleNamespace(all=every, waits=late, session=lambda _ref: None)
         call = StreamedCall(caller, "work", None, work)
         await call.begin()
         async for event in call.events(10):
