@@ -14,6 +14,7 @@ from holdfast.runtime.journal import host_events
 
 if TYPE_CHECKING:
     from holdfast.runtime.files.file_watch import FileWatch
+    from holdfast.runtime.files.watch_budget import WatchShare
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
@@ -230,11 +231,30 @@ def accounted_tar(files: SessionFiles, path: str, stream: IO[bytes]) -> Copied:
     return files._tar(path, stream, account=True)
 
 
-def watched(files: SessionFiles, path: str, *, recursive: bool, patience: Patience, most: int) -> FileWatch:
-    """Watch as `SessionFiles.watch` does, but keep at most `most` bytes about the files."""
+def watched(
+    files: SessionFiles,
+    path: str,
+    share: WatchShare,
+    *,
+    recursive: bool,
+    patience: Patience,
+    timeout: float | None = None,
+    most: int | None = None,
+) -> FileWatch:
+    """Watch as `SessionFiles.watch` does, but keep what the share allows, and `most` bytes of one tree."""
+    from holdfast.runtime.files import file_tree
     from holdfast.runtime.files.file_watch import FileWatch
 
-    return FileWatch(files._line, path, recursive=recursive, user=files._user, patience=patience, most=most)
+    return FileWatch(
+        files._line,
+        path,
+        recursive=recursive,
+        user=files._user,
+        timeout=timeout,
+        patience=patience,
+        most=file_tree.MOST_BYTES if most is None else most,
+        share=share,
+    )
 
 
 def unzipped(files: SessionFiles, stream: IO[bytes], to: str) -> Copied:

@@ -31,6 +31,7 @@ _OTHERS: Mapping[str, type[HoldfastError]] = {
     "too_many_calls": SessionBusy,
     "too_many_calls_of_session": SessionBusy,
     "too_many_requests": SessionBusy,
+    "too_many_watches": SessionBusy,
     "server_stopping": errors.ServerUnavailable,
     "unauthorized": ServerDenied,
     "forbidden_origin": ServerDenied,

@@ -70,12 +70,6 @@ class CannotPause(SessionError):
     code = "cannot_pause"
 
 
-class TooManyWatchers(HoldfastError):
-    """As many watchers as there may be are open."""
-
-    code = "too_many_watchers"
-
-
 class WatcherNotFound(HoldfastError):
     """No such watcher: it was removed, or no one has asked for its events for long."""
 
@@ -96,8 +90,6 @@ def status_of(error: HoldfastError) -> int:
         return 504
     if isinstance(error, SandboxNotFound | WatcherNotFound):
         return 404
-    if isinstance(error, TooManyWatchers):
-        return 429
     if isinstance(error, SandboxBusy):
         return 503
     if isinstance(error, CannotPause):

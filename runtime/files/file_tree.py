@@ -15,9 +15,12 @@ from holdfast.runtime.files.session_file import LONGEST_PATH, SessionFile
 from holdfast.runtime.guest_rpc import wire_fields
 
 MOST_BYTES = 256 << 20
-"""Memory of one tree: some 600 000 files with ordinary names. Beyond that the watch ends."""
-_EACH = 400
-"""Bytes of a file beside its texts, and of its place."""
+"""Memory of one tree: some 450 000 files with ordinary names. Beyond that the watch ends."""
+_EACH, _FOLDER = 520, 250
+"""Bytes of a file beside its texts, and of its place; and of a folder, which is found by its whole path."""
+_CHANGE = 250
+_WIDE = 32
+"""Bytes by which the head of a text is larger that is not of ASCII."""
 ChangeKind = Literal["created", "modified", "removed"]
 
 
@@ -63,18 +66,25 @@ class FileTree:
         self._bytes = 0
         self._partial_bytes = 0
 
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes, as it is counted."""
+        return self._bytes + self._partial_bytes
+
     def replace(self, at: str, files: list[SessionFile], *, more: bool) -> Iterator[TreeChange]:
         """Take in the content of a folder, which may come in several parts; yield what has changed."""
         if at not in self._partial:
             self._partial[at] = {}
-            self._partial_bytes += _EACH + len(at)
-        self._partial[at].update((file.name, file) for file in files)
+            self._partial_bytes += _folder_weight(at)
+        part = self._partial[at]
         self._partial_bytes += sum(map(_weight, files))
+        self._partial_bytes -= sum(_weight(part[file.name]) for file in files if file.name in part)
+        part.update((file.name, file) for file in files)
         self._check()
         if more:
             return
         after = self._partial.pop(at)
-        self._partial_bytes -= sum(map(_weight, after.values())) + _EACH + len(at)
+        self._partial_bytes -= sum(map(_weight, after.values())) + _folder_weight(at)
         for name in [name for name in self._folders.get(at, ()) if name not in after]:
             yield from self.change(at, name, None)
         for name, file in after.items():
@@ -105,9 +115,10 @@ class FileTree:
             return
         folder[name] = file
         self._bytes += _weight(file) - (0 if before is None else _weight(before))
+        if file.kind == "folder" and path not in self._folders:
+            self._folders[path] = {}
+            self._bytes += _folder_weight(path)
         self._check()
-        if file.kind == "folder":
-            self._folders.setdefault(path, {})
         if before is None:
             yield TreeChange("created", path)
         elif written or _differ(before, file):
@@ -132,7 +143,7 @@ class FileTree:
 
     def _remove(self, at: str, name: str, *, moved: bool) -> Iterator[TreeChange]:
         path = f"{at}/{name}" if at else name
-        inside = self._folders.pop(path, {})
+        inside = self._without(path) or {}
         self._bytes -= _weight(self._folders[at].pop(name))
         # From the inside out, as programs remove folders; without recursion, they may be deep.
         found, left = [path], [(path, inside)]
@@ -142,13 +153,20 @@ class FileTree:
                 deeper = f"{here}/{below}"
                 found.append(deeper)
                 self._bytes -= _weight(file)
-                if (more := self._folders.pop(deeper, None)) is not None:
+                if (more := self._without(deeper)) is not None:
                     left.append((deeper, more))
         for each in reversed(found):
             yield TreeChange("removed", each, moved and each == path)
 
+    def _without(self, path: str) -> dict[str, SessionFile] | None:
+        """Forget a folder, and return what it had."""
+        found = self._folders.pop(path, None)
+        if found is not None:
+            self._bytes -= _folder_weight(path)
+        return found
+
     def _check(self) -> None:
-        if self._bytes + self._partial_bytes > self._most:
+        if self.bytes > self._most:
             raise ProtocolError(
                 "cannot watch files of the session: there are too many", hint="watch a part of them"
             )
@@ -167,8 +185,22 @@ def folder_in(told: Mapping[str, Any]) -> str:
     return at
 
 
+def change_weight(change: WatchedChange) -> int:
+    """Return the bytes of a change that waits."""
+    return _CHANGE + _size(change.path)
+
+
 def _weight(file: SessionFile) -> int:
-    return _EACH + len(file.name) + len(file.version) + len(file.target or "")
+    return _EACH + _size(file.name) + _size(file.version) + _size(file.target or "")
+
+
+def _folder_weight(path: str) -> int:
+    return _FOLDER + _size(path)
+
+
+def _size(text: str) -> int:
+    """Return the bytes of a text in memory, at most."""
+    return len(text) if text.isascii() else 4 * len(text) + _WIDE
 
 
 def _differ(before: SessionFile, after: SessionFile) -> bool:

@@ -13,7 +13,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.errors import GuestDisconnected, ProtocolError
-from holdfast.runtime.files.file_tree import MOST_BYTES, FileTree, TreeChange, WatchedChange, folder_in
+from holdfast.runtime.files.file_tree import (
+    MOST_BYTES,
+    FileTree,
+    TreeChange,
+    WatchedChange,
+    change_weight,
+    folder_in,
+)
 from holdfast.runtime.files.session_file import asked, listed_in, place_in
 from holdfast.runtime.guest_rpc import guest_client, wire_fields
 from holdfast.runtime.guest_rpc.patience import Patience
@@ -21,6 +28,7 @@ from holdfast.runtime.guest_rpc.patience import Patience
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from holdfast.runtime.files.watch_budget import WatchShare
     from holdfast.runtime.guest.wire.protocol import Frame
     from holdfast.runtime.guest_rpc.guest_client import Connection
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
@@ -46,12 +54,14 @@ class FileWatch:
         timeout: float | None = None,
         patience: Patience | None = None,
         most: int = MOST_BYTES,
+        share: WatchShare | None = None,
     ) -> None:
         """Begin; the iteration ends after `timeout` seconds, or when the patience is ended.
 
-        It keeps at most `most` bytes about the files, and fails when there are too many.
+        It keeps at most `most` bytes about the files, and fails when there are too many. `share` is its part
+        of what all watches of a process may hold, which is closed with it.
         """
-        self._most = most
+        self._most, self._share = most, share
         self._patience = patience or Patience()
         self._line = line
         self._args: dict[str, Any] = {"recursive": recursive, **({} if user is None else {"user": user})}
@@ -61,7 +71,7 @@ class FileWatch:
         self._report: FileTree | None = None
         self._changes: deque[WatchedChange] = deque()
         self._waiting = 0
-        """Bytes that the paths of changes not yet taken have."""
+        """Bytes of the changes not yet taken."""
         self._connection: Connection | None = None
         self.path = path
         """The absolute path of what is watched, without links."""
@@ -101,7 +111,7 @@ class FileWatch:
         if not self._changes:
             return None
         change = self._changes.popleft()
-        self._waiting -= len(change.path)
+        self._waiting -= change_weight(change)
         return change
 
     def close(self) -> None:
@@ -110,6 +120,8 @@ class FileWatch:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+        if self._share is not None:
+            self._share.close()
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +156,9 @@ class FileWatch:
         for frame in self._connection.receive():
             guest_client.raise_error(frame)
             self._take(frame)
+            if self._share is not None:
+                trees = (each.bytes for each in (self._tree, self._report) if each is not None)
+                self._share.hold(self._waiting + sum(trees))
 
     def _take(self, frame: Frame) -> None:
         kind, report, tree = wire_fields.event(frame), self._report, self._tree
@@ -198,7 +213,7 @@ class FileWatch:
         if _ARRIVING.search(change.path):
             return
         self._changes.append(change)
-        self._waiting += len(change.path)
+        self._waiting += change_weight(change)
         if self._waiting > self._most:
             raise ProtocolError(
                 "cannot watch files of the session: too many change at once", hint="watch a part of them"

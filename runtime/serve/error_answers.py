@@ -10,12 +10,14 @@ from typing import Any
 from holdfast import errors
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, LiveUnsupported, SecretsFound
+from holdfast.runtime.files.watch_budget import TooManyWatches
 from holdfast.runtime.serve.call_threads import ServerStopping, TooManyCalls
 
 STATUSES: tuple[tuple[type[HoldfastError], int], ...] = (
     # The first that fits: subclasses stand before their bases.
     (TooManyCalls, 503),
     (ServerStopping, 503),
+    (TooManyWatches, 429),
     (errors.InvalidArgument, 400),
     (errors.EngineUnavailable, 503),
     (errors.ServerUnavailable, 502),

@@ -7,11 +7,13 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from tests.integration.conftest import Cli
 from tests.integration.file_wire import OCTETS, FileWire
+from tests.integration.process_wire import framed
 from tests.integration.served import Served, serving
 
 from holdfast.base import polling
@@ -373,7 +375,32 @@ def test_a_watcher_that_is_asked(wire: FileWire, shared: Session) -> None:
     assert names() == []
     assert wire.ask("RemoveWatcher", watcherId=id_) == {}
     assert wire.code("RemoveWatcher", watcherId=id_) == "not_found"
-    kept = [wire.ask("CreateWatcher", path="/tmp")["watcherId"] for _ in range(8)]
+
+
+def test_streams_and_watchers_of_one_sandbox_are_few(wire: FileWire, server: Served) -> None:
+    """What they keep is memory of the server: they are counted there, whatever the session allows."""
+
+    def idle() -> bool:
+        return server.metric('holdfast_calls{kind="waiting"}') == 0
+
+    assert polling.until(idle, 60)  # the streams of earlier tests have ended
+    request = framed({"path": "/tmp"})
+    with ExitStack() as streams:
+        open_ones = [streams.enter_context(wire.watching(path="/tmp")) for _ in range(5)]
+        assert [next(each) for each in open_ones] == [(False, {"start": {}})] * 5
+        kept = [wire.ask("CreateWatcher", path="/tmp")["watcherId"] for _ in range(3)]
+        assert wire.code("CreateWatcher", path="/tmp") == "resource_exhausted"
+        refused = wire.client.post(
+            "/filesystem.Filesystem/WatchDir",
+            content=request,
+            headers={"content-type": "application/connect+json"},
+        )
+        assert (refused.status_code, refused.json()["code"]) == (429, "resource_exhausted")
+        assert "8 watches of the sandbox" in refused.json()["message"]
+        wire.ask("RemoveWatcher", watcherId=kept.pop())
+        kept.append(wire.ask("CreateWatcher", path="/tmp")["watcherId"])
+    assert polling.until(idle, 60)
+    kept += [wire.ask("CreateWatcher", path="/tmp")["watcherId"] for _ in range(5)]
     assert wire.code("CreateWatcher", path="/tmp") == "resource_exhausted"
     for each in kept:
         wire.ask("RemoveWatcher", watcherId=each)

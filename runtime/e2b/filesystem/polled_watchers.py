@@ -14,19 +14,17 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.errors import SessionFileNotFound
-from holdfast.runtime.e2b.e2b_errors import TooManyWatchers, WatcherNotFound
+from holdfast.runtime.e2b.e2b_errors import WatcherNotFound
 from holdfast.runtime.e2b.filesystem.account_names import AccountNames
 from holdfast.runtime.e2b.filesystem.watch_events import events, gone
 from holdfast.runtime.e2b.sandbox_caller import ACTOR
 from holdfast.runtime.files.file_watch import FileWatch
+from holdfast.runtime.files.watch_budget import SERVED, WatchBudget, WatchShare
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.callers import Callers
 
-MOST_IN_SANDBOX = 8
-"""Of the 16 watches that a session allows."""
-MOST = 64
 MOST_BYTES = 32 << 20
-"""What is kept of the files for one watcher: some 75 000 files. What there is, the session decides."""
+"""What is kept of the files for one watch: some 55 000 files. What there is, the session decides."""
 MOST_EVENTS = 10_000
 """Events of one answer; the next has the others."""
 IDLE_SECONDS = 600.0
@@ -82,37 +80,30 @@ class PolledWatcher:
 class PolledWatchers:
     """All of a server; used in its loop."""
 
-    def __init__(self, callers: Callers) -> None:
-        self._callers = callers
+    def __init__(self, callers: Callers, budget: WatchBudget = SERVED) -> None:
+        self._callers, self._budget = callers, budget
         self._open: dict[str, PolledWatcher] = {}
         self._ends: dict[str, asyncio.TimerHandle] = {}
-        self._beginning: list[str] = []
 
-    async def begin(self, sandbox: str, begun: Callable[[Patience], PolledWatcher]) -> str:
+    async def begin(self, sandbox: str, begun: Callable[[Patience, WatchShare], PolledWatcher]) -> str:
         """Begin to watch, in a thread; return the id of the watcher, which no one can guess.
 
         Raises:
-            TooManyWatchers: there are too many.
+            TooManyWatches: there are too many.
             HoldfastError: it cannot begin.
         """
-        if len(self._open) + len(self._beginning) >= MOST:
+        if self._budget.is_full:
             await self._forget_gone()
-        here = [each.sandbox for each in self._open.values()] + self._beginning
-        if len(here) >= MOST or here.count(sandbox) >= MOST_IN_SANDBOX:
-            raise TooManyWatchers(
-                f"cannot watch more: there are {MOST_IN_SANDBOX} watchers of the sandbox, or {MOST} in all",
-                hint="remove those that are not needed",
-            )
+        share = self._budget.begin(sandbox, by_sandbox=True)
         patience, id_ = self._callers.patience(), secrets.token_hex(16)
-        self._beginning.append(sandbox)
         try:
-            self._open[id_] = await self._callers.brief.run(lambda: begun(patience), f"sandbox {sandbox}")
+            found = await self._callers.brief.run(lambda: begun(patience, share), f"sandbox {sandbox}")
         except BaseException:
+            share.close()
             patience.end()
             self._callers.done(patience)
             raise
-        finally:
-            self._beginning.remove(sandbox)
+        self._open[id_] = found
         self._wait(id_)
         return id_
 

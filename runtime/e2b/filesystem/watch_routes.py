@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from holdfast.errors import InvalidArgument, SessionFileNotFound
+from holdfast.errors import InvalidArgument, ProtocolError, SessionFileNotFound
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, located, watched
 from holdfast.runtime.e2b import connect_frames, rpc_streams
@@ -19,6 +19,7 @@ from holdfast.runtime.e2b.filesystem.filesystem_models import WatcherRequest, Wa
 from holdfast.runtime.e2b.filesystem.polled_watchers import MOST_BYTES, PolledWatcher, PolledWatchers
 from holdfast.runtime.e2b.filesystem.watch_events import KEEPALIVE, START, events, gone
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.files.watch_budget import SERVED, TooManyWatches, WatchShare
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.calls.served_call import Emit, ServedCall
 from holdfast.runtime.serve.routes.file_routes import files
@@ -40,10 +41,10 @@ async def watch(who: From) -> Response:
 async def create_watcher(who: From, body: WatchRequest) -> dict[str, Any]:
     """Begin to watch a folder."""
 
-    def begun(patience: Patience) -> PolledWatcher:
+    def begun(patience: Patience, share: WatchShare) -> PolledWatcher:
         place = files(who.session(who.sandbox), who.user)
         path = _folder(place, body.path)
-        found = watched(place, path, recursive=body.recursive, patience=patience, most=MOST_BYTES)
+        found = watched(place, path, share, recursive=body.recursive, patience=patience, most=MOST_BYTES)
         return PolledWatcher(
             who.sandbox, found, patience, AccountNames(place) if body.include_entry else None
         )
@@ -60,7 +61,11 @@ async def watcher_events(who: From, body: WatcherRequest) -> dict[str, Any]:
         who.session(who.sandbox)  # which may be paused, and resumed for this
         return watcher.news()
 
-    return {"events": await who.waits(work)}
+    try:
+        return {"events": await who.waits(work)}
+    except (ProtocolError, TooManyWatches):  # it cannot continue, and must not hold what it has
+        _watchers(who).end(body.watcher_id)
+        raise
 
 
 @router.post("/RemoveWatcher")
@@ -89,7 +94,11 @@ def _watching(who: SandboxCaller, asked: WatchRequest, seconds: float | None) ->
         names = AccountNames(place) if asked.include_entry else None
         path = _folder(place, asked.path)
         left = None if until is None else max(0.001, until - time.monotonic())
-        with place.watch(path, recursive=asked.recursive, timeout=left, patience=patience) as changes:
+        how: dict[str, Any] = {"recursive": asked.recursive, "timeout": left, "patience": patience}
+        with (
+            SERVED.begin(found.id, by_sandbox=True) as share,
+            watched(place, path, share, most=MOST_BYTES, **how) as changes,
+        ):
             emit(START, EVENT_BYTES)
             try:
                 for change in changes:

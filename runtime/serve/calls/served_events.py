@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_files import watched
 from holdfast.runtime.files.file_tree import WatchedChange
+from holdfast.runtime.files.watch_budget import SERVED
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.calls.served_call import Emit, ServedCall
 from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
@@ -34,9 +36,8 @@ def watch_call(asked: WatchQuery) -> ServedCall:
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
         files = found.files if asked.user is None else found.files.as_user(asked.user)
         patience.begin()
-        with files.watch(
-            asked.path, recursive=asked.recursive, timeout=patience.left(), patience=patience
-        ) as changes:
+        how: dict[str, Any] = {"recursive": asked.recursive, "timeout": patience.left(), "patience": patience}
+        with SERVED.begin(found.id) as share, watched(files, asked.path, share, **how) as changes:
             if emit is not None:
                 emit({"event": "watching", "path": changes.path}, EVENT_BYTES)
             for change in changes:

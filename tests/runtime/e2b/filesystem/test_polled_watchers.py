@@ -9,11 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.runtime.e2b.e2b_errors import TooManyWatchers, WatcherNotFound
+from holdfast.runtime.e2b.e2b_errors import WatcherNotFound
 from holdfast.runtime.e2b.filesystem import polled_watchers
 from holdfast.runtime.e2b.filesystem.polled_watchers import PolledWatcher, PolledWatchers
+from holdfast.runtime.files import watch_budget
 from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.files.file_watch import FileWatch
+from holdfast.runtime.files.watch_budget import TooManyWatches, WatchBudget, WatchShare
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.call_threads import CallThreads
 from holdfast.runtime.serve.callers import Callers
@@ -24,6 +26,7 @@ class Watch:
 
     def __init__(self, *names: str) -> None:
         self.path, self.closed = "/w", False
+        self.share: WatchShare | None = None
         self.changes = deque(WatchedChange("removed", f"/w/{name}") for name in names)
 
     def next(self, timeout: float | None) -> WatchedChange | None:
@@ -31,6 +34,8 @@ class Watch:
 
     def close(self) -> None:
         self.closed = True
+        if self.share is not None:
+            self.share.close()
 
 
 class Server:
@@ -55,12 +60,14 @@ class Server:
 class Kept:
     def __init__(self) -> None:
         self.server = Server()
-        self.all = PolledWatchers(cast(Callers, self.server))
+        self.budget = WatchBudget()
+        self.all = PolledWatchers(cast(Callers, self.server), self.budget)
         self.watches: list[Watch] = []
 
     async def begin(self, sandbox: str, *names: str) -> str:
-        def begun(patience: Patience) -> PolledWatcher:
+        def begun(patience: Patience, share: WatchShare) -> PolledWatcher:
             self.watches.append(Watch(*names))
+            self.watches[-1].share = share
             return PolledWatcher(sandbox, cast(FileWatch, self.watches[-1]), patience, None)
 
         return await self.all.begin(sandbox, begun)
@@ -99,15 +106,15 @@ def test_those_that_nobody_asks_for_end(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_there_are_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polled_watchers, "MOST_IN_SANDBOX", 2)
-    monkeypatch.setattr(polled_watchers, "MOST", 3)
+    monkeypatch.setattr(watch_budget, "MOST_OF_SANDBOX", 2)
+    monkeypatch.setattr(watch_budget, "MOST_BY_SANDBOX", 3)
 
     async def body() -> None:
         kept = Kept()
         begun = await asyncio.gather(*(kept.begin("one") for _ in range(3)), return_exceptions=True)
-        assert sorted(type(each).__name__ for each in begun) == ["TooManyWatchers", "str", "str"]
+        assert sorted(type(each).__name__ for each in begun) == ["TooManyWatches", "str", "str"]
         await kept.begin("two")
-        with pytest.raises(TooManyWatchers):
+        with pytest.raises(TooManyWatches):
             await kept.begin("two")
         kept.server.there = ["two"]  # the other one is gone, and its watchers leave room
         await kept.begin("two")
@@ -120,13 +127,15 @@ def test_a_watch_that_cannot_begin_leaves_nothing() -> None:
     async def body() -> None:
         kept = Kept()
 
-        def begun(_: Patience) -> PolledWatcher:
+        def begun(_: Patience, share: WatchShare) -> PolledWatcher:
+            share.hold(100)
             raise OSError("it is not there")
 
-        for _ in range(polled_watchers.MOST + 1):
+        for _ in range(watch_budget.MOST_BY_SANDBOX + 1):
             with pytest.raises(OSError, match="not there"):
                 await kept.all.begin("one", begun)
         assert not kept.server.patient
+        assert kept.budget.bytes == 0
 
     asyncio.run(body())
 
