@@ -31,12 +31,17 @@ class Persistence:
 
     `check` raises an error that says why the session cannot be used, if it cannot. `rewound` returns when the
     session was last rewound, in Unix seconds: calls that started before are not continued, unless `again`
-    starts them again.
+    starts them again. `held`: whether something of ours keeps the session from answering now.
     """
 
-    def __init__(self, check: Callable[[], None], rewound: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self,
+        check: Callable[[], None],
+        rewound: Callable[[], float] = lambda: 0.0,
+        held: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._check_session = check
-        self._rewound = rewound
+        self._rewound, self._held = rewound, held
         self._began = time.time()
         self.again: Callable[[], None] | None = None
         self._last = self._ticked = time.monotonic()
@@ -53,7 +58,8 @@ class Persistence:
 
         Raises:
             SessionError: the session ended, was suspended, or was rewound.
-            GuestDisconnected: it runs, but its supervisor was silent for half a minute.
+            GuestDisconnected: it runs, but its supervisor was silent for half a minute, or took a connection
+                twice and did not answer for as long.
         """
         self.heard()
         self._began = time.time()
@@ -67,16 +73,23 @@ class Persistence:
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(GuestDisconnected),
             wait=tenacity.wait_exponential(multiplier=0.002, max=0.05),
-            stop=lambda _: self._silence() > SILENCE_SECONDS,
+            stop=lambda state: self._is_silent(state.outcome.exception() if state.outcome else None),
             before_sleep=lambda _: self._check(),
             reraise=True,
         )(attempt)
 
-    def _silence(self) -> float:
+    def _is_silent(self, error: BaseException | None) -> bool:
+        """Return whether it has been silent for too long."""
         now = time.monotonic()
-        self._silent += min(now - self._ticked, STEP_SECONDS)
+        # An attempt that waited for an answer in vain has heard silence for all of that time.
+        waited = error is not None and isinstance(error.__cause__, TimeoutError)
+        self._silent += min(now - self._ticked, SILENCE_SECONDS if waited else STEP_SECONDS)
         self._ticked = now
-        return self._silent
+        if self._silent < SILENCE_SECONDS:
+            return False
+        if self._held():
+            self._silent = 0.0
+        return self._silent > 0
 
     def _check(self) -> None:
         if self._rewound() > self._began:

@@ -89,7 +89,9 @@ class SessionChannel:
     def persistence(self) -> Persistence:
         """Return the reconnection of a call that can be repeated until it ends or the session does."""
         return Persistence(
-            lambda: health.check(self._context, self._row().id), lambda: past_lives.rewound_at(self.row)
+            lambda: health.check(self._context, self._row().id),
+            lambda: past_lives.rewound_at(self.row),
+            lambda: health.is_held(self._context, self._row().id),
         )
 
     def request(self, op: str, payload: bytes = b"", *, slow: bool = False, **args: Any) -> Frame:

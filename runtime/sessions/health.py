@@ -71,6 +71,14 @@ def check_usable(context: Context, row: SessionRow) -> None:
     raise SessionDead(f"cannot use session {row.name}: its container is gone", hint=_way_out(context, row))
 
 
+def is_held(context: Context, session_id: str) -> bool:
+    """Return whether an operation is under way that keeps the session from answering, as a capture does."""
+    from holdfast.runtime.operations.operation import is_orphan
+
+    under_way = (each for each in context.store.operations.open() if each.session_id == session_id)
+    return any(not is_orphan(each) for each in under_way)
+
+
 def observe_all(context: Context) -> list[SessionRow]:
     """Return the rows of all sessions as they are now, oldest first."""
     rows = context.session_rows()

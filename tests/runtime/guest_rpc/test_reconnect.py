@@ -72,3 +72,30 @@ def test_silence_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(GuestDisconnected):
         Persistence(lambda: None).run(attempt)
     assert SILENCE_SECONDS - 2 <= clock[0] - 1000 <= SILENCE_SECONDS + 4
+
+
+def _unanswered(clock: list[float], seconds: float) -> Callable[[], str]:
+    """Return an attempt that connects, and waits for its answer in vain."""
+
+    def attempt() -> str:
+        clock[0] += seconds
+        raise GuestDisconnected("lost") from TimeoutError()
+
+    return attempt
+
+
+def test_one_that_takes_connections_and_does_not_answer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped supervisor's socket still listens: each attempt waits as long as an answer may take."""
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with pytest.raises(GuestDisconnected):
+        Persistence(lambda: None).run(_unanswered(clock, 30))
+    assert clock[0] - 1000 == 60
+
+
+def test_one_that_is_being_captured_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with pytest.raises(GuestDisconnected):
+        Persistence(lambda: None, held=lambda: clock[0] < 1300).run(_unanswered(clock, 30))
+    assert 1300 <= clock[0] <= 1360
