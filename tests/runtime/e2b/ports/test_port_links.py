@@ -11,7 +11,13 @@ import pytest
 
 from holdfast.errors import PortClosed
 from holdfast.runtime.e2b.e2b_errors import SandboxBusy
-from holdfast.runtime.e2b.ports.port_links import MOST_OF_SANDBOX, MOST_SOCKETS_OF_SANDBOX, PortLinks
+from holdfast.runtime.e2b.ports.port_links import (
+    MOST_OF_SANDBOX,
+    MOST_OPENING_OF_SANDBOX,
+    MOST_SOCKETS_OF_SANDBOX,
+    PortLinks,
+)
+from holdfast.runtime.serve.call_threads import TooManyOfSession
 
 PATIENCE = 60
 
@@ -84,5 +90,36 @@ def test_one_that_is_opened_too_late_is_closed(ends: list[socket.socket]) -> Non
         goes_on.set()
         ends[0].setblocking(False)
         assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ends[0], 1), PATIENCE) == b""
+
+    asyncio.run(run())
+
+
+def test_a_sandbox_whose_ports_do_not_open_leaves_threads_to_others(ends: list[socket.socket]) -> None:
+    """As many as it may have wait to be opened; another one's port is opened meanwhile."""
+    go = threading.Event()
+
+    def silent() -> socket.socket:
+        go.wait(PATIENCE)
+        raise PortClosed("cannot reach port 1: it does not answer")
+
+    def connect() -> socket.socket:
+        near, far = socket.socketpair()
+        ends.append(far)
+        return near
+
+    async def opened(links: PortLinks) -> None:
+        async with links.opened("a", silent, websocket=False):
+            pass
+
+    async def run() -> None:
+        links = PortLinks()
+        waiting = [asyncio.ensure_future(opened(links)) for _ in range(MOST_OF_SANDBOX)]
+        while links._threads.running < MOST_OPENING_OF_SANDBOX:
+            await asyncio.sleep(0)
+        async with links.opened("b", connect, websocket=False):
+            assert links._threads.running == MOST_OPENING_OF_SANDBOX
+        go.set()
+        errors = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(each) for each in errors} <= {PortClosed, TooManyOfSession}
 
     asyncio.run(run())
