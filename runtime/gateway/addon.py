@@ -6,8 +6,6 @@ Names are resolved there, and the proxy connects to those addresses and no other
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import time
 from contextvars import ContextVar
 
@@ -17,6 +15,7 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from holdfast.runtime.gateway import destinations
 from holdfast.runtime.gateway.exchange import Exchange
+from holdfast.runtime.gateway.lookups import Lookups, MachinesResolver, NoAnswer
 from holdfast.runtime.gateway.names import Address, canonical, parsed_address
 from holdfast.runtime.gateway.policies import Policies
 from holdfast.runtime.gateway.refusal_log import Refusals
@@ -25,8 +24,12 @@ from holdfast.runtime.gateway.session_rules import SessionRules
 BUFFERED = 1 << 20
 """Size limit of a body in which placeholders are replaced; a larger one passes unchanged."""
 CALLS, ALL_CALLS = 128, 1024
-"""Limits of simultaneous connections, per session and in total."""
-_LOOKUP_SECONDS = 20.0
+"""Limits of simultaneous connections, per session and in all of this process."""
+HOSTS = 2 * CALLS
+"""Limit of a session's simultaneous connections to hosts: a call may have several, one after the other."""
+
+_SILENT, _NO_ADDRESS = "the resolver does not answer", "the name has no address"
+_PLAIN = 80
 
 pinned: ContextVar[tuple[str, list[Address]] | None] = ContextVar("pinned", default=None)
 """The name to which this task connects, and its permitted addresses."""
@@ -38,6 +41,8 @@ class Gateway:
     def __init__(self, policies: Policies, refusals: Refusals) -> None:
         self._policies, self._refusals = policies, refusals
         self._calls: dict[str, int] = {}
+        self._hosts: dict[str, set[str]] = {}
+        self._lookups = Lookups(MachinesResolver())
 
     def policy(self, client: Client) -> SessionRules | None:
         """Return the policy of the calling session."""
@@ -64,7 +69,7 @@ class Gateway:
         if flow.client_conn.tls_established:
             _refuse(flow, 400, "holdfast: no tunnel within a tunnel")
             return
-        await self._judge(flow)
+        await self._judge(flow, tunnel=True)
 
     def http_connect_error(self, flow: http.HTTPFlow) -> None:
         """Explain in one line why a tunnel is not made."""
@@ -143,24 +148,54 @@ class Gateway:
             server.error = f"holdfast: {error}"
             return
         port = server.address[1]
-        found = await _addresses(policy, host) if destinations.worth_asking(policy, host, port) else []
-        usable = destinations.reachable(policy, host, server.address[1], found)
-        if not usable:
-            server.error = (
-                destinations.refusal(policy, host, server.address[1]) if found else "the name has no address"
-            )
+        try:
+            found = await self._addresses(policy, host, port)
+        except NoAnswer:
+            server.error = _SILENT
             return
+        usable = destinations.reachable(policy, host, port, found)
+        if not usable:
+            server.error = destinations.refusal(policy, host, port) if found else _NO_ADDRESS
+            return
+        # Counted last, without a pause before the connection is made: what failed before is not one.
+        hosts = self._hosts.setdefault(data.client.peername[0], set())
+        if len(hosts) >= HOSTS:
+            server.error = "holdfast: this session has too many connections to hosts"
+            return
+        hosts.add(server.id)
         server.sni = host
         pinned.set((server.address[0], usable))
 
-    def server_connected(self, data: ServerConnectionHookData) -> None:
-        """Stop a connection to an address that was not judged, before anything is sent."""
-        kept = pinned.get()
-        peer = parsed_address(data.server.peername[0]) if data.server.peername else None
-        if kept is None or peer not in kept[1]:
-            raise AssertionError("connected to an address that was not judged")
+    def server_connect_error(self, data: ServerConnectionHookData) -> None:
+        """Count one connection to a host less."""
+        peer = data.client.peername[0]
+        hosts = self._hosts.get(peer, set())
+        hosts.discard(data.server.id)
+        if not hosts:
+            self._hosts.pop(peer, None)
 
-    async def _judge(self, flow: http.HTTPFlow) -> None:
+    server_disconnected = server_connect_error
+
+    def refused(self, policy: SessionRules, host: str, port: int) -> None:
+        """Record that a session may not do what it asked for there."""
+        self._refusals.add(policy.session, host, port, time.time())
+
+    async def _addresses(self, policy: SessionRules, host: str, port: int) -> list[Address]:
+        """Return the addresses of a host now, if it may be reached at all: those of the home's own list, else
+        those this machine finds.
+
+        Raises:
+            NoAnswer: the resolver does not answer.
+        """
+        if not destinations.worth_asking(policy, host, port):
+            return []
+        literal = parsed_address(host)
+        if literal is not None:
+            return [literal]
+        listed = [address for name, address in policy.names if name == host]
+        return listed or await self._lookups.addresses(policy.session, host)
+
+    async def _judge(self, flow: http.HTTPFlow, tunnel: bool = False) -> None:
         """Answer a request that may not go to its destination."""
         policy = self.policy(flow.client_conn)
         if policy is None:
@@ -172,13 +207,21 @@ class Gateway:
         except ValueError as error:
             _refuse(flow, 400, f"holdfast: cannot connect there: {error}")
             return
-        found = await _addresses(policy, host) if destinations.worth_asking(policy, host, port) else []
+        if tunnel and port == _PLAIN and destinations.by_name_alone(policy, host, port):
+            self.refused(policy, host, port)
+            _refuse(flow, 403, f"holdfast: no tunnel to port 80: ask for http://{host}/ without one")
+            return
+        try:
+            found = await self._addresses(policy, host, port)
+        except NoAnswer:
+            _refuse(flow, 502, f"holdfast: cannot connect to {host}: {_SILENT}")
+            return
         if destinations.reachable(policy, host, port, found):
             return
         if not found and destinations.named(policy, host, port):
-            _refuse(flow, 502, f"holdfast: cannot connect to {host}: the name has no address")
+            _refuse(flow, 502, f"holdfast: cannot connect to {host}: {_NO_ADDRESS}")
             return
-        self._refusals.add(policy.session, host, port, time.time())
+        self.refused(policy, host, port)
         _refuse(flow, 403, destinations.refusal(policy, host, port))
 
 
@@ -208,28 +251,6 @@ def _host_of(value: bytes) -> tuple[str, bool]:
         return canonical(bare), True
     except ValueError:
         return "", False
-
-
-async def _addresses(policy: SessionRules, host: str) -> list[Address]:
-    """Return the addresses of a host now: those of the home's own list, else those this machine finds."""
-    literal = parsed_address(host)
-    if literal is not None:
-        return [literal]
-    listed = [address for name, address in policy.names if name == host]
-    if listed:
-        return listed
-    try:
-        found = await asyncio.wait_for(
-            asyncio.get_running_loop().run_in_executor(None, _look_up, host), _LOOKUP_SECONDS
-        )
-    except (OSError, TimeoutError):
-        return []
-    addresses = [parsed_address(text) for text in found]
-    return list(dict.fromkeys(one for one in addresses if one is not None))
-
-
-def _look_up(host: str) -> list[str]:
-    return [str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
 
 def _refuse(flow: http.HTTPFlow, status: int, line: str) -> None:

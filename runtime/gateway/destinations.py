@@ -39,6 +39,11 @@ def named(policy: SessionRules, host: str, port: int) -> bool:
     return given or any(domain.covers(host, port) for domain in policy.domains)
 
 
+def by_name_alone(policy: SessionRules, host: str, port: int) -> bool:
+    """Return whether a host is reached because of its name, which then must be the one that is spoken to."""
+    return policy.only_domains and named(policy, host, port)
+
+
 def worth_asking(policy: SessionRules, host: str, port: int) -> bool:
     """Return whether to look up a name, which only a reachable one is: the query itself would leak it."""
     opened = (host, port) in policy.opened_names or host in (name for name, _ in policy.names)

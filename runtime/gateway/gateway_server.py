@@ -1,4 +1,8 @@
-"""The gateway's process: mitmproxy as a library, with our addon and without any interface of its own.
+"""The gateway's first process: accepts connections, and hands each to the process of the session that calls.
+
+One session's traffic can fill the memory of its own process, or keep it busy; all others have theirs. It
+is forked for the first connection, which takes some milliseconds and ten MiB, and ends some time after the
+last. This process must not know HTTP, TLS, or names: it reads nothing of a connection.
 
 Arguments: the address and port to listen on. Mounted: policies, the authority, a folder for records of
 refusals.
@@ -6,99 +10,140 @@ refusals.
 
 from __future__ import annotations
 
-import asyncio
-import logging
+import gc
+import os
+import selectors
 import shutil
+import signal
 import socket
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
-from mitmproxy import options
-from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver, tlsconfig
-from mitmproxy.master import Master
-
-from holdfast.runtime.gateway import protocol_layers
-from holdfast.runtime.gateway.addon import BUFFERED, Gateway, pinned
 from holdfast.runtime.gateway.policies import Policies
-from holdfast.runtime.gateway.refusal_log import Refusals
 
 FOLDER = Path("/holdfast")
 """The mount point of sessions/, refused/, authority/."""
 SCRATCH = Path("/tmp")  # noqa: S108 - in memory, of this container alone
 ROOTS = Path("/etc/ssl/certs/ca-certificates.crt")
 LOOK_SECONDS = 60
+PROCESSES = 64
+"""Processes of single sessions. The sessions beyond that share one."""
+SHARED = ""
+"""Whose process serves those, and callers that are no session."""
+BACKLOG = 1024
 
 
-class Loop(asyncio.SelectorEventLoop):
-    """Connects only to addresses that were judged for the connection being made."""
+class Worker:
+    """The process of one session: connections go to it through `channel`, and `sent` counts them."""
 
-    async def getaddrinfo(self, host: Any, port: Any, **asked: Any) -> list[Any]:
-        """Return the judged addresses.
-
-        Raises:
-            OSError: none was judged.
-        """
-        kept = pinned.get()
-        if kept is None or kept[0] != host:
-            raise socket.gaierror(socket.EAI_NONAME, "not a name that was judged")
-        return [
-            (
-                socket.AF_INET6 if one.version == 6 else socket.AF_INET,
-                socket.SOCK_STREAM,
-                6,
-                "",
-                (str(one), port),
-            )
-            for one in kept[1]
-        ]
+    def __init__(self, pid: int, channel: socket.socket) -> None:
+        self.pid, self.channel, self.sent = pid, channel, 0
 
 
-async def serve(address: str, port: int) -> None:
-    """Serve until the folder of policies is gone, with the home it belongs to."""
+class Door:
+    """Hands out connections. `serve` is what a new process does with its end of the channel."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        known: Callable[[str], bool],
+        serve: Callable[[socket.socket], None],
+        processes: int = PROCESSES,
+    ) -> None:
+        self._listener, self._known, self._serve, self._processes = listener, known, serve, processes
+        self._workers: dict[str, Worker] = {}
+        self._selector = selectors.DefaultSelector()
+        listener.setblocking(False)
+        self._selector.register(listener, selectors.EVENT_READ, None)
+
+    def turn(self, seconds: float) -> None:
+        """Do what there is to do, or wait for it this long."""
+        for key, _ in self._selector.select(seconds):
+            if key.data is None:
+                self._accept()
+            else:
+                self._hear(key.data)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+    def _accept(self) -> None:
+        try:
+            connection, (peer, *_) = self._listener.accept()
+        except OSError:  # the client is gone, or there are no descriptors left: others will end
+            return
+        with connection:
+            whose = peer if self._known(peer) else SHARED
+            if whose not in self._workers and len(self._workers) >= self._processes:
+                whose = SHARED
+            with suppress(OSError):  # it has more connections to take than its channel holds, or is gone
+                worker = self._workers.get(whose) or self._start(whose)
+                socket.send_fds(worker.channel, [b"."], [connection.fileno()])
+                worker.sent += 1
+
+    def _start(self, whose: str) -> Worker:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            self._become(ours, theirs)
+        theirs.close()
+        ours.setblocking(False)
+        self._workers[whose] = worker = Worker(pid, ours)
+        self._selector.register(ours, selectors.EVENT_READ, whose)
+        return worker
+
+    def _become(self, ours: socket.socket, theirs: socket.socket) -> NoReturn:
+        """Be the new process: it has its own end of the channel, and nothing of others."""
+        code = 1
+        try:
+            self._selector.close()
+            for one in (self._listener, ours, *(worker.channel for worker in self._workers.values())):
+                one.close()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._serve(theirs)
+            code = 0
+        finally:
+            os._exit(code)
+
+    def _hear(self, whose: str) -> None:
+        """A process has ended, or says that it has no connection of those it was sent so far."""
+        worker = self._workers[whose]
+        try:
+            said = worker.channel.recv(64)
+        except BlockingIOError:
+            return
+        except OSError:
+            said = b""
+        if said and int(said) != worker.sent:
+            return  # another is on its way to it
+        self._selector.unregister(worker.channel)
+        worker.channel.close()
+        del self._workers[whose]
+
+
+def main() -> None:
+    """Serve until the folder of policies is gone, with the home it belongs to.
+
+    Exits with 1 if it cannot listen, and the engine restarts it.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # First, so that a caller waits for an answer from the very beginning, instead of being refused.
+    listener = socket.create_server((sys.argv[1], int(sys.argv[2])), backlog=BACKLOG)
+    from holdfast.runtime.gateway import session_process
+
     authority = SCRATCH / "authority"
     authority.mkdir(mode=0o700, exist_ok=True)
     shutil.copy(FOLDER / "authority" / "mitmproxy-ca.pem", authority)
     roots = SCRATCH / "roots.pem"
     extra = FOLDER / "authority" / "extra.pem"
     roots.write_bytes(ROOTS.read_bytes() + (extra.read_bytes() if extra.exists() else b""))
-    chosen = options.Options(
-        listen_host=address, listen_port=port, mode=["regular"], confdir=str(authority), http2=False
-    )
-    master = Master(chosen, asyncio.get_running_loop())
-    gateway = Gateway(Policies(FOLDER / "sessions"), Refusals(FOLDER / "refused"))
-    master.addons.add(
-        core.Core(),
-        gateway,
-        protocol_layers.ProtocolLayers(gateway),
-        disable_h2c.DisableH2C(),
-        proxyserver.Proxyserver(),
-        tlsconfig.TlsConfig(),
-        errorcheck.ErrorCheck(),
-    )
-    chosen.update(
-        ssl_verify_upstream_trusted_ca=str(roots),
-        stream_large_bodies=str(BUFFERED),
-        upstream_cert=False,
-        validate_inbound_headers=True,
-        connection_strategy="eager",
-    )
-    watch = asyncio.create_task(_until_gone(master))
-    await master.run()
-    watch.cancel()
-
-
-async def _until_gone(master: Master) -> None:
+    policies = Policies(FOLDER / "sessions")
+    process = session_process.prepared(policies, FOLDER / "refused", authority, roots)
+    door = Door(listener, lambda peer: policies.of(peer) is not None, process)
+    gc.collect()
+    gc.freeze()  # else the collector of each process would copy all it shares with this one
     while (FOLDER / "sessions").stat().st_nlink > 0:
-        await asyncio.sleep(LOOK_SECONDS)
-    master.shutdown()
-
-
-def main() -> None:
-    """Serve; exit with 1 if it cannot listen, and the engine restarts it."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    logging.getLogger("mitmproxy").setLevel(logging.WARNING)
-    protocol_layers.narrow()
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(serve(sys.argv[1], int(sys.argv[2])))
-    sys.exit(0)
+        door.turn(LOOK_SECONDS)
