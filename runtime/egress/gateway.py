@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import locks, polling
+from holdfast.base import locks
 from holdfast.base.home import Home
 from holdfast.engine import container_mounts
 from holdfast.errors import EngineError, NetworkNotClosed, StoreError
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 
 ROLE = "gateway"
 START_SECONDS = 30.0
-MEMORY = 512 << 20
-PIDS = 64
-_POLL_SECONDS = 0.02
+"""Limit for its start, from when its process last did any work: on a busy machine it gets little time."""
+MEMORY = 1 << 30
+"""For its first process, ten MiB for each session that uses it at a time (at most 64), and their traffic."""
+PIDS = 512
+_POLL_SECONDS = 0.05
 _PATIENCE = 600.0
 """Seconds to wait, since its image may be built meanwhile."""
 _PORTS = range(20000, 30000)
@@ -83,14 +86,14 @@ def ensure(engine: Engine, home: Home, progress: Callable[[str], None], address:
         and place is not None
         and dict(state.labels).items() >= labels.items()
     ):
-        if _answers(place):
-            return place
-        _await(engine, home, place)
+        if _starting(home).exists() or not _answers(place):
+            _await(engine, home, place)
         return place
     if state is not None:
         engine.kill_remove(state.id)
     place = GatewayAddress(address, _port(home, address, place))
     write_private(home.gateway / "address.json", json.dumps([place.address, place.port]))
+    write_private(_starting(home), "")
     _run(engine, home, image, place, labels, folders)
     _await(engine, home, place)
     return place
@@ -106,7 +109,14 @@ def known(home: Home) -> GatewayAddress | None:
 
 
 def stop(engine: Engine, home: Home) -> None:
-    """Stop it. The caller holds `alone`."""
+    """Stop it. The caller holds `alone`.
+
+    One that has not answered yet goes on starting for a while: its start is what the last session failed for,
+    and the next one will need it.
+    """
+    with suppress(OSError):
+        if time.time() - _starting(home).stat().st_mtime < _PATIENCE:
+            return
     for container in engine.containers(holdfast_home=home.digest, holdfast_role=ROLE):
         engine.kill_remove(container)
 
@@ -205,11 +215,46 @@ def _run(
 
 
 def _await(engine: Engine, home: Home, place: GatewayAddress) -> None:
-    if not polling.until(lambda: _answers(place), START_SECONDS, _POLL_SECONDS):
-        raise NetworkNotClosed(
-            f"cannot start the gateway: it does not answer at {place.address}:{place.port}",
-            hint=f"`docker logs {_name(home)}` says why; a firewall of the host may block it",
-        )
+    """Wait until it works, as long as its process is alive and gets on.
+
+    Raises:
+        NetworkNotClosed: it ended; or does not get on, and is left as it is for the next attempt.
+    """
+    where, logs = f"{place.address}:{place.port}", f"`docker logs {_name(home)}` says why"
+    state = engine.inspect(_name(home))
+    first, worked = state.pid if state is not None else 0, -1
+    began = last = time.monotonic()
+    while not refuses_strangers(place):
+        state = engine.inspect(_name(home))
+        if state is None or not state.running or state.pid != first:
+            _starting(home).unlink(missing_ok=True)
+            raise NetworkNotClosed("cannot start the gateway: its process ended", hint=logs)
+        now, before = time.monotonic(), worked
+        worked = _work(state.pid)
+        if worked != before:
+            last = now
+        if now - last >= START_SECONDS or now - began >= _PATIENCE:
+            raise NetworkNotClosed(
+                f"cannot start the gateway: it does not answer at {where}",
+                hint=f"it was not stopped, so try again if the machine was busy; else {logs}, "
+                "or a firewall of the host blocks it",
+            )
+        time.sleep(_POLL_SECONDS)
+    _starting(home).unlink(missing_ok=True)
+
+
+def _work(pid: int) -> int:
+    """Return how much time on a processor a process has had, in ticks; 0 if it is out of sight."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])  # utime and stime, proc(5)
+
+
+def _starting(home: Home) -> Path:
+    """Return the file that exists from its start until it has answered."""
+    return home.gateway / "starting"
 
 
 def _answers(place: GatewayAddress) -> bool:

@@ -73,7 +73,7 @@ class Gateway:
 
     def http_connect_error(self, flow: http.HTTPFlow) -> None:
         """Explain in one line why a tunnel is not made."""
-        if flow.response is not None and flow.response.status_code == 502:
+        if flow.response is not None and flow.response.status_code == 502 and "told" not in flow.metadata:
             why = flow.server_conn.error or "nothing answers"
             _refuse(flow, 502, f"holdfast: cannot connect to {flow.request.host}: {why}")
 
@@ -259,6 +259,7 @@ def _refuse(flow: http.HTTPFlow, status: int, line: str) -> None:
         flow.kill()
     else:
         flow.response = _answer(status, line)
+        flow.metadata["told"] = True
 
 
 def _answer(status: int, line: str) -> http.Response:

@@ -39,8 +39,8 @@ BACKLOG = 1024
 class Worker:
     """The process of one session: connections go to it through `channel`, and `sent` counts them."""
 
-    def __init__(self, pid: int, channel: socket.socket) -> None:
-        self.pid, self.channel, self.sent = pid, channel, 0
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel, self.sent = channel, 0
 
 
 class Door:
@@ -55,6 +55,7 @@ class Door:
     ) -> None:
         self._listener, self._known, self._serve, self._processes = listener, known, serve, processes
         self._workers: dict[str, Worker] = {}
+        self._pids: set[int] = set()
         self._selector = selectors.DefaultSelector()
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ, None)
@@ -66,9 +67,12 @@ class Door:
                 self._accept()
             else:
                 self._hear(key.data)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        self._pids -= {pid for pid in self._pids if os.waitpid(pid, os.WNOHANG)[0]}
+
+    def close(self) -> None:
+        """Let go of all processes: each ends after its last connection."""
+        for whose in list(self._workers):
+            self._forget(whose)
 
     def _accept(self) -> None:
         try:
@@ -80,18 +84,21 @@ class Door:
             if whose not in self._workers and len(self._workers) >= self._processes:
                 whose = SHARED
             with suppress(OSError):  # it has more connections to take than its channel holds, or is gone
-                worker = self._workers.get(whose) or self._start(whose)
+                worker = self._workers.get(whose) or self._start(whose, connection)
                 socket.send_fds(worker.channel, [b"."], [connection.fileno()])
                 worker.sent += 1
 
-    def _start(self, whose: str) -> Worker:
+    def _start(self, whose: str, connection: socket.socket) -> Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
+            # It gets the connection like every other: a second descriptor would keep that open.
+            connection.close()
             self._become(ours, theirs)
         theirs.close()
         ours.setblocking(False)
-        self._workers[whose] = worker = Worker(pid, ours)
+        self._pids.add(pid)
+        self._workers[whose] = worker = Worker(ours)
         self._selector.register(ours, selectors.EVENT_READ, whose)
         return worker
 
@@ -119,9 +126,12 @@ class Door:
             said = b""
         if said and int(said) != worker.sent:
             return  # another is on its way to it
+        self._forget(whose)
+
+    def _forget(self, whose: str) -> None:
+        worker = self._workers.pop(whose)
         self._selector.unregister(worker.channel)
         worker.channel.close()
-        del self._workers[whose]
 
 
 def main() -> None:

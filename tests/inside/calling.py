@@ -44,6 +44,57 @@ def tunnel(place: str, name: str | None, raw: bytes) -> str:
             return f"closed: {error}"
 
 
+def through(place: str, *pieces: bytes) -> tuple[str, bytes]:
+    """Return the status of a tunnel, and what comes out of it after these bytes; nothing if it ends."""
+    with socket.create_connection(GATEWAY, 20) as one:
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        one.sendall(f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
+        head = b""
+        while not head.endswith(b"\r\n\r\n") and (byte := one.recv(1)):
+            head += byte
+        one.settimeout(20)
+        try:
+            for piece in pieces:
+                one.sendall(piece)
+            return head.split()[1].decode(), one.recv(65536)
+        except TimeoutError:
+            return head.split()[1].decode(), b"silence"
+        except OSError:
+            return head.split()[1].decode(), b""
+
+
+def kept(raw: bytes) -> tuple[socket.socket, bytes]:
+    """Return an open connection to the gateway, and the head of the answer to its first request."""
+    one = socket.create_connection(GATEWAY, 60)
+    return one, again(one, raw)
+
+
+def again(one: socket.socket, raw: bytes) -> bytes:
+    """Return the head of the answer to one more request; its body is read."""
+    one.sendall(raw)
+    found = b""
+    while b"\r\n\r\n" not in found and (piece := one.recv(65536)):
+        found += piece
+    head, _, body = found.partition(b"\r\n\r\n")
+    length = [
+        line.partition(b":")[2] for line in head.lower().splitlines() if line.startswith(b"content-length")
+    ]
+    while length and len(body) < int(length[0]) and (piece := one.recv(65536)):
+        body += piece
+    return head + b"\r\n\r\n" + body
+
+
+def filled(raw: bytes, count: int) -> list[socket.socket]:
+    """Return so many calls that have sent this and no more; those that the gateway ended have sent less."""
+    calls = []
+    for _ in range(count):
+        one = socket.create_connection(GATEWAY, 60)
+        with contextlib.suppress(OSError):
+            one.sendall(raw)
+        calls.append(one)
+    return calls
+
+
 def ended(calls: list[socket.socket], least: int) -> bool:
     """Check whether the gateway closes this many of these within half a minute."""
     deadline = time.monotonic() + 30

@@ -7,10 +7,11 @@ are real.
 from __future__ import annotations
 
 import random
-import ssl
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.tls_greetings import CHANGE, TLS12, TLS13, block, extension, names, openssl, records
+from tests.tls_greetings import hello as any_hello
 
 from holdfast.runtime.gateway.greetings import LONGEST, GreetingWatch, NotThisHost
 
@@ -18,66 +19,20 @@ HOST = "api.example.com"
 OTHER = b"elsewhere.example"
 GREASE = (0x0A0A, 0x1A1A, 0xFAFA)
 DATA = b"\x17\x03\x03\x00\x20" + b"e" * 32
-CHANGE = b"\x14\x03\x03\x00\x01\x01"
 ALERT = b"\x15\x03\x03\x00\x02\x01\x00"
-
-
-def block(size: int, content: bytes) -> bytes:
-    return len(content).to_bytes(size, "big") + content
-
-
-def extension(kind: int, content: bytes = b"") -> bytes:
-    return kind.to_bytes(2, "big") + block(2, content)
-
-
-def names(*given: bytes, kind: int = 0) -> bytes:
-    return extension(0, block(2, b"".join(bytes([kind]) + block(2, name) for name in given)))
 
 
 NAMED = names(HOST.encode())
 
 
-def hello(
-    extensions: bytes | None = NAMED,
-    *,
-    version: bytes = b"\x03\x03",
-    session: bytes = b"s" * 32,
-    ciphers: bytes = b"\x13\x01\x13\x02\xc0\x2f",
-    compressions: bytes = b"\x00",
-    after: bytes = b"",
-) -> bytes:
-    """Return a ClientHello as a handshake message."""
-    content = version + b"r" * 32 + block(1, session) + block(2, ciphers) + block(1, compressions)
-    content += (b"" if extensions is None else block(2, extensions)) + after
-    return b"\x01" + block(3, content)
-
-
-def records(message: bytes, *sizes: int, kind: int = 0x16, version: bytes = b"\x03\x01") -> bytes:
-    """Return it in records of these sizes, and the rest in one more."""
-    found = b""
-    for size in (*sizes, len(message)):
-        piece, message = message[:size], message[size:]
-        if piece:
-            found += bytes([kind]) + version + block(2, piece)
-    return found
-
-
-def openssl(name: str | None, least: ssl.TLSVersion, most: ssl.TLSVersion) -> bytes:
-    """Return the greeting of OpenSSL as it is in this Python."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.minimum_version, context.maximum_version = least, most
-    coming, going = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with pytest.raises(ssl.SSLWantReadError):
-        context.wrap_bio(coming, going, server_hostname=name).do_handshake()
-    return going.read()
+def hello(extensions: bytes | None = NAMED, **given: bytes) -> bytes:
+    return any_hello(extensions, **given)
 
 
 def many(count: int) -> bytes:
     return b"".join(extension(0x5000 + one, b"x") for one in range(count))
 
 
-TLS12, TLS13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 GOOD: dict[str, bytes] = {
     "the usual": records(hello()),
     "OpenSSL, TLS 1.2": openssl(HOST, TLS12, TLS12),
