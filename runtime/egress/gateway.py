@@ -111,7 +111,7 @@ def known(home: Home) -> GatewayAddress | None:
 def stop(engine: Engine, home: Home) -> None:
     """Stop it. The caller holds `alone`.
 
-    One that has not answered yet goes on starting for a while: its start is what the last session failed for,
+    One that has not answered yet is left for a while: its start is what the last session failed for,
     and the next one will need it.
     """
     with suppress(OSError):

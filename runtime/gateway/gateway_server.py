@@ -116,7 +116,7 @@ class Door:
             os._exit(code)
 
     def _hear(self, whose: str) -> None:
-        """A process has ended, or says that it has no connection of those it was sent so far."""
+        """Forget a process that has ended, or has no connection left of those it was sent so far."""
         worker = self._workers[whose]
         try:
             said = worker.channel.recv(64)

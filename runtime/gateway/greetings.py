@@ -208,5 +208,5 @@ class _Fields:
         return self._data[self._at - count : self._at]
 
     def block(self, size: int) -> bytes:
-        """Return a block that begins with its length, in so many bytes."""
+        """Return a block that begins with its length in `size` bytes."""
         return self.take(int.from_bytes(self.take(size), "big"))

@@ -1,6 +1,6 @@
 """Looks up names for sessions: each has a few turns at a time, taken in order, and an end to its patience.
 
-Without a turn, one session could ask for names whose servers do not answer until nobody else's are looked up.
+Without a turn, one session could ask for names whose servers do not answer until those of all others wait.
 """
 
 from __future__ import annotations
