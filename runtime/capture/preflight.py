@@ -122,7 +122,7 @@ class _Check:
         self._target = Target(container.id, container.pid, root)
         self._mounts = [
             str(layout.RUN_DIR),
-            str(layout.INIT),
+            container.program,
             *(mount["target"] for mount in session.options["mounts"]),
         ]
 

@@ -21,6 +21,7 @@ from holdfast.base.text import plain
 from holdfast.errors import (
     EngineError,
     HoldfastError,
+    ImageError,
     InvalidArgument,
     NetworkNotClosed,
     SessionError,
@@ -75,19 +76,21 @@ class Closing:
 
         Raises:
             NetworkNotClosed, SessionError: it cannot be done; nothing runs in the container.
+            ImageError: its image has links or files where something is mounted.
             EngineError, ImageError, StoreError: the request to the checkpointer failed.
         """
         state = self._running(container_id)
         root = options.root
+        places = options.places(state.program)
         if options.network == "none":
             # If it is out of sight, this process is in a container itself.
             if root is not None or not Path(f"/proc/{state.pid}").exists():
-                self._ask(state, NetworkRules(), load=True, release=True, root=root)
+                self._ask(state, NetworkRules(), load=True, release=True, root=root, places=places)
             else:
-                self._let_go(state)
+                self._let_go(state, places)
             return None
         rules = self._rules(options, state)
-        self._ask(state, rules, load=True, release=True, root=root)
+        self._ask(state, rules, load=True, release=True, root=root, places=places)
         return rules
 
     def hold(self, options: SessionOptions, container_id: str, what: str) -> None:
@@ -196,10 +199,17 @@ class Closing:
         what: str = "start session",
         root: dict[str, list[str]] | None = None,
         links: bool = False,
+        places: dict[str, list[str]] | None = None,
     ) -> dict[str, Any]:
         from holdfast.snapshots import service
 
-        asked = {"container": state.id, "init_pid": state.pid, "rules": rules.as_dict(), "root": root}
+        asked = {
+            "container": state.id,
+            "init_pid": state.pid,
+            "rules": rules.as_dict(),
+            "root": root,
+            "places": places,
+        }
         asked |= {"links": True} if links else {}
         try:
             with service.ask(
@@ -212,24 +222,35 @@ class Closing:
                     f"cannot {what}: {plain(str(refusal), 400)}",
                     hint="--writable takes folders, not links; without --read-only its root is writable",
                 ) from refusal
+            if refusal.kind == "places":
+                raise _astray(str(refusal)) from refusal
             raise _not_closed(what, str(refusal)) from refusal
         except (LinkLost, EngineError) as error:
             raise _not_closed(what, f"the checkpointer is not running ({error})") from error
         except HoldfastError as error:
             raise _not_closed(what, str(error), error.hint) from error
 
-    def _let_go(self, state: ContainerState) -> None:
+    def _let_go(self, state: ContainerState, places: dict[str, list[str]]) -> None:
         """Release it without the checkpointer: the engine sends the signal, once the process waits for it.
 
-        The program is checked where this user may do so. That it is ours does not depend on that: the engine
-        starts the path that our file is mounted over, and nothing in the container runs before. Nor is
-        anything gained by a different program: it has the rights of every process there, no network either,
-        and every privileged step checks again (`first_process`).
+        The program and the mounts are checked where this user may do so. That the program is ours does not
+        depend on that: nothing but our file has the name that the engine starts, and nothing in the container
+        runs before. Nor is anything gained by a different program: it has the rights of every process there,
+        no network either, and every privileged step checks again (`first_process`).
         """
         if not polling.until(lambda: waits_unconfined(state.pid), _WAIT_SECONDS, _POLL_SECONDS):
             raise NetworkNotClosed("cannot start session: its first process does not wait to be released")
         if init_program.is_another(self.home, state.pid):
             raise NetworkNotClosed("cannot start session: its first process is not Holdfast's own")
+        from holdfast.snapshots.checkpointer import mounted_places
+        from holdfast.snapshots.checkpointer.requests import MountedPlaces
+
+        try:
+            wanted = MountedPlaces(tuple(places["own"]), tuple(places["given"]))
+            with suppress(OSError):  # as a rule only root may look
+                mounted_places.require(state.pid, wanted)
+        except mounted_places.Astray as error:
+            raise _astray(str(error)) from error
         self.engine.signal(state.id, signal.SIGUSR1)
 
 
@@ -255,6 +276,13 @@ def resolver_file(home: Home) -> Path:
 def _bridge(state: ContainerState) -> reach.Bridge:
     subnets = tuple(ip_interface(text).network for text in state.subnets)
     return reach.Bridge(subnets, tuple(ip_interface(text).ip for text in state.gateways))
+
+
+def _astray(why: str) -> ImageError:
+    return ImageError(
+        f"cannot start session: {plain(why, 400)}",
+        hint="its image has a link or a file in that place, or above it; make the image without",
+    )
 
 
 def _not_closed(what: str, why: str, hint: str = "") -> NetworkNotClosed:

@@ -22,7 +22,8 @@ MARKS_LIBRARY = Path("/opt/holdfast/lib/bash_marks.so")
 GUEST_TREE = Path("/opt/holdfast/guest")
 KERNEL_STARTER = Path("/opt/holdfast/start_kernel.py")
 """What starts a Python kernel in an interpreter that was chosen."""
-INIT = Path("/opt/holdfast/bin/init")
+FIRST_PROCESS = "/dev/.holdfast-"
+"""The beginning of the path of the first process's program; the rest is drawn for each container."""
 WORKSPACE = Path("/workspace")
 
 SESSION_NAME = "session.json"

@@ -19,18 +19,16 @@ from holdfast.engine import disk_limits, networks
 from holdfast.engine.engine import Engine
 from holdfast.engine.machine_facts import INSTEAD
 from holdfast.errors import (
-    EngineError,
     EngineUnfit,
     GuestDisconnected,
     HoldfastError,
-    ImageError,
     InvalidArgument,
     SessionError,
 )
 from holdfast.runtime.egress import close_network
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.sessions import identity_messages, image_settings, shared_folder
+from holdfast.runtime.sessions import identity_messages, image_settings, init_program, shared_folder
 from holdfast.runtime.sessions.session_options import SessionOptions, container_options
 from holdfast.runtime.store.rows import SessionRow
 
@@ -138,6 +136,7 @@ def create_container(
         labels=_labels(engine, home, row, operation_id, options.image),
         run_dir=place.run_dir(home, row.id),
         init=init,
+        first=init_program.place(),
         seccomp=seccomp.profile(),
         network=network,
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
@@ -177,19 +176,11 @@ def start(engine: Engine, container_id: str) -> None:
     """Start a created container.
 
     Raises:
-        ImageError: its image is not one for sessions.
+        ImageError: something of its image is in the way of what is mounted.
         EngineError: the engine refuses.
     """
-    try:
-        with held():
-            engine.start(container_id)
-    except EngineError as error:
-        if str(layout.INIT) in str(error):
-            raise ImageError(
-                "cannot start session: its image has no supervisor in it, although its labels say so",
-                hint="build it FROM the image that `holdfast image build` makes, or without such labels",
-            ) from error
-        raise
+    with held():
+        engine.start(container_id)
 
 
 def await_guest(

@@ -12,7 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from holdfast.base.text import plain, seconds, size
 from holdfast.errors import SessionError
-from holdfast.runtime.guest.layout import INIT
+from holdfast.runtime.guest.layout import FIRST_PROCESS, GUEST_TREE
 from holdfast.runtime.mcp import outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.mcp.agent_tools import AgentTools, said
@@ -32,7 +32,7 @@ MOST_SNAPSHOTS = 5
 MOST_SESSIONS = 30
 MOST_COPIES = 20
 _WIDTH = 140
-OURS = f"{INIT.parent.parent}/"
+OURS = (f"{GUEST_TREE.parent}/", FIRST_PROCESS)
 
 
 class StateTools(AgentTools):
@@ -152,7 +152,7 @@ def _state(found: AgentSession) -> Iterable[str]:
 
 def _matters(line: str) -> bool:
     """Check whether a line is of interest: not empty, and not of our own processes."""
-    return bool(line.strip()) and OURS not in line
+    return bool(line.strip()) and not any(place in line for place in OURS)
 
 
 def _events(found: AgentSession) -> Iterable[str]:

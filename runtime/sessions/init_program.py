@@ -1,8 +1,9 @@
 """The init program of every session's container: a file of the home, taken from the checkpointer's image.
 
-A session can replace any file of its image, so its first process never runs one of those: this file is
-mounted read-only over its path (`session_options`). Before it does anything privileged, the checkpointer asks
-the kernel whether the first process runs this file (`checkpointer/first_process.py`).
+A session can replace any file of its image, and the author of an image chooses all files and links in it, so
+its first process never runs one of those: this file is mounted read-only under a path that is drawn for each
+container (`session_options`). Before it does anything privileged, the checkpointer
+asks the kernel whether the first process runs this file (`checkpointer/first_process.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.interrupts import held
 from holdfast.errors import ImageError, StoreError
+from holdfast.runtime.guest import layout
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -42,6 +44,17 @@ def obtain(engine: Engine, home: Home, progress: Callable[[str], None]) -> Path:
     if known is not None:
         return known
     return _write(folder, _taken_out(engine, home, build.ensure(engine.images, "toolbox", progress)))
+
+
+def place() -> str:
+    """Return the path in a new container of its first program.
+
+    The engine finds the place for a mount, and the kernel the program to start, each on its own: links of the
+    image, into /proc for one, can have them find different places. They cannot lead to another program of a
+    name that no one knew when the image was made; the container does not start then. The engine has memory at
+    /dev, so nothing of the name is in the session's files.
+    """
+    return f"{layout.FIRST_PROCESS}{secrets.token_hex(8)}/init"
 
 
 def is_another(home: Home, pid: int) -> bool:

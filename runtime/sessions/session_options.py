@@ -204,6 +204,14 @@ class SessionOptions(BaseModel):
         mounted = (mount.target for mount in self.mounts)
         return writable_places.request(self.writable, mounted) if self.read_only else None
 
+    def places(self, first: str) -> dict[str, list[str]]:
+        """Return where in a container something is mounted, `first` being its first program."""
+        trust = [gateway_paths.TRUST] if self.secrets else []
+        return {
+            "own": [first, str(layout.RUN_DIR), *trust],
+            "given": [*writable_places.ENGINE_FILES, *(mount.target for mount in self.mounts)],
+        }
+
     @property
     def by_gateway(self) -> bool:
         """True if the session's outgoing calls go through the gateway."""
@@ -307,6 +315,7 @@ def container_options(
     labels: Mapping[str, str],
     run_dir: Path,
     init: Path,
+    first: str,
     seccomp: Mapping[str, Any],
     network: str,
     mptcp: bool,
@@ -318,6 +327,7 @@ def container_options(
     """Return the arguments of the SDK's `containers.create` for a session.
 
     Args:
+        init, first: the program of its first process, and its path in the container (`init_program`).
         network: the name of the sessions' bridge.
         mptcp: True if the host's kernel has multipath TCP. Its sockets cannot be checkpointed, so it is
             switched off.
@@ -334,7 +344,7 @@ def container_options(
         "image": image,
         "name": name,
         "hostname": hostname,
-        "entrypoint": [str(layout.INIT)],
+        "entrypoint": [first],
         "command": list(command),
         "labels": dict(labels),
         "user": "0:0",
@@ -354,8 +364,7 @@ def container_options(
         "shm_size": options.memory // 4,
         "mounts": [
             _bind(str(run_dir), str(layout.RUN_DIR), read_only=False),
-            # Mounted over the image's file: a file that a session wrote must not become its first process.
-            _bind(str(init), str(layout.INIT), read_only=True),
+            _bind(str(init), first, read_only=True),
         ]
         + [_bind(m.source, m.target, read_only=m.read_only) for m in options.mounts],
         "healthcheck": image_settings.NO_HEALTH_CHECK,

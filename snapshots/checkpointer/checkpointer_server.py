@@ -28,6 +28,7 @@ from holdfast.snapshots.checkpointer import (
     ending,
     folders,
     host_features,
+    mounted_places,
     mounting,
     read_only_root,
     repair,
@@ -56,6 +57,7 @@ _CODES: dict[type[Exception], str] = {
     audit.NotWanted: "refused",
     confine.NotConfined: "network",
     read_only_root.RootWritable: "root",
+    mounted_places.Astray: "places",
     criu.Killed: "killed",
     ImagesUnreadable: "images",
 }

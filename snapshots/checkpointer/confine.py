@@ -18,6 +18,7 @@ from typing import Any
 from holdfast.snapshots.checkpointer import (
     first_process,
     link_rules,
+    mounted_places,
     namespaces,
     netrules,
     read_only_root,
@@ -51,10 +52,12 @@ def run(request: Confine, channel: HostChannel) -> None:
     Rules that are replaced take their record with them: what they had refused is in the answer. A root that
     is to be read-only becomes so before: by another process, since this one can do nothing else afterwards.
 
-    Raises NotConfined, RootWritable, TargetMismatch, OSError.
+    Raises NotConfined, Astray, RootWritable, TargetMismatch, OSError.
     """
     began = time.monotonic()
     process, network = _identified(request.init_pid, request.container)
+    if request.places is not None:
+        mounted_places.require(request.init_pid, request.places)
     if request.root is not None:
         read_only_root.make(request.init_pid, request.root)
     _enter(network)
@@ -136,17 +139,28 @@ def _nft() -> Any:
 
 
 def _await_ours(init_pid: int) -> None:
-    """Wait until the first process runs our program, as it soon does when the engine has started it."""
+    """Wait until the first process runs our program, as it soon does when the engine has started it.
+
+    Until then it runs the engine's. One that runs a file of the container's will not become ours by itself.
+    """
     deadline = time.monotonic() + WAIT
     while True:
+        inside = _runs_inside(init_pid)
         try:
             first_process.check(init_pid)
         except tree.TargetMismatch:
-            if time.monotonic() > deadline:
+            if inside or time.monotonic() > deadline:
                 raise
             time.sleep(_POLL_SECONDS)
         else:
             return
+
+
+def _runs_inside(init_pid: int) -> bool:
+    try:
+        return mounted_places.program_is_inside(init_pid)
+    except OSError as error:
+        raise tree.TargetMismatch(f"process {init_pid} cannot be read: {error.strerror}") from error
 
 
 def _await_waiting(init_pid: int) -> None:

@@ -1,8 +1,8 @@
 """Whether the first process of a container is ours.
 
 Everything privileged relies on PID 1 of a session: nothing else runs in a container that is being restored.
-Its program lies in the state directory, named by its digest, and is mounted read-only from there over
-whatever the session's own files have in that place. Which file a process runs is asked of the kernel.
+Its program lies in the state directory, named by its digest, and is mounted read-only from there under a name
+that nothing of the session's own files can have. Which file a process runs is asked of the kernel.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from holdfast.snapshots.checkpointer.netrules import NetworkRules
 PROTOCOL = 1
 MAX_LINE = 64 * 1024
 MAX_SUBSTITUTES = 256  # MOST in guard_substitute.c
-MAX_PLACES = 100
+MAX_PLACES = 1000
 COPY_LIMIT = 300.0
 """Seconds that a session may be frozen while its files and its shared memory are copied."""
 
@@ -114,11 +114,22 @@ class ReadOnlyRoot:
 
 
 @dataclass(frozen=True, slots=True)
+class MountedPlaces:
+    """Paths in a container where something is mounted: `own`, which no link leads to, and `given`, which may
+    be reached through links of the image.
+    """
+
+    own: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Confine:
     """See that rules hold for the network of the container, after setting them if `load`.
 
-    With `release`, the container's first process, which waits for that, continues; with `root`, in a
-    container whose root is read-only. With `links`, packets that programs give to a link are judged too.
+    With `release`, the container's first process, which waits for that, continues, if everything is mounted
+    in its place; with `root`, in a container whose root is read-only. With `links`, packets that programs
+    give to a link are judged too.
     """
 
     container: str
@@ -128,6 +139,7 @@ class Confine:
     release: bool
     root: ReadOnlyRoot | None = None
     links: bool = False
+    places: MountedPlaces | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +280,16 @@ def _confine(raw: dict[str, object]) -> Confine:
         bool(raw.get("release", False)),
         _root(raw.get("root")),
         bool(raw.get("links", False)),
+        _mounted(raw.get("places")),
     )
+
+
+def _mounted(raw: object) -> MountedPlaces | None:
+    if raw is None:
+        return None
+    if not isinstance(raw, dict):
+        raise BadRequest("'places' must be an object")
+    return MountedPlaces(_places(raw, "own"), _places(raw, "given"))
 
 
 def _root(raw: object) -> ReadOnlyRoot | None:

@@ -11,7 +11,7 @@ import requests.exceptions
 import urllib3.exceptions
 
 from holdfast.engine.engine import Engine
-from holdfast.engine.engine_faults import table, translate, translated
+from holdfast.engine.engine_faults import table, translate, translated, unmounted
 from holdfast.errors import EngineError, EngineUnavailable, ImageError
 
 
@@ -137,3 +137,13 @@ def test_a_start_that_the_runtime_lost_is_tried_once_more(answers: list[str | No
     else:
         Engine(client).start("c")
         assert left == []
+
+
+def test_a_place_in_which_nothing_can_be_mounted_is_named() -> None:
+    """As runc names it, whatever else it says; other failures have none."""
+    said = (
+        'OCI runtime create failed: error mounting "/home/run/x" to rootfs at "/run/holdfast": '
+        "mount /home/run/x:/run/holdfast: not a directory: unknown"
+    )
+    assert unmounted(said) == "/run/holdfast"
+    assert unmounted("OCI runtime create failed: write init-p: broken pipe") == ""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.integration import foreign_first
 
 from holdfast.engine import networks
 from holdfast.errors import InvalidArgument, LiveUnsupported, NetworkNotClosed, SessionDead
@@ -182,29 +183,34 @@ def test_nothing_in_a_session_may_change_the_network(shared: Session) -> None:
     assert [word for word in sets.split() if int(word, 16) & NET_ADMIN] == []
 
 
-DISGUISE = r"""
-cd /opt/holdfast/bin && mv init real && cat > init <<'END' && chmod 755 init
+DISGUISE = f"""
+cat > /srv/first <<'END' && chmod 755 /srv/first
 #!/bin/sh
 grep ^Cap /proc/self/status | cut -f2 >/srv/seen
-ip route add 192.0.2.77/32 dev eth0 2>>/srv/seen
-exec /opt/holdfast/bin/real "$@"
+ip route add 192.0.2.77/32 dev eth0 2>/srv/refused
+exec "{foreign_first.OURS}" "$@"
 END
 """
 
 
-def test_a_replaced_first_process_may_not_change_the_network(hf: Holdfast) -> None:
-    """Root in a session puts a program in its place, which a restore would run. If it runs at all, it cannot
-    change the network; nor can anything it leaves behind.
+def test_a_replaced_first_process_may_not_change_the_network(
+    hf: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine is made to run a program of root in the session first. It cannot change the network; nor can
+    anything it leaves behind.
     """
     session = hf.new("disguised")
-    session.exec(DISGUISE, timeout=PATIENCE)
+    assert session.exec(DISGUISE, timeout=PATIENCE).ok
+    foreign_first.begin(monkeypatch, "/srv/first")
+    foreign_first.overlook(monkeypatch, hf)
 
     copy = session.snapshot(kind="filesystem").restore("copy")
 
-    seen = said(copy, "cat /srv/seen 2>/dev/null; grep ^Cap /proc/1/status | cut -f2")
-    sets = [int(word, 16) for word in seen.split() if len(word) == 16]
-    assert sets
+    sets = [int(word, 16) for word in said(copy, "cat /srv/seen").split()]
+    assert len(sets) == 5  # it was the first, and ran
+    sets += [int(word, 16) for word in said(copy, "grep ^Cap /proc/1/status | cut -f2").split()]
     assert [bits for bits in sets if bits & NET_ADMIN] == []
+    assert "Operation not permitted" in said(copy, "cat /srv/refused")
     assert said(copy, "ip route show 192.0.2.77/32") == ""
 
 

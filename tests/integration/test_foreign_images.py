@@ -10,6 +10,7 @@ import pytest
 from holdfast.errors import ImageError
 from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.guest import layout
 
 pytestmark = pytest.mark.thorough
 
@@ -63,7 +64,8 @@ def test_nothing_but_files_and_variables_comes_from_an_image(hf: Holdfast, image
             "/workspace",
             "SIGTERM",
         )
-        assert config["Entrypoint"] == ["/opt/holdfast/bin/init"]
+        (first,) = config["Entrypoint"]
+        assert first.startswith(layout.FIRST_PROCESS)
         assert config["Cmd"] == ["start"]
         assert config["Labels"]["traefik.enable"] == ""
         assert config["Labels"]["holdfast.home"] == hf.home.digest

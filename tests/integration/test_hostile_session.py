@@ -12,16 +12,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 
 import pytest
+from tests.integration import foreign_first
+from tests.integration.test_egress import HostService
 from tests.stepping import freezer_of
 
+from holdfast.engine import networks
 from holdfast.errors import HoldfastError, LiveUnsupported, RestoreFailed
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
-from holdfast.runtime.guest import layout
 
 pytestmark = pytest.mark.thorough
 
@@ -73,37 +76,69 @@ def assert_untouched(canary: Path) -> None:
     assert (canary / "file").read_bytes() == b"host only ".ljust(4096, b".")
 
 
-def replace_init(session: Session, canary: Path) -> None:
-    """Put a hostile program in the place of the session's first process, below the mount that covers it."""
+FIRST = f"""#!/bin/bash
+(exec 3<>"/dev/tcp/ADDRESS/PORT") 2>/dev/null
+exec PROGRAM "{foreign_first.OURS}" "$@"
+"""
+"""Calls the host before the network is closed, and becomes an attack that begins our program."""
+
+
+def replace_first(hf: Holdfast, session: Session, service: HostService, canary: Path) -> str:
+    """Put a hostile program where sessions once had their first one; return its path."""
     mapped = f"/proc/self/cwd/../../..{HOST}{canary}/file"
     program = compile_in(session, "first_process", SHARED=f"{HOST}{canary}", MAPPED=mapped)
-    done = session.exec(f"cd /opt/holdfast && mv bin old && mkdir bin && cp {program} bin/init; cd")
+    network = hf.engine.client.api.inspect_network(networks.ensure(hf.engine))
+    given = {"ADDRESS": network["IPAM"]["Config"][0]["Gateway"], "PORT": service.port, "PROGRAM": program}
+    script = reduce(lambda text, one: text.replace(one[0], str(one[1])), given.items(), FIRST)
+    place = "/opt/holdfast/bin/init"
+    done = session.exec(f"cat >{place} <<'END' && chmod 755 {place}\n{script}\nEND")
     assert done.ok, done.text
+    return place
 
 
-def test_a_replaced_first_process_writes_nothing_on_the_host(hf: Holdfast, canary: Path) -> None:
-    """The first process of a copy is not the session's: restored, forked and started files-only alike."""
+def test_a_replaced_first_process_writes_nothing_on_the_host(
+    hf: Holdfast, canary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process of a copy is not the session's: restored, forked and started files-only alike.
+
+    If it were, which the engine is made to do here, it would be found out before anything is restored.
+    """
+    service = HostService()
     session = hf.new("evil")
-    replace_init(session, canary)
+    place = replace_first(hf, session, service, canary)
     start_in(session, "mapped")
     filled = session.exec(
-        "mkdir /dev/shm/x; cd /dev/shm/x; for n in $(seq 0 2999); do echo evil > p$n; done; "
-        "chmod 4755 p7; cd; "
+        "mkdir /dev/shm/x && cd /dev/shm/x && for n in $(seq 0 2999); do echo evil > p$n; done && "
+        "chmod 4755 p7 && cd && "
         "until [ -e /workspace/mapped ]; do :; done",
         timeout=60,
     )
     assert filled.ok, filled.text
 
     snapshot = session.snapshot("live")
-    (files,) = session.snapshot("files", kind="filesystem").fork(1, "files")
-    copies = [snapshot.restore("copy"), *snapshot.fork(1, "fork"), files]
+    only_files = session.snapshot("files", kind="filesystem")
+    copies = [snapshot.restore("copy"), *snapshot.fork(1, "fork"), *only_files.fork(1, "files")]
 
     ours = {(path.stat().st_dev, path.stat().st_ino) for path in hf.home.init.glob("*/*")}
     for copy in copies:
+        assert copy.exec(f"test -x {place}").ok
         running = Path(f"/proc/{init_of(hf, copy)}/exe").stat()
         assert (running.st_dev, running.st_ino) in ours
+    assert service.came == []
     assert copies[0].exec("ls /dev/shm/x | wc -l; stat -c %a /dev/shm/x/p7").text.split() == ["3000", "4755"]
     copies[0].exec("touch /workspace/write; until [ -s /workspace/wrote ]; do sleep 0.01; done", timeout=30)
+
+    at_once = "not Holdfast's own|does not lead to what is mounted there"
+    for overlooked in (False, True):
+        with monkeypatch.context() as patch:
+            foreign_first.begin(patch, place)
+            if overlooked:
+                foreign_first.overlook(patch, hf)
+            with pytest.raises(HoldfastError, match="a process outside of" if overlooked else at_once):
+                snapshot.restore("never")
+        assert service.came != []  # it was the first, and ran
+        service.came.clear()
+    service.close()
     assert_untouched(canary)
 
 
@@ -111,20 +146,26 @@ def test_the_program_of_the_first_process_cannot_be_written(hf: Holdfast) -> Non
     """Neither by its name in the session, nor through /proc, nor by tracing it."""
     session = hf.new()
     before = {path.name: path.read_bytes() for path in hf.home.init.glob("*/*")}
+    state = hf.engine.inspect(str(session.row.container_id))
+    assert state is not None
+    place = state.program
+    assert session.exec("tr '\\0' ' ' </proc/1/cmdline").text == f"{place} start "
     attempts = (
-        f"echo x >> {layout.INIT}",
-        f"rm -f {layout.INIT}",
-        f"mv {layout.INIT} /tmp/init",
-        f"umount {layout.INIT}",
-        f"mount -o remount,rw {layout.INIT}",
+        f"echo x >> {place}",
+        f"rm -f {place}",
+        f"mv {place} /tmp/init",
+        f"umount {place}",
+        f"mount -o remount,rw {place}",
+        "mv /dev /dev-of-the-engine",
         "echo x >> /proc/1/exe",
         "echo x >> /proc/1/mem",
         "cat /proc/1/environ",
     )
+    assert session.exec(f"cat {place} | sha256sum").text.split()[0] in before
     assert [one for one in attempts if session.exec(one).ok] == []
 
     assert {path.name: path.read_bytes() for path in hf.home.init.glob("*/*")} == before
-    assert session.exec(f"cat {layout.INIT} | sha256sum").text.split()[0] in before
+    assert session.exec(f"cat {place} | sha256sum").text.split()[0] in before
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM], ids=lambda one: one.name)

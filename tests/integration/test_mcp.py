@@ -275,6 +275,7 @@ def test_it_goes_back_and_copies(hf: Holdfast) -> None:
         assert ":8123" in status
         assert "good (" in status
         assert "/opt/holdfast" not in status
+        assert "/dev/.holdfast" not in status
         made = await agent("go_back", to="good", copies=2)
         first, second = re.findall(r"\b[a-z]+-[a-z]+\b", made)[:2]
         await agent("cell", code="stock.append('first')", session=first)

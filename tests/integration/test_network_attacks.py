@@ -11,8 +11,10 @@ import subprocess
 from typing import Any
 
 import pytest
+from tests.integration import foreign_first
 from tests.integration.test_egress import PATIENCE, said
 
+from holdfast.base.home import Home
 from holdfast.errors import NetworkNotClosed
 from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
@@ -249,17 +251,54 @@ def test_refusals_are_events_while_followed(shared: Session) -> None:
     assert (counted["10.44.0.1:4444"], counted["10.44.0.2:4444"]) == (4, 1)
 
 
+# In place of the first process: leaves a word on the host, and waits as ours does.
+FOREIGN = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+int main(void)
+{
+	sigset_t all;
+
+	close(open("/run/holdfast/foreign", O_CREAT | O_WRONLY, 0600));
+	sigemptyset(&all);
+	sigaddset(&all, SIGUSR2);
+	sigaddset(&all, SIGUSR1);
+	sigaddset(&all, SIGTERM);
+	sigaddset(&all, SIGINT);
+	sigaddset(&all, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	sigdelset(&all, SIGUSR2);
+	if (sigwaitinfo(&all, NULL) == SIGUSR1)
+		close(open("/run/holdfast/released", O_CREAT | O_WRONLY, 0600));
+	pause();
+}
+"""
+
+
 def test_a_foreign_first_process_is_not_released(
-    shared_hf: Holdfast, shared: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    shared_hf: Holdfast, shared: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even without a network, where no checkpointer checks."""
-    real = init_program.obtain(shared_hf.engine, shared_hf.home, print)
-    copy = tmp_path / "init"
-    copy.write_bytes(real.read_bytes())
-    copy.chmod(0o500)
-    monkeypatch.setattr(init_program, "obtain", lambda *_: copy)
+    source = f"cat >/srv/f.c <<'END'\n{FOREIGN}\nEND\n"
+    made = shared.exec(f"{source}gcc -o /srv/foreign /srv/f.c", timeout=PATIENCE)
+    assert made.ok, made.text
+    snapshot = shared.snapshot("foreign", kind="filesystem")
+    left: list[str] = []
+    judge = init_program.is_another
 
+    def judged(home: Home, pid: int) -> bool:
+        left.extend(path.name for path in home.run.glob("*/room/shared/foreign"))
+        found = judge(home, pid)
+        left.extend(path.name for path in home.run.glob("*/room/shared/released"))
+        return found
+
+    monkeypatch.setattr(init_program, "is_another", judged)
+    foreign_first.begin(monkeypatch, "/srv/foreign")
     with pytest.raises(NetworkNotClosed, match="its first process is not Holdfast's own"):
-        shared_hf.new("foreign", network="none")
+        snapshot.restore("never", network="none")
 
-    assert "foreign" not in [each.name for each in shared_hf.sessions()]
+    assert left == ["foreign"]  # it was the first, and ran
+    assert "never" not in [each.name for each in shared_hf.sessions()]
+    snapshot.remove()

@@ -53,6 +53,7 @@ def found(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
         labels={"holdfast.role": "test"},
         run_dir=tmp_path_factory.mktemp("run"),
         init=init_program.obtain(engine, home, print),
+        first=init_program.place(),
         seccomp=seccomp.profile(),
         network=networks.ensure(Engine(client)),
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),

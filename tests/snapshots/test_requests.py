@@ -18,6 +18,7 @@ from holdfast.snapshots.checkpointer.requests import (
     Dump,
     EndRequest,
     Hello,
+    MountedPlaces,
     ReadOnlyRoot,
     Restore,
     Substitute,
@@ -179,6 +180,13 @@ def test_a_container_is_confined_by_rules_and_let_go_only_if_that_is_said() -> N
     assert isinstance(found, Confine)
     assert found.rules.as_dict() == RULES
     assert (found.load, found.release) == (True, False)
+    assert found.places is None
+    placed = parse({**asked, "places": {"own": ["/run/holdfast"], "given": ["/etc/hosts", "/srv/ä b"]}})
+    assert isinstance(placed, Confine)
+    assert placed.places == MountedPlaces(("/run/holdfast",), ("/etc/hosts", "/srv/ä b"))
+    for places in (1, {"own": ["run"]}, {"given": ["/srv/../etc"]}, {"own": "/run"}):
+        with pytest.raises(BadRequest):
+            parse({**asked, "places": places})
     for rules in (None, {}, {**RULES, "callers": ["x; flush ruleset"]}):
         with pytest.raises(BadRequest):
             parse({**asked, "rules": rules})

@@ -14,7 +14,8 @@ from typing import Any
 class ContainerState:
     """The engine's description of a container. `pid` is that of its first process, in the host's numbering.
 
-    `subnets` are its networks as `address/prefix length`, `gateways` the addresses of the host in these.
+    `program` is the path in it of what that runs. `subnets` are its networks as `address/prefix length`,
+    `gateways` the addresses of the host in these.
     """
 
     id: str
@@ -28,6 +29,7 @@ class ContainerState:
     addresses: tuple[str, ...] = ()
     subnets: tuple[str, ...] = ()
     gateways: tuple[str, ...] = ()
+    program: str = ""
 
 
 def state_of(found: Mapping[str, Any]) -> ContainerState:
@@ -45,6 +47,7 @@ def state_of(found: Mapping[str, Any]) -> ContainerState:
         addresses=_in_networks(found, "IPAddress", "GlobalIPv6Address"),
         subnets=_subnets(found),
         gateways=_in_networks(found, "Gateway", "IPv6Gateway"),
+        program=str(found.get("Path") or ""),
     )
 
 

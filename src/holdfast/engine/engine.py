@@ -19,13 +19,13 @@ from holdfast.engine import disk_limits, engine_place, machine_facts
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.container_state import ContainerState, state_of
 from holdfast.engine.engine_connection import connected, require_here
-from holdfast.engine.engine_faults import is_lost_start, translated
+from holdfast.engine.engine_faults import is_lost_start, translated, unmounted
 from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.engine_place import EnginePlace
 from holdfast.engine.exec_stream import ExecStream
 from holdfast.engine.label_filters import label_filters
-from holdfast.errors import EngineError
+from holdfast.errors import EngineError, ImageError
 
 if TYPE_CHECKING:
     import docker
@@ -140,13 +140,23 @@ class Engine:
         return None
 
     def start(self, container_id: str) -> None:
-        """Start a created container; once more if its runtime lost it on the way."""
+        """Start a created container; once more if its runtime lost it on the way.
+
+        Raises:
+            ImageError: something of its image is in the way of a mount.
+        """
         import docker.errors
 
         with translated("start container"):
             try:
                 self.client.api.start(container_id)
             except docker.errors.APIError as error:
+                if place := unmounted(str(error.explanation)):
+                    raise ImageError(
+                        f"cannot start container: nothing can be mounted at {place} in its image",
+                        hint="a file or a link of the image is there, or above it; or only one of that and "
+                        "what is mounted is a folder",
+                    ) from error
                 if not is_lost_start(str(error.explanation)):
                     raise
                 self.client.api.start(container_id)

@@ -104,6 +104,15 @@ def is_lost_start(text: str) -> bool:
     return "runtime" in text and "init-p: broken pipe" in text
 
 
+def unmounted(text: str) -> str:
+    """Return the place in a container where its runtime could not mount something; empty if that is not it.
+
+    The words are runc's (libcontainer/rootfs_linux.go).
+    """
+    found = re.search(r'error mounting "[^"]*" to rootfs at "(/[^"]*)"', text)
+    return plain(found[1], 200) if found is not None else ""
+
+
 def is_lost_unpacking(text: str) -> bool:
     """Check whether the process in which the engine unpacks a layer was killed.
 

@@ -1,5 +1,8 @@
 /* In place of a session's first process: acts while it is restored, and runs the real one beside it.
  *
+ *   first_process INIT ARGUMENTS
+ *
+ *   INIT     our program
  *   SHARED   folder in a tmpfs that is swapped for a link while it is unpacked
  *   MAPPED   file that a process has mapped, swapped for a link when CRIU comes
  */
@@ -54,8 +57,8 @@ static void attack(void)
 int main(int argc, char **argv)
 {
 	(void)argc;
-	if (strcmp(argv[1], "await") == 0 && fork() == 0)
+	if (strcmp(argv[2], "await") == 0 && fork() == 0)
 		attack();
-	execv("/opt/holdfast/old/init", argv);
+	execv(argv[1], argv + 1);
 	return 1;
 }

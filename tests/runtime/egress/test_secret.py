@@ -97,7 +97,7 @@ def test_a_session_gets_placeholders_and_a_bundle_has_none() -> None:
     options = SessionOptions.parse(secrets=[given.option()])
     made = container_options(
         options, name="n", hostname="h", image="i", command=(), labels={}, run_dir=Path("/r"),
-        init=Path("/i"), seccomp={}, network="holdfast", mptcp=False, trust=Path("/trust"),
+        init=Path("/i"), first="/dev/f", seccomp={}, network="holdfast", mptcp=False, trust=Path("/trust"),
     )  # fmt: skip
 
     assert made["environment"]["T"] == given.placeholder
@@ -109,6 +109,6 @@ def test_a_session_gets_placeholders_and_a_bundle_has_none() -> None:
     assert SessionOptions.parse(**sanitize.options(told, {})) == SessionOptions()
     plain = container_options(
         SessionOptions(), name="n", hostname="h", image="i", command=(), labels={}, run_dir=Path("/r"),
-        init=Path("/i"), seccomp={}, network="holdfast", mptcp=False,
+        init=Path("/i"), first="/dev/f", seccomp={}, network="holdfast", mptcp=False,
     )  # fmt: skip
     assert plain["environment"] == {}

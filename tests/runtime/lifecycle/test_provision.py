@@ -11,7 +11,7 @@ from tests.runtime.conftest import FakeGuest
 from tests.runtime.orchestration import context_of, running
 
 from holdfast.base.home import Home
-from holdfast.errors import EngineError, EngineUnfit, ImageError, InvalidArgument, SessionError
+from holdfast.errors import EngineUnfit, InvalidArgument, SessionError
 from holdfast.runtime.guest import layout
 from holdfast.runtime.lifecycle import chosen_image, provision
 from holdfast.runtime.sessions.session_options import SessionOptions
@@ -56,21 +56,6 @@ def test_a_container_is_labelled_with_its_operation_and_knows_itself(home: Home,
     made = provision.create_container(engine, home, row, "op-1", Path("/init"))
     assert list(engine.containers(holdfast_operation="op-1", holdfast_session=row.id)) == [made]
     assert made in (home.run_dir(row.id) / layout.SESSION_NAME).read_text()
-
-
-def test_an_image_without_a_supervisor_is_reported_as_such(
-    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_id: str) -> None:
-        raise EngineError(f"cannot start container: exec {why}: no such file")
-
-    monkeypatch.setattr(engine, "start", refuse)
-    why = "/opt/other"
-    with pytest.raises(EngineError):
-        provision.start(engine, "c")
-    why = str(layout.INIT)
-    with pytest.raises(ImageError, match="no supervisor in it"):
-        provision.start(engine, "c")
 
 
 @pytest.mark.parametrize(

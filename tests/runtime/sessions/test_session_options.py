@@ -19,6 +19,7 @@ def _made(options: Any, **changes: Any) -> Any:
         "labels": {"a": "b"},
         "run_dir": Path("/home/run/a"),
         "init": Path("/home/init/a"),
+        "first": "/dev/.holdfast-0/init",
         "seccomp": {"defaultAction": "SCMP_ACT_ERRNO"},
         "network": "holdfast",
         "mptcp": True,
@@ -35,7 +36,8 @@ def test_the_defaults_are_safe() -> None:
     assert made["mem_limit"] == made["memswap_limit"] == 4 << 30
     assert made["pids_limit"] == 4096
     assert made["sysctls"] == {"net.mptcp.enabled": "0"}
-    assert [mount["Target"] for mount in made["mounts"]] == ["/run/holdfast", "/opt/holdfast/bin/init"]
+    assert [mount["Target"] for mount in made["mounts"]] == ["/run/holdfast", "/dev/.holdfast-0/init"]
+    assert made["entrypoint"] == ["/dev/.holdfast-0/init"]
     assert made["mounts"][1]["ReadOnly"] is True
     assert json.loads(made["security_opt"][0].removeprefix("seccomp=")) == {"defaultAction": "SCMP_ACT_ERRNO"}
     assert made["network"] == "holdfast"
