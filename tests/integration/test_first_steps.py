@@ -47,14 +47,17 @@ def test_a_lying_or_hanging_bash_delays_no_result(shared: Session) -> None:
     """Root in a session may replace bash: a result then has no explanation, or what that bash says."""
     fake = "#!/bin/bash.real\n{}\n"
     huge = "printf 'bash: line %s: a\\n\\nbash: line 7: b\\033]0;c\\007\\n' $(printf '9%.0s' {1..5000}) >&2"
-    shared.exec(
-        f"cp /bin/bash /bin/bash.real; cat > /bin/liar <<'END'\n{fake.format(huge)}END\nchmod 755 /bin/liar"
+    planted = shared.exec(
+        "cp /bin/bash /bin/bash.real && cat > /bin/liar <<'END' && chmod 755 /bin/liar\n"
+        f"{fake.format(huge)}END"
     )
-    shared.exec("mv /bin/liar /bin/bash")
+    assert planted.ok
+    assert shared.exec("mv /bin/liar /bin/bash").ok
     lied = shared.exec("(exit 2)")
     checked = shared.check_syntax("true")
     hangs = fake.format("sleep 98765 & exec sleep 98765")
-    shared.exec(f"cat > /bin/liar <<'END'\n{hangs}END\nchmod 755 /bin/liar; mv /bin/liar /bin/bash")
+    hanging = f"cat > /bin/liar <<'END' && chmod 755 /bin/liar && mv /bin/liar /bin/bash\n{hangs}END"
+    assert shared.exec(hanging).ok
     late = shared.exec("(exit 2)")
     left = shared.exec("pgrep -f 'sleep 98765'; mv /bin/bash.real /bin/bash")
 

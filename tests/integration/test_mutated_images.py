@@ -218,9 +218,12 @@ def corpus(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Corpus:
     probes(shared).start(shared, *PROBES)
-    shared.exec("echo part > /dev/shm/part; exec 8</dev/null")
-    shared.exec("python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &\nexec 7<>/srv/book")
-    shared.exec("exec 6<>$'/srv/no\\xfftext'")
+    for step in (
+        "echo part > /dev/shm/part && exec 8</dev/null",
+        "python3 -m http.server --bind 127.0.0.1 8000 >/dev/null 2>&1 &\nexec 7<>/srv/book",
+        "exec 6<>$'/srv/no\\xfftext'",
+    ):
+        assert shared.exec(step).ok
     taken = shared.snapshot("corpus")
     keys = Keys(shared_hf.home)
     keys.new()

@@ -137,7 +137,9 @@ def test_raw_passes_everything(person: Person, hostile: Session) -> None:
 
 def test_replay_harms_no_terminal(person: Person, hostile: Session) -> None:
     """Also of what was shown long ago."""
-    hostile.exec("cat /tmp/attack")
+    shown = hostile.exec("cat /tmp/attack")
+    assert shown.ok
+    assert "\x1b" in shown.output.decode("utf-8", "replace")
     pane = person.run("replay", "shared", "--speed", "10000", "--max-idle", "0")
 
     assert person.unharmed(pane)

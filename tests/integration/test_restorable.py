@@ -299,13 +299,14 @@ def test_a_link_that_leads_astray_does_not_lose_a_session(shared_hf: Holdfast, s
 @pytest.mark.parametrize("replacement", ["ln -s /nowhere /srv/a", "touch /srv/a"])
 def test_a_deleted_file_whose_folder_was_replaced_is_refused(session: Session, replacement: str) -> None:
     """CRIU could not make the folder again; one that is only gone is made for that moment."""
-    session.exec("mkdir -p /srv/a/b; exec 8<>/srv/a/b/held; echo held >&8; rm -r /srv/a", timeout=60)
+    held = "mkdir -p /srv/a/b && exec 8<>/srv/a/b/held && echo held >&8 && rm -r /srv/a"
+    assert session.exec(held, timeout=60).ok
     snapshot = session.snapshot()
     copy = snapshot.restore("held")
     assert copy.exec("cat <&8 /proc/$$/fd/8; ls /srv", timeout=60).text.startswith("held\n")
     copy.remove()
     snapshot.remove()
-    session.exec(replacement, timeout=60)
+    assert session.exec(replacement, timeout=60).ok
     with pytest.raises(LiveUnsupported, match=r"has open '/srv/a/b/held', whose folder was replaced"):
         session.suspend()
     assert session.exec("exec 8>&-; rm /srv/a; echo $value", timeout=60).text == "here\n"

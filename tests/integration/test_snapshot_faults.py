@@ -208,7 +208,7 @@ def test_a_hostile_session_runs_nothing_in_the_checkpointer(hf: Holdfast) -> Non
     session = hf.new("hostile")
     planted = session.exec(
         r"""
-cd /srv
+cd /srv && (set -e
 cat > evil.c <<'END'
 #include <fcntl.h>
 #include <unistd.h>
@@ -224,8 +224,7 @@ printf '#!/bin/sh\ntouch /srv/escaped\n' > script; chmod +x script
 cp evil.so /usr/lib/criu/; cp evil.so /usr/lib/x86_64-linux-gnu/criu/
 for tool in iptables ip6tables nft iptables-restore tar ip; do cp script /usr/local/sbin/$tool; done
 head -c 4096 /dev/urandom > /run/criu.kdat
-echo /srv/evil.so > /etc/ld.so.preload
-ls /etc/ld.so.preload
+echo /srv/evil.so > /etc/ld.so.preload)
 """,
         timeout=120,
     )
@@ -234,11 +233,16 @@ ls /etc/ld.so.preload
     restored = session.snapshot().restore("copy")
 
     for each in (session, restored):
+        assert each.exec("test -s /etc/ld.so.preload").ok
         assert (
             each.exec("rm -f /etc/ld.so.preload; test -e /srv/escaped; echo $?", timeout=30).text.strip()
             == "1"
         )
         assert alive(each)
+    # They would have: a process that is started from outside loads the library, as do the tools their script.
+    assert session.exec("echo /srv/evil.so > /etc/ld.so.preload").ok
+    hf.engine.run_inside(str(session.row.container_id), ["/bin/true"], {}, "run a program")
+    assert session.exec("rm /etc/ld.so.preload /srv/escaped && tar && test -e /srv/escaped").ok
 
 
 def test_a_killed_checkpointer_leaves_no_snapshot(hf: Holdfast) -> None:
