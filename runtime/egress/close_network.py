@@ -8,7 +8,7 @@ the same request does that, since it also has to be done before anything runs.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.runtime.egress import home_file, host_network, reach
-from holdfast.runtime.sessions import init_program, network_exceptions
+from holdfast.runtime.sessions import init_program, name_files, network_exceptions, session_options
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots.checkpointer import netrules
 from holdfast.snapshots.checkpointer.netrules import NetworkRules
@@ -77,11 +77,13 @@ class Closing:
         Raises:
             NetworkNotClosed, SessionError: it cannot be done; nothing runs in the container.
             ImageError: its image has links or files where something is mounted.
+            StoreError: its addresses cannot be written into its files.
             EngineError, ImageError, StoreError: the request to the checkpointer failed.
         """
         state = self._running(container_id)
         root = options.root
-        places = options.places(state.program)
+        self._add_addresses(state)
+        places = session_options.places(options, state.program)
         if options.network == "none":
             # If it is out of sight, this process is in a container itself.
             if root is not None or not Path(f"/proc/{state.pid}").exists():
@@ -110,6 +112,14 @@ class Closing:
         """Register a session with the gateway again, by its present address. Raises what `close` raises."""
         if options.by_gateway:
             self._rules(options, self._running(container_id))
+
+    def say_addresses(self, container_id: str, but: Collection[str] = ()) -> None:
+        """Write a container's addresses into its /etc/hosts; not those which it had before.
+
+        Raises:
+            NetworkNotClosed, StoreError, EngineError: it does not run, or they cannot be written.
+        """
+        self._add_addresses(self._running(container_id), but)
 
     def check(self, container_id: str, rules: NetworkRules | None) -> None:
         """Check that the rules are in force. Raises the same errors as `close`."""
@@ -140,6 +150,11 @@ class Closing:
                 f"cannot allow {unknown[0]}: no address is known for that name",
                 hint="check its spelling",
             )
+
+    def _add_addresses(self, state: ContainerState, but: Collection[str] = ()) -> None:
+        hosts = Path(state.sources.get(name_files.HOSTS, "/"))
+        if self.home.run in hosts.parents:  # or the user mounted another file
+            name_files.add(hosts, state.hostname, [one for one in state.addresses if one not in but])
 
     def _opened(self, options: SessionOptions) -> list[Opening]:
         items = [*map(Allowed.parse, options.allow), *home_file.read(self.home).every]

@@ -28,7 +28,13 @@ from holdfast.errors import (
 from holdfast.runtime.egress import close_network
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.sessions import identity_messages, image_settings, init_program, shared_folder
+from holdfast.runtime.sessions import (
+    identity_messages,
+    image_settings,
+    init_program,
+    name_files,
+    shared_folder,
+)
 from holdfast.runtime.sessions.session_options import SessionOptions, container_options
 from holdfast.runtime.store.rows import SessionRow
 
@@ -141,7 +147,8 @@ def create_container(
         network=network,
         mptcp=Path("/proc/sys/net/mptcp/enabled").exists(),
         ipv6=Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists(),
-        resolver=None if network == "none" else close_network.resolver_file(home),
+        resolver=close_network.resolver_file(home),
+        names=name_files.make(place.run_dir(home, row.id), row.name),
         trust=_trust(home, row.id) if options.secrets else None,
         disk=None if engine.disk_fault else options.disk or disk_limits.DEFAULT,
     )

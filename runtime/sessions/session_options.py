@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -204,14 +205,6 @@ class SessionOptions(BaseModel):
         mounted = (mount.target for mount in self.mounts)
         return writable_places.request(self.writable, mounted) if self.read_only else None
 
-    def places(self, first: str) -> dict[str, list[str]]:
-        """Return where in a container something is mounted, `first` being its first program."""
-        trust = [gateway_paths.TRUST] if self.secrets else []
-        return {
-            "own": [first, str(layout.RUN_DIR), *trust],
-            "given": [*writable_places.ENGINE_FILES, *(mount.target for mount in self.mounts)],
-        }
-
     @property
     def by_gateway(self) -> bool:
         """True if the session's outgoing calls go through the gateway."""
@@ -323,6 +316,7 @@ def container_options(
     resolver: Path | None = None,
     disk: int | None = None,
     trust: Path | None = None,
+    names: Mapping[str, Path] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the arguments of the SDK's `containers.create` for a session.
 
@@ -336,6 +330,7 @@ def container_options(
             names of other containers.
         disk: the bytes to which the engine limits its files, if it can.
         trust: the folder with the certificates that a session with secrets trusts.
+        names: files that are mounted over the engine's own, unless the options mount others (`name_files`).
     """
     sysctls = {"net.mptcp.enabled": "0"} if mptcp else {}
     if ipv6:
@@ -382,9 +377,22 @@ def container_options(
         made["network_mode"] = "none"
     else:
         made["network"] = network
-        if resolver is not None and all(mount.target != RESOLVER for mount in options.mounts):
-            made["mounts"].append(_bind(str(resolver), RESOLVER, read_only=True))
+    own = {mount.target for mount in options.mounts}
+    if resolver is not None and RESOLVER not in own:
+        made["mounts"].append(_bind(str(resolver), RESOLVER, read_only=True))
+    made["mounts"] += [
+        _bind(str(file), place, read_only=False) for place, file in names.items() if place not in own
+    ]
     return made
+
+
+def places(options: SessionOptions, first: str) -> dict[str, list[str]]:
+    """Return where in a session's container something is mounted, `first` being its first program."""
+    trust = [gateway_paths.TRUST] if options.secrets else []
+    return {
+        "own": [first, str(layout.RUN_DIR), *trust],
+        "given": [*writable_places.ENGINE_FILES, *(mount.target for mount in options.mounts)],
+    }
 
 
 def _gateway_environment(options: SessionOptions, trust: bool) -> dict[str, str]:

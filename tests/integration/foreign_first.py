@@ -15,7 +15,7 @@ from holdfast.base import polling
 from holdfast.engine.engine import Engine
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.guest import layout
-from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.sessions import session_options
 
 OURS = "$(awk '$4 ~ \"/init/\" {print $5; exit}' /proc/self/mountinfo)"
 """Shell: where the engine mounted our program."""
@@ -42,7 +42,7 @@ def overlook(patch: pytest.MonkeyPatch, hf: Holdfast) -> None:
         assert polling.until(lambda: _is_ours(hf, container_id), 60)
 
     patch.setattr(Engine, "start", until_ours)
-    patch.setattr(SessionOptions, "places", lambda *_: {"own": [], "given": []})
+    patch.setattr(session_options, "places", lambda *_: {"own": [], "given": []})
 
 
 def _is_ours(hf: Holdfast, container_id: str) -> bool:

@@ -28,8 +28,14 @@ pytestmark = pytest.mark.thorough
 FLOODS = {
     "bytes": "head -c 200M /dev/zero > /run/holdfast/fill",
     "inodes": "cd /run/holdfast; seq 5000 | xargs touch; cd /",
+    # The engine would have these on its own disk.
+    "hosts": "head -c 200M /dev/zero >> /etc/hosts",
+    "hostname": "head -c 200M /dev/zero > /etc/hostname",
 }
-CLEAR = "cd /run/holdfast; rm -f fill; ls | grep '^[0-9]*$' | xargs -r rm; cd /"
+CLEAR = (
+    ": > /etc/hosts; : > /etc/hostname; "
+    "cd /run/holdfast; rm -f fill; ls | grep '^[0-9]*$' | xargs -r rm; cd /"
+)
 ENOSPC = "No space left on device"
 
 

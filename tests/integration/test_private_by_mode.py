@@ -61,8 +61,14 @@ def test_a_home_is_accessible_to_its_owner_alone(home_in_the_open: tuple[Home, C
     home, _ = home_in_the_open
     found = [home.root, *home.root.rglob("*")]
 
-    # Programs of any user read a session's resolv.conf; on this host, its folder is closed to others.
-    read_inside = {path for path in found if path.parent.name == "resolvers"}
+    # Programs of any user read a session's resolv.conf and hosts; on this host, their folders are closed.
+    names = ("hosts", "hostname")
+    read_inside = {
+        path
+        for path in found
+        if path.parent.name == "resolvers" or (path.parent.name == "room" and path.name in names)
+    }
+    assert len(read_inside) == 3
     assert {path.lstat().st_mode & 0o777 for path in read_inside} == {0o644}
     open_to_others = [str(path) for path in found if path.lstat().st_mode & 0o077 and path not in read_inside]
     assert len(found) > 50

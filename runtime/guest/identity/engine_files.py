@@ -1,4 +1,4 @@
-"""Files that the engine writes into each new container, and the user's additions to them.
+"""Files that are made for each new container, and the user's additions to them.
 
 `/etc/hosts` and `/etc/resolv.conf` are mounts: no snapshot has them. A copy finds those of its own container,
 with the right name and address, and without what the user wrote. Lines that the user added are kept in this
@@ -16,7 +16,7 @@ LONGEST = 256 << 10
 
 
 class EngineFiles:
-    """The engine's version of the files, and the user's additions at the last look."""
+    """The files as they were made, and the user's additions at the last look."""
 
     def __init__(self, paths: Sequence[Path] = (HOSTS, RESOLVER)) -> None:
         self._given = {path: lines(path) for path in paths}

@@ -85,7 +85,9 @@ def _take_back(context: Context, operation: OperationRow) -> None:
     if state is not None and state.running and operation.details.addresses:
         networks.join(engine, state.id, operation.details.addresses)
         options = SessionOptions.parse(**session.options)
-        Closing(engine, context.home, context.progress).renew(options, state.id)
+        network = Closing(engine, context.home, context.progress)
+        network.renew(options, state.id)
+        network.say_addresses(state.id, but=operation.details.addresses)
 
 
 def last_addresses(context: Context, session: SessionRow) -> tuple[str, ...]:

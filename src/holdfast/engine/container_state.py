@@ -6,7 +6,7 @@ Pure: takes the engine's answer to an inspection, and asks nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -15,7 +15,8 @@ class ContainerState:
     """The engine's description of a container. `pid` is that of its first process, in the host's numbering.
 
     `program` is the path in it of what that runs. `subnets` are its networks as `address/prefix length`,
-    `gateways` the addresses of the host in these.
+    `gateways` the addresses of the host in these. `sources` are the files and folders of the host that are
+    mounted, by their paths in the container.
     """
 
     id: str
@@ -30,6 +31,8 @@ class ContainerState:
     subnets: tuple[str, ...] = ()
     gateways: tuple[str, ...] = ()
     program: str = ""
+    hostname: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def state_of(found: Mapping[str, Any]) -> ContainerState:
@@ -48,6 +51,12 @@ def state_of(found: Mapping[str, Any]) -> ContainerState:
         subnets=_subnets(found),
         gateways=_in_networks(found, "Gateway", "IPv6Gateway"),
         program=str(found.get("Path") or ""),
+        hostname=str(found["Config"].get("Hostname") or ""),
+        sources={
+            str(mount["Destination"]): str(mount["Source"])
+            for mount in found.get("Mounts") or ()
+            if mount.get("Type") == "bind"
+        },
     )
 
 
