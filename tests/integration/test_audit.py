@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base import polling
 from holdfast.errors import HoldfastError, RestoreFailed
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
@@ -121,6 +122,7 @@ def test_an_altered_image_is_refused_before_anything_starts(
     assert restored.verification is not None
     assert restored.verification.deviations == []
     assert restored.exec("echo here").text == "here\n"
+    assert polling.until(lambda: (out / "ran").read_text(), 60)  # so would the others have
 
 
 @pytest.mark.parametrize("lazy_from", [1 << 60, 0], ids=["at once", "on demand"])

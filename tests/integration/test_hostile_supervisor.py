@@ -283,16 +283,19 @@ def test_a_capture_is_not_misled_by_its_supervisor(shared: Session) -> None:
     pid = _client(shared).request("hello").head["pid"]
     real = {"event": "prepared", "token": "a" * 32, "supervisor_pid": pid, "end": True}
     told: dict[str, Any] = {}
+    lies = []
 
     def lie(peer: Peer, _asked: dict[str, Any], _over: threading.Event) -> None:
+        lies.append(told)
         say(peer, told)
 
-    shared.exec("echo changed > /srv/changed")  # or there would be nothing to capture
+    assert shared.exec("echo changed > /srv/changed").ok  # or there would be nothing to capture
     with replaced(shared, in_captures(folder, lie)):
         for forged in FORGED:
             told = {**real, **forged}
             with pytest.raises(HoldfastError, match=r"\Acannot [ -~…]+\Z"):
                 shared.snapshot()
+            assert lies[-1] is told
     assert [one.label for one in shared._context.store.snapshots() if one.session_id == shared.id] == [
         "before"
     ]
