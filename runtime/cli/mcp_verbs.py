@@ -58,7 +58,7 @@ def mcp(
             hint="for example: claude mcp add holdfast -- holdfast mcp",
         )
     from holdfast.runtime.mcp.agent_server import AgentServer
-    from holdfast.runtime.mcp.agent_sessions import Default, name_for
+    from holdfast.runtime.mcp.agent_sessions import Default
     from holdfast.runtime.sessions.session_options import SessionOptions
 
     given = {
@@ -77,7 +77,7 @@ def mcp(
         options["template"] = template
     if warm:
         options["warm"] = True
-    default = Default(ids.check_name(session) if session else name_for(Path.cwd()), options)
+    default = Default(ids.check_name(session), options) if session else Default.of_folder(Path.cwd(), options)
     server = AgentServer(None, default, actor=EarlyOptions.actor, progress=printing.note)
     if http is None:
         server.run("stdio")

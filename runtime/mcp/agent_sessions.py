@@ -6,16 +6,17 @@ to continue with another server.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import CommandNotFound, HoldfastError, SessionNotFound
+from holdfast.runtime.mcp import agent_identity
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
@@ -28,16 +29,20 @@ MOST_CELLS = 20
 
 @dataclass(frozen=True)
 class Default:
-    """The session for calls that name none; `options` are those of `Holdfast.new`, if it has to be made."""
+    """The session for calls that name none; `options` are those of `Holdfast.new`, if it has to be made.
+
+    `folder` is whose session it is; None if it was named.
+    """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
 
-
-def name_for(folder: Path) -> str:
-    """Return a name for the session of an agent that works in a folder: the folder's, as far as it is one."""
-    words = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")
-    return f"agent-{words}"[:40].rstrip("-") if words else "agent"
+    @classmethod
+    def of_folder(cls, folder: Path, options: Mapping[str, Any]) -> Default:
+        """Return the session for agents that work in a folder; links in its path do not make it another."""
+        folder = folder.resolve()
+        return cls(agent_identity.name_for(folder), options, folder)
 
 
 class RunningCell:
@@ -132,6 +137,8 @@ class AgentSessions:
         self.holdfast = holdfast
         self.default = default
         self._known: dict[str, AgentSession] = {}
+        self._checked: set[str] = set()
+        """Sessions that were the default one as it was asked for; people may change them later."""
         self._lock = threading.Lock()
 
     def of(self, name: str) -> AgentSession:
@@ -139,13 +146,13 @@ class AgentSessions:
 
         Raises:
             SessionNotFound: no session has that name or id.
+            SessionExists: the default one is of another folder, or has other options.
             HoldfastError: it cannot be made, or resumed.
         """
         with self._lock:
             found = self.known(name)
             if found is None:
-                found = self.keep(self.holdfast.new(self.default.name, **self.default.options))
-                found.news.append(f"session {found.session.name} was made")
+                found = self._made()
             if found.session.state == "suspended":
                 found.session.resume()
                 found.news.append(f"session {found.session.name} was suspended, and has been resumed")
@@ -156,13 +163,52 @@ class AgentSessions:
 
         Raises:
             SessionNotFound: no session has that name or id.
+            SessionExists: the default one is of another folder, or has other options.
         """
-        try:
-            return self.keep(self.holdfast.session(name or self.default.name))
-        except SessionNotFound:
-            if name and name != self.default.name:
-                raise
+        if name and name != self.default.name:
+            return self.keep(self.holdfast.session(name))
+        session = self._default()
+        if session is None:
             return None
+        if session.id not in self._checked:
+            row = self.holdfast.store.session(session.id)
+            agent_identity.check(row, self.default.folder, self.default.options)
+            self._checked.add(session.id)
+        return self.keep(session)
+
+    def _default(self) -> Session | None:
+        """Return the default session; one that an earlier version made for certain for this folder counts."""
+        folder = self.default.folder
+        with suppress(SessionNotFound):
+            return self.holdfast.session(self.default.name)
+        if folder is None:
+            return None
+        name = agent_identity.earlier_name(folder)
+        row = next((row for row in self.holdfast.store.sessions() if row.name == name), None)
+        if row is None or not agent_identity.is_of_folder(row, folder):
+            return None
+        agent_identity.check(row, folder, self.default.options)
+        if row.details.agent is None:
+            self._keep_record(row.id)
+        return self.holdfast.session(row.id)
+
+    def _made(self) -> AgentSession:
+        found = self.keep(self.holdfast.new(self.default.name, **self.default.options))
+        self._keep_record(found.session.id)
+        self._checked.add(found.session.id)
+        found.news.append(f"session {found.session.name} was made")
+        if (folder := self.default.folder) is not None:
+            earlier = agent_identity.earlier_name(folder)
+            if any(row.name == earlier for row in self.holdfast.store.sessions()):
+                found.news.append(
+                    f"session {earlier} is not used: it may be of another folder of the same name; "
+                    f"`holdfast mcp --session {earlier}` uses it"
+                )
+        return found
+
+    def _keep_record(self, session_id: str) -> None:
+        kept = agent_identity.record(self.default.folder, self.default.options)
+        self.holdfast.store.keep_details(session_id, agent=kept)
 
     def keep(self, session: Session) -> AgentSession:
         """Return what is remembered of a session, with this handle on it."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         the code of the error of its last automatic capture; `refused` destinations it was refused; `moving`
         where it is being moved; `arrival` the move that brought it here; `of_older` the container of it that
         an older version left running, which this one does not reach; `sandbox` what a client of the E2B wire
-        said of it; `task` its task record.
+        said of it; `task` its task record; `agent` whose default session it is, and what was asked for then.
         """
 
         policy: Table | None
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         of_older: str
         sandbox: Table
         task: Table | None
+        agent: Table
 
     class OperationKeys(TypedDict, total=False):
         """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
@@ -302,6 +303,11 @@ class SessionDetails(_Details):
     def task(self) -> dict[str, Any] | None:
         """Its task record."""
         return self._table("task")
+
+    @property
+    def agent(self) -> dict[str, Any] | None:
+        """The agent whose default session it is."""
+        return self._table("agent")
 
     @property
     def moving(self) -> Moving | None:

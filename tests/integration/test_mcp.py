@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -17,10 +18,11 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.integration.conftest import Cli
 
 from holdfast.base import polling
+from holdfast.errors import SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.mcp.agent_server import AgentServer
-from holdfast.runtime.mcp.agent_sessions import Default
+from holdfast.runtime.mcp.agent_sessions import AgentSessions, Default
 from holdfast.runtime.mcp.plots import MOST_BYTES
 from holdfast.runtime.store.entry import Entry
 
@@ -423,3 +425,19 @@ def test_it_is_explained_if_its_packages_are_missing(cli: Cli) -> None:
     )
     assert done.returncode == 1
     assert b"pip install 'holdfast[mcp]'" in done.stderr
+
+
+@pytest.mark.thorough
+def test_agents_in_two_folders_of_one_name_share_nothing(hf: Holdfast, tmp_path: Path) -> None:
+    folders = [tmp_path / "a" / "api", tmp_path / "b" / "api"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        options = {"mounts": [f"{folder}:/workspace"]}
+        found = AgentSessions(hf, Default.of_folder(folder, options)).of("")
+        told = found.session.exec('echo "[$OF]"; OF=here; echo > made')
+        assert told.text == "[]\n"
+        assert (folder / "made").exists()
+        again = AgentSessions(hf, Default.of_folder(folder, options)).of("")
+        assert again.session.exec("echo $OF").text == "here\n"
+        with pytest.raises(SessionExists, match=r"\(mounts, network\)"):
+            AgentSessions(hf, Default.of_folder(folder, {"network": "none"})).of("")

@@ -12,7 +12,7 @@ from mcp import Client
 
 from holdfast.base.home import Home
 from holdfast.runtime.mcp.agent_server import AgentServer, _actor
-from holdfast.runtime.mcp.agent_sessions import Default, name_for
+from holdfast.runtime.mcp.agent_sessions import Default
 from holdfast.runtime.mcp.tool_texts import INSTRUCTIONS
 
 NAMES = "run answer wait read cell screen status snapshot go_back changes file sessions task"
@@ -104,16 +104,3 @@ def test_a_wrong_call_is_told_in_one_line(
 )
 def test_a_client_acts_in_its_own_name(name: str, actor: str) -> None:
     assert _actor(name) == actor
-
-
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
-        ("/home/me/My Project", "agent-my-project"),
-        ("/", "agent"),
-        ("/é", "agent"),
-        ("/x/" + "a" * 90, "agent-" + "a" * 34),
-    ],
-)
-def test_the_default_session_is_named_after_the_folder(folder: str, name: str) -> None:
-    assert name_for(Path(folder)) == name
