@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,16 +10,23 @@ from urllib.parse import urlsplit
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.client import listener_owner
 from holdfast.runtime.http_doors.door_token import SERVER
+
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class ClientAddress:
-    """A server: the URL that requests begin with, its unix socket if it has one, and the token."""
+    """A server: the URL that requests begin with, its unix socket if it has one, and the token.
+
+    `ours` if only a program of this user may get the token: it is the one that a home keeps.
+    """
 
     url: str
     socket: str | None
     token: str
+    ours: bool = False
 
     @property
     def channels(self) -> str:
@@ -32,6 +38,21 @@ class ClientAddress:
         """Headers of every request."""
         return {"Authorization": f"Bearer {self.token}"}
 
+    def check(self) -> None:
+        """Check that who listens there may get the token, before it is sent.
+
+        Raises:
+            ServerUnavailable: it is a program of another user.
+            OSError: nothing listens there.
+        """
+        if not self.ours:
+            return
+        if self.socket is not None:
+            listener_owner.check_socket(self.socket)
+            return
+        parts = urlsplit(self.url)
+        listener_owner.check(str(parts.hostname), parts.port or _PORTS[parts.scheme])
+
 
 def is_url(given: object) -> bool:
     """Return whether this is the URL of a server, and no folder."""
@@ -42,7 +63,7 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
     """Return the address of a server.
 
     Its token is that which is given, else that of HOLDFAST_TOKEN; of a server on this machine also the one in
-    the caller's home.
+    the caller's home, which only a program of the same user is given.
 
     Raises:
         InvalidArgument: the URL has another form, or there is no token.
@@ -53,30 +74,26 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
     if parts.scheme == "unix" and parts.path.startswith("/") and not parts.netloc:
         base, socket, here = "http://localhost", parts.path, True
     elif parts.scheme in ("http", "https") and parts.hostname and not _more(url):
-        base, socket, here = f"{parts.scheme}://{parts.netloc}", None, _is_here(parts.hostname)
+        base, socket = f"{parts.scheme}://{parts.netloc}", None
+        here = listener_owner.is_loopback(parts.hostname)
     else:
         raise InvalidArgument(
             f"cannot use the server '{plain(url, 200)}': that is no URL of one",
             hint="for example http://127.0.0.1:8420, https://host.example, unix:///run/user/1000/server.sock",
         )
-    token = token or os.environ.get(SERVER.variable) or (_kept() if here else None)
+    told = token or os.environ.get(SERVER.variable)
+    token = told or (_kept() if here else None)
     if token is None:
         raise InvalidArgument(
             "cannot use the server without its token",
             hint=f"set {SERVER.variable}; `holdfast serve` says where its token is",
         )
-    return ClientAddress(base, socket, token)
+    return ClientAddress(base, socket, token, ours=not told)
 
 
 def _more(url: str) -> bool:
     parts = urlsplit(url)
     return bool(parts.path.strip("/") or parts.query or parts.fragment or parts.username)
-
-
-def _is_here(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _kept() -> str | None:

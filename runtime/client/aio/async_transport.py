@@ -73,6 +73,7 @@ class AsyncTransport:
     async def _answer(
         self, call: HttpCall, content: AsyncIterable[bytes] | bytes | None, headers: dict[str, str]
     ) -> Any:
+        self._check()
         try:
             got = await self._http.request(
                 call.method, call.path, params=call.query, content=content, headers=headers
@@ -84,6 +85,7 @@ class AsyncTransport:
     @asynccontextmanager
     async def bytes_of(self, call: HttpCall, headers: dict[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield the body of the answer to a request, as it comes."""
+        self._check()
         try:
             async with self._http.stream(call.method, call.path, params=call.query, headers=headers) as got:
                 if got.status_code >= 400:
@@ -154,6 +156,8 @@ class AsyncTransport:
             return await self._connected()
         except InvalidStatus as error:
             raise _refused(error) from None
+        except ServerUnavailable:
+            raise
         except (OSError, TimeoutError, InvalidHandshake) as error:
             pause = connect_again.pause(attempt, error) if attempt > 0 else None
             if pause is None:
@@ -169,12 +173,21 @@ class AsyncTransport:
             "open_timeout": CONNECT_SECONDS,
             "close_timeout": 1,
         }
+        self._address.check()
         if self._address.socket is None:
             opening = connect(self._address.channels, **options)
         else:
             opening = unix_connect(self._address.socket, uri=self._address.channels, **options)
         stack = AsyncExitStack()
         return AsyncLink(await stack.enter_async_context(opening), stack)
+
+    def _check(self) -> None:
+        try:
+            self._address.check()
+        except ServerUnavailable:
+            raise
+        except OSError as error:
+            raise self._unavailable(error) from None
 
     def _unavailable(self, why: object) -> ServerUnavailable:
         place = self._address.socket or self._address.url

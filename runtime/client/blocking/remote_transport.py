@@ -74,6 +74,7 @@ class RemoteTransport:
     def _answer(
         self, call: HttpCall, content: Iterable[bytes] | bytes | None, headers: dict[str, str]
     ) -> Any:
+        self._check()
         try:
             got = self._http.request(
                 call.method, call.path, params=call.query, content=content, headers=headers
@@ -85,6 +86,7 @@ class RemoteTransport:
     @contextmanager
     def bytes_of(self, call: HttpCall, headers: dict[str, str]) -> Iterator[Iterator[bytes]]:
         """Yield the body of the answer to a request, as it comes."""
+        self._check()
         try:
             with self._http.stream(call.method, call.path, params=call.query, headers=headers) as got:
                 if got.status_code >= 400:
@@ -155,6 +157,8 @@ class RemoteTransport:
             return self._connected()
         except InvalidStatus as error:
             raise _refused(error) from None
+        except ServerUnavailable:
+            raise
         except (OSError, TimeoutError, InvalidHandshake) as error:
             pause = connect_again.pause(attempt, error) if attempt > 0 else None
             if pause is None:
@@ -170,12 +174,21 @@ class RemoteTransport:
             "open_timeout": CONNECT_SECONDS,
             "close_timeout": 1,
         }
+        self._address.check()
         if self._address.socket is None:
             opening = connect(self._address.channels, **options)
         else:
             opening = unix_connect(self._address.socket, uri=self._address.channels, **options)
         stack = ExitStack()
         return RemoteLink(stack.enter_context(opening), stack)
+
+    def _check(self) -> None:
+        try:
+            self._address.check()
+        except ServerUnavailable:
+            raise
+        except OSError as error:
+            raise self._unavailable(error) from None
 
     def _unavailable(self, why: object) -> ServerUnavailable:
         place = self._address.socket or self._address.url

@@ -43,6 +43,7 @@ def test_others(url: str) -> None:
 def test_the_token_of_this_machine_is_in_the_home() -> None:
     for url in ("http://localhost:1", "http://[::1]:1", "http://127.0.0.1:1", "unix:///s"):
         assert address_of(url).token == "kept-here"
+        assert address_of(url).ours
 
 
 def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,6 +51,7 @@ def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
         address_of("https://host.example")
     monkeypatch.setenv("HOLDFAST_TOKEN", "of-the-environment")
     assert address_of("https://host.example").token == "of-the-environment"
+    address_of("http://127.0.0.1:1").check()  # whoever is there: the caller chose it for that
 
 
 def test_folders_are_no_urls() -> None:
