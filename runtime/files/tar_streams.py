@@ -10,8 +10,9 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, cast
 
+from holdfast.base.bounded_tar import BoundedTar, PlainStream
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.files import tar_times
 from holdfast.runtime.files.copied import MOST_NAMED, Copied
@@ -118,15 +119,16 @@ def read(requests: FileRequests, stream: IO[bytes], to: str) -> Copied:
     made = Copied()
     folders: set[str] = set()
     try:
-        with tarfile.open(fileobj=stream, mode="r|*", encoding="utf-8", errors="surrogateescape") as tar:
-            for member in tar:
-                if not folders:
-                    _begin(requests, to, member)
-                    folders.add(to.rstrip("/") or "/")
-                _unpack(requests, tar, member, to, folders, made)
+        plain = PlainStream(stream)
+        tar = BoundedTar(cast("IO[bytes]", plain))
+        for member in tar:
             if not folders:
-                requests.make_folder(to, parents=True)
-    except (tarfile.TarError, EOFError) as error:
+                _begin(requests, to, member)
+                folders.add(to.rstrip("/") or "/")
+            _unpack(requests, tar, member, to, folders, made, plain)
+        if not folders:
+            requests.make_folder(to, parents=True)
+    except tarfile.TarError as error:
         raise InvalidArgument(f"cannot unpack the input: it is no whole tar stream ({error})") from error
     return made
 
@@ -148,11 +150,12 @@ def _folder_mode(member: tarfile.TarInfo) -> int:
 
 def _unpack(
     requests: FileRequests,
-    tar: tarfile.TarFile,
+    tar: BoundedTar,
     member: tarfile.TarInfo,
     to: str,
     folders: set[str],
     made: Copied,
+    plain: PlainStream,
 ) -> None:
     parts = [part for part in member.name.split("/") if part not in ("", ".")]
     if ".." in parts or member.name.startswith("/"):
@@ -168,10 +171,10 @@ def _unpack(
     if member.isdir():
         made.folders += bool(parts)
     elif member.isreg():
-        file = tar.extractfile(member)
+        file = tar.content(member)
         assert file is not None
         requests.write(
-            place, _parts(file, made), mode=member.mode & 0o777, mtime_ns=tar_times.mtime_ns(member)
+            place, _parts(file, made, plain), mode=member.mode & 0o777, mtime_ns=tar_times.mtime_ns(member)
         )
         made.files += 1
     elif member.issym():
@@ -181,7 +184,8 @@ def _unpack(
         made.leave_out(member.name, "a hard link" if member.islnk() else "neither file, folder nor link")
 
 
-def _parts(file: IO[bytes], made: Copied) -> Iterator[bytes]:
+def _parts(file: IO[bytes], made: Copied, plain: PlainStream) -> Iterator[bytes]:
     while data := file.read(PART):
         yield data
         made.bytes += len(data)
+        plain.check(made.bytes)  # holes were not sent

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
+from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.files import tar_times
 from holdfast.runtime.files.copied import Copied
@@ -62,24 +63,22 @@ class UnpackTree:
                     _reached(folder, path, stack).change_mode(mode)
         return self._made
 
-    def _each(self, take: Callable[[tarfile.TarFile, tarfile.TarInfo], None]) -> None:
+    def _each(self, take: Callable[[BoundedTar, tarfile.TarInfo], None]) -> None:
         ended = False
         try:
-            with tarfile.open(
-                fileobj=self._stream, mode="r|", encoding="utf-8", errors="surrogateescape"
-            ) as tar:
-                for member in tar:
-                    if member.type == ACCOUNT:
-                        self._settle(tar, member)
-                        ended = True
-                    else:
-                        take(tar, member)
+            tar = BoundedTar(self._stream)
+            for member in tar:
+                if member.type == ACCOUNT:
+                    self._settle(tar, member)
+                    ended = True
+                else:
+                    take(tar, member)
         except (tarfile.TarError, EOFError) as error:
             raise ProtocolError("cannot understand the server: its tar stream is not valid") from error
         if not ended:
             raise ProtocolError("cannot copy the rest: the server has cut its answer short")
 
-    def _member(self, tar: tarfile.TarFile, member: tarfile.TarInfo, root: LocalFolder) -> None:
+    def _member(self, tar: BoundedTar, member: tarfile.TarInfo, root: LocalFolder) -> None:
         path = tuple(member.name.split("/"))
         if any(part in ("", ".", "..") or "\0" in part for part in path):
             raise ProtocolError("cannot understand the server: its tar stream has names that no file has")
@@ -99,8 +98,8 @@ class UnpackTree:
             else:
                 self._file(tar, member, folder, name)
 
-    def _file(self, tar: tarfile.TarFile, member: tarfile.TarInfo, folder: LocalFolder, name: str) -> None:
-        content = tar.extractfile(member) if member.isreg() else None
+    def _file(self, tar: BoundedTar, member: tarfile.TarInfo, folder: LocalFolder, name: str) -> None:
+        content = None if member.issparse() else tar.content(member)
         if content is None:
             raise ProtocolError("cannot understand the server: its tar stream has other things than files")
         with folder.new_file(name, member.mode & 0o777, tar_times.mtime_ns(member)) as descriptor:
@@ -120,12 +119,11 @@ class UnpackTree:
         else:
             self._made.leave_out(member.name, LEADS_OUT)
 
-    def _settle(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+    def _settle(self, tar: BoundedTar, member: tarfile.TarInfo) -> None:
         """Take over what only the server knows: what it left out, and what changed while it read."""
-        content = tar.extractfile(member)
-        assert content is not None
         try:
-            told = json.loads(content.read(MOST_ACCOUNT))
+            content = tar.content(member)
+            told = json.loads(b"" if content is None else content.read(MOST_ACCOUNT))
             for path, why in dict(told["left_out"]).items():
                 self._made.leave_out(str(path), str(why))
             self._made.changed += map(str, told["changed"])

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from holdfast.base.bounded_tar import BoundedTar
 from holdfast.base.text import plain
 from holdfast.errors import ImageError
 
@@ -61,14 +62,24 @@ class ImagePlace(ABC):
 class StoredArchive(ImagePlace):
     """A tar archive."""
 
-    def __init__(self, archive: tarfile.TarFile) -> None:
-        self._archive = archive
+    def __init__(self, file: IO[bytes]) -> None:
+        """Read where its members are.
+
+        Raises:
+            ImageError: it is no archive.
+            OSError: it cannot be read.
+        """
+        self._archive = BoundedTar(file, remembers=True)
+        try:
+            self._archive.remember()
+        except tarfile.TarError as error:
+            raise ImageError(f"it is no archive of an image: {error}") from error
 
     def open(self, name: str) -> IO[bytes] | None:
         """Open a member, or what it is a link to within the archive."""
         for each in (name, f"./{name}"):
             try:
-                return self._archive.extractfile(each)
+                return self._archive.named(each)
             except KeyError:
                 continue
         return None

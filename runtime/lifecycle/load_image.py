@@ -6,21 +6,21 @@ compared with its digest before; an image that is damaged is not loaded at all.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import hashlib
 import json
 import lzma
+import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 import zstandard
 
+from holdfast.base import bounded_tar
 from holdfast.base.text import plain
 from holdfast.errors import ImageError
 from holdfast.runtime.lifecycle import image_file
@@ -33,31 +33,6 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 20
 _UNREADABLE = (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
-
-
-def _zstd(file: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
-
-
-def _gzip(file: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], gzip.GzipFile(fileobj=file))
-
-
-def _bzip2(file: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], bz2.BZ2File(file))
-
-
-def _xz(file: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], lzma.LZMAFile(file))
-
-
-_OPENERS: tuple[tuple[bytes, Callable[[IO[bytes]], IO[bytes]]], ...] = (
-    (b"\x1f\x8b", _gzip),
-    (b"\x28\xb5\x2f\xfd", _zstd),
-    (b"BZh", _bzip2),
-    (b"\xfd7zXZ", _xz),
-)
-"""How compressed layers begin, and what reads them."""
 
 
 def is_path(text: str) -> bool:
@@ -74,7 +49,7 @@ def load(context: Context, path: Path) -> str:
     """
     shown, images = plain(str(path), 200), context.engine.images
     try:
-        with _opened(path.expanduser()) as place:
+        with _opened(path.expanduser(), context.home.staging) as place:
             stored = image_file.find(place, context.engine.platform)
             if stored.platform != context.engine.platform:
                 raise ImageError(
@@ -99,16 +74,19 @@ def load(context: Context, path: Path) -> str:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[ImagePlace]:
+def _opened(path: Path, scratch: Path) -> Iterator[ImagePlace]:
     if path.is_dir():
         yield StoredFolder(path)
         return
-    try:
-        opened = tarfile.open(path)  # noqa: SIM115 - closed below
-    except tarfile.ReadError as error:
-        raise ImageError("it is no archive of an image") from error
-    with opened:
-        yield StoredArchive(opened)
+    with ExitStack() as stack:
+        file: IO[bytes] = stack.enter_context(path.open("rb"))
+        start = file.read(6)
+        file.seek(0)
+        if bounded_tar.is_packed(start):  # its members are read in an order of their own
+            packed, file = file, stack.enter_context(tempfile.TemporaryFile(dir=scratch))
+            shutil.copyfileobj(bounded_tar.PlainStream(packed), file, _PIECE)
+            file.seek(0)
+        yield StoredArchive(file)
 
 
 def archive(place: ImagePlace, stored: StoredImage, name: str, scratch: Path) -> Iterator[bytes]:
@@ -157,10 +135,9 @@ def _unpack(place: ImagePlace, source: str, diff_id: str, target: Path) -> None:
     with member:
         start = member.read(6)
         member.seek(0)
-        opener = next((each for magic, each in _OPENERS if start.startswith(magic)), None)
         digest = hashlib.sha256()
         with target.open("wb") as file:
-            opened = opener(member) if opener else member
+            opened = bounded_tar.opened(member, start)
             while piece := opened.read(_PIECE):
                 digest.update(piece)
                 file.write(piece)

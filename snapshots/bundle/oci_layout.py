@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, Self
 
+from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.snapshots.bundle import form, media, tarball
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
@@ -199,11 +200,8 @@ class FileOrigin:
 
     def __enter__(self) -> Self:
         try:
-            with (
-                self._path.open("rb") as file,
-                tarfile.open(fileobj=cast("BinaryIO", tarball.Sparing(file)), mode="r:") as archive,
-            ):
-                for number, member in enumerate(archive):
+            with self._path.open("rb") as file:
+                for number, member in enumerate(BoundedTar(file, most_header=tarball.MAX_HEADER, seeks=True)):
                     if number > MAX_MEMBERS:
                         raise self._refused("it has too many members")
                     if not member.isreg() or member.issparse():
@@ -213,7 +211,7 @@ class FileOrigin:
                         self._places[match[1]] = place
                     elif member.name in ("index.json", "./index.json"):
                         self._top_place = place
-        except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
+        except tarfile.TarError as error:
             raise self._refused(
                 f"it is not a tar archive, or truncated ({form.shown(str(error))})"
             ) from error

@@ -9,8 +9,8 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
+from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import BundleRefused
 from holdfast.snapshots.bundle import form
 
@@ -84,43 +84,14 @@ def _leads_out(name: str, target: str) -> bool:
 
 def _members(path: Path, what: str) -> Iterator[tarfile.TarInfo]:
     try:
-        with (
-            path.open("rb") as file,
-            tarfile.open(
-                fileobj=cast("BinaryIO", Sparing(file)),
-                mode="r:",
-                encoding="utf-8",
-                errors="surrogateescape",
-            ) as archive,
-        ):
-            count = 0
-            while (member := archive.next()) is not None:
-                count += 1
-                if count > MAX_MEMBERS:
+        with path.open("rb") as file:
+            for number, member in enumerate(BoundedTar(file, most_header=MAX_HEADER, seeks=True)):
+                if number >= MAX_MEMBERS:
                     raise BundleRefused(f"cannot import: {what} has too many files")
-                archive.members = []  # type: ignore[attr-defined]  # it would remember all of them
                 yield member
-    except (tarfile.TarError, ValueError, OverflowError, UnicodeError, RecursionError) as error:
+    except tarfile.TarError as error:
         raise BundleRefused(f"cannot import: {what} is not a readable archive") from error
 
 
 def _refused(what: str, member: tarfile.TarInfo, why: str) -> BundleRefused:
     return BundleRefused(f"cannot import: {form.shown(member.name)} in {what} {why}")
-
-
-class Sparing:
-    """A file from which tarfile reads no header that would fill the memory."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.seek, self.tell = file.seek, file.tell
-
-    def read(self, size: int = -1) -> bytes:
-        """Read at most as many bytes as a header may have: tarfile reads as many as one claims.
-
-        Raises:
-            HeaderError: more bytes are requested.
-        """
-        if not 0 <= size <= MAX_HEADER:
-            raise tarfile.HeaderError("a header is too long")
-        return self._file.read(size)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
+import tarfile
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
+from holdfast.base.bounded_tar import PlainStream
 from holdfast.errors import InvalidArgument, SessionFileError
 from holdfast.runtime.api.session_files import SessionFiles, located, write_with_attributes
 from holdfast.runtime.e2b.filesystem.entry_info import attributes_of, clean, shown, written
@@ -30,10 +30,12 @@ def content_of(body: BodyPipe, *, packed: bool) -> Iterator[bytes]:
 
 def _unpacked(packed: IO[bytes]) -> Iterator[bytes]:
     try:
-        with gzip.open(packed) as plain:
-            while data := plain.read(PIECE):
-                yield data
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        plain = PlainStream(packed)
+        if not plain.packed:
+            raise tarfile.ReadError("it begins in another form")
+        while data := plain.read(PIECE):
+            yield data
+    except tarfile.TarError as error:
         raise InvalidArgument(f"cannot unpack the body: it is no whole gzip stream ({error})") from None
 
 

@@ -8,7 +8,9 @@ import shutil
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO, cast
 
+from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import ProtocolError
 
 HEADERS = 1 << 20
@@ -25,18 +27,17 @@ def files(archive: Iterable[bytes], into: Path, wanted: re.Pattern[str], limit: 
     """
     written: list[Path] = []
     try:
-        with tarfile.open(mode="r|", fileobj=_Pieces(archive, 2 * limit + HEADERS)) as opened:
-            for member in opened:
-                name = member.name.rpartition("/")[2]
-                if not member.isreg() or not wanted.fullmatch(name) or member.size > limit:
-                    continue
-                limit -= member.size
-                content = opened.extractfile(member)
-                if content is None:
-                    continue
-                with (into / name).open("wb") as file:
-                    shutil.copyfileobj(content, file)
-                written.append(into / name)
+        opened = BoundedTar(cast("IO[bytes]", _Pieces(archive, 2 * limit + HEADERS)))
+        for member in opened:
+            name = member.name.rpartition("/")[2]
+            if not member.isreg() or not wanted.fullmatch(name) or member.size > limit:
+                continue
+            limit -= member.size
+            content = opened.content(member)
+            assert content is not None
+            with (into / name).open("wb") as file:
+                shutil.copyfileobj(content, file)
+            written.append(into / name)
     except tarfile.TarError as error:
         raise ProtocolError(f"cannot read the files of a container: {error}") from error
     return written

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO, Any, cast
 
 import pytest
+from tests.base.test_bounded_tar import Endless
 
+from holdfast.base import bounded_tar
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.client.client_paths import parted
 from holdfast.runtime.client.part_stream import PartStream
-from holdfast.runtime.files import tar_times
+from holdfast.runtime.files import tar_streams, tar_times
 from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.files.local_folder import DEEPEST
 from holdfast.runtime.files.pack_tree import PackTree
 from holdfast.runtime.files.tar_streams import ACCOUNT
@@ -204,6 +209,61 @@ def test_the_account_is_taken_over(tmp_path: Path) -> None:
     told = {"left_out": {"/s/fifo": "neither"}, "changed": ["/s/a"]}
     made = UnpackTree(sent((member("a"), b"abc"), account=told), report).tree(tmp_path / "copy")
     assert (made.left_out, made.changed, seen) == ({"/s/fifo": "neither"}, ["/s/a"], [3])
+
+
+def test_headers_of_a_server_fill_no_memory(tmp_path: Path) -> None:
+    """A name that claims to have 400 MiB is not read."""
+    claim = member("x", tarfile.GNUTYPE_LONGNAME)
+    claim.size = 400 << 20
+    source = Endless(claim.tobuf(tarfile.GNU_FORMAT))
+    with pytest.raises(ProtocolError, match="not valid"):
+        UnpackTree(cast("IO[bytes]", source)).tree(tmp_path / "copy")
+    assert source.count < 1 << 20
+
+
+def test_holes_of_a_server_are_refused(tmp_path: Path) -> None:
+    """Ours sends none, and a few bytes could be terabytes."""
+    hole = member("x", tarfile.GNUTYPE_SPARSE)
+    head = bytearray(hole.tobuf(tarfile.GNU_FORMAT))
+    head[483:495] = b"77777777777\0"
+    head[148:156] = b" " * 8
+    head[148:156] = f"{sum(head):06o}\0 ".encode()
+    (found,) = tarfile.open(fileobj=io.BytesIO(bytes(head) + bytes(1024)))  # noqa: SIM115
+    assert found.issparse()
+    assert found.size == 0o77777777777
+    with pytest.raises(ProtocolError, match="other things than files"):
+        UnpackTree(io.BytesIO(bytes(head) + sent().getvalue())).tree(tmp_path / "copy")
+
+
+class Session(FileRequests):
+    """A session that takes what is written to it, and counts."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def make_folder(self, path: str, mode: int | None = None, *, parents: bool = False) -> None:
+        pass
+
+    def write(self, path: str, parts: Iterator[bytes], **_how: Any) -> int:
+        for part in parts:
+            self.bytes += len(part)
+        return self.bytes
+
+
+@pytest.mark.parametrize("form", ["gzip", "hole"])
+def test_what_becomes_far_more_than_was_sent_is_refused(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_tar, "MOST_GROWTH", 4 << 20)
+    if form == "gzip":
+        data = gzip.compress(sent((member("zeros"), bytes(64 << 20))).getvalue())
+    else:
+        hole = member("zeros")
+        hole.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 40)}
+        data = hole.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
+    assert len(data) < 1 << 20
+    session = Session()
+    with pytest.raises(InvalidArgument, match="larger when it is unpacked"):
+        tar_streams.read(session, io.BytesIO(data), "/srv")
+    assert session.bytes < 32 << 20
 
 
 def test_a_stream_of_parts() -> None:

@@ -82,7 +82,7 @@ def saved(files: dict[str, bytes], links: dict[str, str] | None = None) -> Store
             member.type, member.linkname = tarfile.SYMTYPE, target
             made.addfile(member)
     buffer.seek(0)
-    return StoredArchive(tarfile.open(fileobj=buffer))
+    return StoredArchive(buffer)
 
 
 def passed_on(place: image_file.ImagePlace, scratch: Path) -> dict[str, bytes]:
