@@ -9,7 +9,9 @@ Only what is on these lists is passed. Left out, and why:
   Also hyperlinks (OSC 8): a link may show one address and open another, even a file;
 - functions that drop the lines a person can scroll back to: they were there before the guest (ED 3, RIS);
 - changes of the terminal that are not undone: size and place of its window, fonts, levels of conformance,
-  8-bit answers, locked keyboards, forms of keys (modifyOtherKeys, kitty), printing, saved modes.
+  8-bit answers, locked keyboards, forms of keys (modifyOtherKeys, kitty), printing, saved modes;
+- characters that change the direction of writing, or end a line unseen: a person reads something else than is
+  there (https://trojansource.codes). Joiners stay, which emoji and Persian need.
 
 Reference: xterm's ctlseqs (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), ECMA-48.
 """
@@ -54,6 +56,7 @@ ORDINARY = re.compile(
     r"(?:[^\x00-\x1f\x7f-\x9f]++|[\a-\r]"
     r"|\x1b\[(?:[0-9;:]{0,64}m|[0-9]{0,4}(?:[@-GKLMPXd]|;[0-9]{0,4}H|H)|[0-2]?J))++"
 )
+_REVERSING = re.compile("[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _NUMBERS = re.compile(r"[0-9]*(?:;[0-9]*)*\Z")
 _STYLES = re.compile(r"[0-9;:]*\Z")
 
@@ -61,7 +64,8 @@ _STYLES = re.compile(r"[0-9;:]*\Z")
 def passed(function: Function, use: Use) -> str:
     """Return the function as a terminal may get it, in its 7-bit form; empty if it may not."""
     if isinstance(function, Text):
-        return function.text
+        text = function.text
+        return text if text.isascii() else _REVERSING.sub("", text)
     if isinstance(function, Control):
         return function.char if function.char in CONTROLS else ""
     return _escape(function, use) if isinstance(function, Escape) else _sequence(function, use)

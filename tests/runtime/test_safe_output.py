@@ -8,6 +8,7 @@ import tracemalloc
 import tty
 from collections.abc import Iterator
 from pathlib import Path
+from unicodedata import bidirectional
 
 import pytest
 from tests.hostile_output import MODES, cases
@@ -20,11 +21,13 @@ from holdfast.runtime.terminal.safe_output import SafeOutput
 from holdfast.runtime.terminal.vt_parser import Control, Escape, Function, Parser, Sequence, Text
 
 HOSTILE = cases()
+CHANGING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+"""The classes of characters that embed, override or isolate (Unicode Standard Annex 9)."""
 
 # All that may come out, defined a second time and independently: nothing that a terminal answers, keeps
 # or gives away is in this language, and every sequence in it is whole.
 _PIECES = (
-    r"[^\x00-\x1f\x7f-\x9f]",  # text
+    r"[^\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]",  # text
     r"[\x07-\x0f]",  # BEL, BS, HT, LF, VT, FF, CR, SO, SI
     r"\x1b[78DEHM]|\x1b[()][0B]",
     r"\x1b\[[0-9]{0,4}[@-IKLMPSTXZ`abdeg]|\x1b\[[0-2]?J|\x1b\[[su]",
@@ -84,6 +87,19 @@ def test_text_around_an_attack_stays() -> None:
         found = through(b"before" + data + b"\x1b\\after").decode()
         assert found.startswith("before"), name
         assert found.endswith("after"), name
+
+
+@pytest.mark.parametrize("use", Use)
+@pytest.mark.parametrize("char", [c for c in map(chr, range(0x110000)) if bidirectional(c) in CHANGING])
+def test_no_character_changes_the_direction_of_writing(use: Use, char: str) -> None:
+    """Of all that Unicode has; a terminal shows what is there, in the order in which it is there."""
+    assert through(f"a{char}\x1b[31mb{char}c".encode(), use) == b"a\x1b[31mbc"
+
+
+def test_joiners_and_languages_stay() -> None:
+    """Emoji of several parts, Persian, Hebrew, and hyphens that show at the end of a line only."""
+    text = "\U0001f469\u200d\U0001f4bb می\u200cخواهم שלום co\u00adop".encode()
+    assert through(text) == text
 
 
 def test_attacks_can_follow_each_other() -> None:
