@@ -3,7 +3,7 @@
 #
 #   any-ci.sh COMMAND [ARGUMENT...]         in the checkout, such as: any-ci.sh pytest --holdfast
 #
-#   HOLDFAST_OUT      where what was captured and the summary go (./holdfast-out); have your CI keep this folder
+#   HOLDFAST_OUT      where what was captured and the summary go (../holdfast-out); have your CI keep this folder
 #   HOLDFAST_REF      instead of files: where to push it, such as registry.example.com/ci/app:$BUILD_NUMBER
 #   HOLDFAST_SETUP    a command that prepares the session, such as: pip install -e '.[test]'
 #   HOLDFAST_ENV      variables that the job needs, names separated by spaces; `NAME*` for several
@@ -16,7 +16,7 @@
 # The exit code is the command's; 124 if it took too long or did nothing any more, 75 if it waited for input.
 set -eu
 
-out=${HOLDFAST_OUT:-holdfast-out}
+out=${HOLDFAST_OUT:-../holdfast-out}
 home=${HOLDFAST_HOME:-${XDG_STATE_HOME:-$HOME/.local/state}/holdfast}
 mkdir -p "$out"
 

@@ -2,16 +2,19 @@
 
 Tracked files and those that are neither tracked nor ignored, as they are in the working tree; the same for
 submodules; symbolic links as links. From `.git/config` the credentials that CI systems leave there are
-removed. A folder that is not a checkout goes whole. The folder is not trusted: git itself is not run in it
+removed. A folder that is not a checkout goes whole. What Holdfast wrote into either stays behind: captures of
+earlier jobs would give their memory to this one. The folder is not trusted: git itself is not run in it
 (`git_place`), and no link in it is followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.base import own_folders
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.history.repositories import git_config, git_place, work_tree
@@ -40,8 +43,12 @@ class Checkout:
     bases: tuple[Path, ...] = ()
 
 
-def look(folder: Path) -> Checkout:
+def look(folder: Path, written: Iterable[Path] = ()) -> Checkout:
     """Return the files of a folder that go into a session; of the whole checkout, if the folder is in one.
+
+    Args:
+        folder: the folder.
+        written: files and folders that the job will write to, which are left out.
 
     Raises:
         InvalidArgument: there is no such folder, or it is in a checkout of another user.
@@ -51,19 +58,55 @@ def look(folder: Path) -> Checkout:
         raise InvalidArgument(f"cannot check out {plain(str(folder), 200)}: there is no such folder")
     place = git_place.find(folder)
     if place is None:
-        whole = {str(path.relative_to(folder)): path for path in work_tree.walk(folder)}
+        ours = _Ours(folder, written, frozenset())
+        walked = {str(path.relative_to(folder)): path for path in work_tree.walk(folder)}
+        whole = {name: path for name, path in walked.items() if not ours.has(name)}
         texts = _configurations(whole)
-        note = "it is not a git checkout: the whole folder is copied"
-        return Checkout(folder, "", _bounded(iter(whole.items())), texts, notes=(note,), bases=(folder,))
+        notes = ("it is not a git checkout: the whole folder is copied", *ours.notes)
+        return Checkout(folder, "", _bounded(iter(whole.items())), texts, notes=notes, bases=(folder,))
     tree, root = WorkTree.of(place), place.root
-    entries = {name: root / name for name in tree.names()}
+    tracked = frozenset(one.path for one in tree.entries or () if one.path.endswith(own_folders.BUNDLE))
+    ours = _Ours(root, written, tracked)
+    entries = {name: root / name for name in tree.names() if not ours.has(name)}
     entries |= _own_folder(place)
     texts = _configurations(entries)
     inside = "" if folder.resolve() == root else str(folder.resolve().relative_to(root))
     bases = tuple(dict.fromkeys((root, place.own, place.common)))
-    return Checkout(
-        root, inside, _bounded(iter(entries.items())), texts, _revision(tree), tuple(tree.notes), bases
-    )
+    notes = (*tree.notes, *ours.notes)
+    return Checkout(root, inside, _bounded(iter(entries.items())), texts, _revision(tree), notes, bases)
+
+
+class _Ours:
+    """What Holdfast wrote into a checkout, by names in it. Bundles that are `tracked` are input."""
+
+    def __init__(self, root: Path, written: Iterable[Path], tracked: frozenset[str]) -> None:
+        self._root, self._tracked = root, tracked
+        self._known: dict[str, bool] = {}
+        self._left_out: dict[str, None] = {}
+        for path in written:
+            with suppress(ValueError):
+                name = str(path.expanduser().resolve().relative_to(root.resolve()))
+                self._known[name] = name != "."
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out."""
+        return tuple(f"{plain(name, 200)} is left out: {own_folders.WHY}" for name in self._left_out)
+
+    def has(self, name: str) -> bool:
+        """Return whether a file is among it, or in a folder that is."""
+        above, _, _ = name.rpartition("/")
+        if above and self.has(above):
+            return True
+        found = self._known.get(name)
+        if found is None:
+            path = self._root / name
+            bundle = name.endswith(own_folders.BUNDLE) and path.is_file() and name not in self._tracked
+            found = bundle or (path.is_dir() and not path.is_symlink() and own_folders.is_own(path))
+            self._known[name] = found
+        if found:
+            self._left_out[name] = None
+        return found
 
 
 def _own_folder(place: GitPlace) -> dict[str, Path]:

@@ -29,6 +29,7 @@ class CIJob:
         variables: those the command has; `job_environment.chosen` makes them.
         redact: patterns of more names whose values are secret.
         checkout: the folder that goes into the session; None for none.
+        written: files that are written when it is over, which do not go into the session of another job.
         setup: commands that are run before; one that fails is a failure of the job.
         captures: limit of captures that the command itself may request.
         keep: leave the session as it is when the job is over.
@@ -40,6 +41,7 @@ class CIJob:
     variables: Mapping[str, str] = field(default_factory=dict)
     redact: tuple[str, ...] = ()
     checkout: Path | None = None
+    written: tuple[Path, ...] = ()
     setup: tuple[str, ...] = ()
     patience: TimeLimits = field(default_factory=TimeLimits)
     limits: CaptureLimits = field(default_factory=CaptureLimits)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import own_folders
 from holdfast.base.suggestion import quoted
 from holdfast.errors import StoreError
 from holdfast.runtime.ci.job_summary import KeptCapture
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
 
-SUFFIX = ".holdfast"
 READABLE = "anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase"
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -80,7 +80,7 @@ class Deliveries:
         if self._destination.reference is not None:
             return self._reference(name)
         folder = self._destination.folder
-        return None if folder is None else str(folder / f"{name}{SUFFIX}")
+        return None if folder is None else str(folder / f"{name}{own_folders.BUNDLE}")
 
     def deliver(self, snapshot: Snapshot, name: str, title: str, note: Callable[[str], None]) -> KeptCapture:
         """Export or push it; `note` gets what its recipients should know.
@@ -119,7 +119,7 @@ class Deliveries:
 
 def _make(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        own_folders.make(folder)
     except OSError as error:
         raise StoreError(f"cannot make {folder}: {error.strerror or error}") from error
 

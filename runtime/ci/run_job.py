@@ -40,6 +40,8 @@ from holdfast.runtime.terminal.uncook import Tail
 from holdfast.snapshots.failure import Failure
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.runtime.ci.checkout import Checkout
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.pulse.pulse import Pulse
@@ -84,6 +86,11 @@ class JobRun:
             self._deliveries, self._completed, self._remark, job.limits.size, job.captures
         )
 
+    def _written(self) -> list[Path]:
+        """Return where this job writes, and others before it have."""
+        folder = self._job.destination.folder
+        return [*self._job.written, *([] if folder is None else [folder])]
+
     def run(self) -> JobOutcome:
         """Run it to its end.
 
@@ -92,7 +99,7 @@ class JobRun:
             HoldfastError: it could not be run: no engine, no image, a checkout that cannot be read.
         """
         self._job.destination.check(self._context.home, self._remark)
-        taken = None if self._job.checkout is None else checkout.look(self._job.checkout)
+        taken = None if self._job.checkout is None else checkout.look(self._job.checkout, self._written())
         try:
             return self._run(taken)
         finally:

@@ -181,6 +181,7 @@ def run(
             fallback == "files",
         ),
         destination=DeliveryTarget(export, push, how),
+        written=() if summary is None else (summary,),
         captures=captures,
         keep=keep,
         job=record.job_of(os.environ),

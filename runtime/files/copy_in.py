@@ -1,7 +1,7 @@
 """Copies files of this machine into a session.
 
 Local links are copied as links and never followed, except for one that the caller names. What is neither
-file, folder nor link is left out.
+file, folder nor link is left out, and so is what Holdfast itself has written into a folder within the tree.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from holdfast.base import own_folders
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.file_requests import PART, FileRequests
 
@@ -63,6 +64,8 @@ class CopyIn:
                 if entry.is_symlink():
                     self._requests.make_link(inner, os.readlink(entry.path))  # noqa: PTH115
                     self._made.links += 1
+                elif entry.is_dir(follow_symlinks=False) and own_folders.is_own(entry.path):
+                    self._made.leave_out(entry.path, own_folders.WHY)
                 elif entry.is_dir(follow_symlinks=False):
                     mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
                     self._requests.make_folder(inner, mode=mode)

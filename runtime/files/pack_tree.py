@@ -1,7 +1,7 @@
 """Packs files of this machine as a tar stream, in parts as they are wanted.
 
 Local links are packed as links and never followed, except for one that the caller names. What is neither
-file, folder nor link is left out.
+file, folder nor link is left out, and so is what Holdfast itself has written into a folder within the tree.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from holdfast.base import own_folders
 from holdfast.runtime.files import tar_times
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.file_requests import PART
@@ -54,6 +55,8 @@ class PackTree:
                     link.linkname = os.readlink(entry.path)  # noqa: PTH115
                     yield _header(link)
                     self.made.links += 1
+                elif entry.is_dir(follow_symlinks=False) and own_folders.is_own(entry.path):
+                    self.made.leave_out(entry.path, own_folders.WHY)
                 elif entry.is_dir(follow_symlinks=False):
                     yield _header(_member(name, told, tarfile.DIRTYPE))
                     self.made.folders += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -12,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.base import own_folders
+from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.ci import checkout, copy_checkout
 from holdfast.runtime.ci.checkout import Checkout
+from holdfast.runtime.ci.delivery import DeliveryTarget
 from holdfast.runtime.history.repositories import git_config
 
 Git = Callable[..., str]
@@ -390,3 +394,40 @@ def test_ends_of_lines_are_no_change(repo: Path, git: Git) -> None:
     git(repo, "commit", "-qm", "two")
     os.utime(repo / "gone", (1, 1))
     assert _changes(repo, git) == ""
+
+
+@pytest.mark.parametrize("of_git", [True, False])
+def test_what_holdfast_wrote_is_no_input(repo: Path, git: Git, tmp_path: Path, of_git: bool) -> None:
+    """Captures of earlier jobs, of this version or others, their summary, and a home."""
+    DeliveryTarget(repo / "captured", options={}).check(Home(tmp_path / "home").create(), lambda _: None)
+    (repo / "captured" / "failure.holdfast").write_text("memory")
+    (repo / "sub" / "state" / "snapshots").mkdir(parents=True)
+    (repo / "sub" / "state" / "holdfast.db").write_text("memory")
+    (repo / "earlier").mkdir()
+    (repo / "earlier" / "failure.holdfast").write_text("memory")
+    (repo / "mine.holdfast").write_text("input")
+    git(repo, "add", "-f", "mine.holdfast")
+    (repo / "earlier" / "notes").write_text("input")
+    (repo / "summary.md").write_text("memory")
+    if not of_git:
+        shutil.rmtree(repo / ".git")
+        (repo / "mine.holdfast").unlink()
+    found = checkout.look(repo, [repo / "summary.md"])
+    copy = tmp_path / "copy"
+    unpacked(found, copy)
+    contents = {path.read_bytes() for path in copy.rglob("*") if path.is_file() and ".git/" not in str(path)}
+    assert b"memory" not in contents
+    assert (copy / "earlier" / "notes").exists()
+    assert (copy / "mine.holdfast").exists() == of_git
+    said = {note.removesuffix(" is left out: Holdfast wrote it") for note in found.notes}
+    assert said >= {"earlier/failure.holdfast", "sub/state", "summary.md"}
+
+
+def test_a_folder_with_something_in_it_is_not_marked(tmp_path: Path) -> None:
+    """It may be a project: that would be left out as a whole."""
+    (tmp_path / "file").write_text("input")
+    own_folders.make(tmp_path)
+    assert not own_folders.is_own(tmp_path)
+    own_folders.make(tmp_path / "new")
+    own_folders.make(tmp_path / "new")
+    assert own_folders.is_own(tmp_path / "new")

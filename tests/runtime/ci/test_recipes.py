@@ -131,8 +131,8 @@ def test_the_generic_script_takes_a_command_unchanged(run: Run, tmp_path: Path) 
     (call,) = run(f"{SCRIPT} pytest -k 'a b' --export x $'two\\nlines' '*'")
     found = parsed(call)
     assert found["command"] == ["pytest", "-k", "a b", "--export", "x", "two\nlines", "*"]
-    assert (str(found["export"]), found["push"], found["timeout"]) == ("holdfast-out", None, "30m")
-    assert (tmp_path / "holdfast-out").is_dir()
+    assert (str(found["export"]), found["push"], found["timeout"]) == ("../holdfast-out", None, "30m")
+    assert (tmp_path.parent / "holdfast-out").is_dir()
 
 
 def test_the_generic_script_reads_its_settings_from_the_environment(run: Run, tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from typing import IO, Any, cast
 import pytest
 from tests.base.test_bounded_tar import Endless
 
-from holdfast.base import bounded_tar
+from holdfast.base import bounded_tar, own_folders
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.client.client_paths import parted
 from holdfast.runtime.client.part_stream import PartStream
 from holdfast.runtime.files import tar_streams, tar_times
 from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.copy_in import CopyIn
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.files.local_folder import DEEPEST
 from holdfast.runtime.files.pack_tree import PackTree
@@ -264,6 +265,25 @@ def test_what_becomes_far_more_than_was_sent_is_refused(form: str, monkeypatch: 
     with pytest.raises(InvalidArgument, match="larger when it is unpacked"):
         tar_streams.read(session, io.BytesIO(data), "/srv")
     assert session.bytes < 32 << 20
+
+
+def test_folders_that_holdfast_wrote_stay_behind(tmp_path: Path) -> None:
+    """On both ways into a session; one that is named is copied."""
+    own_folders.make(tmp_path / "project" / "sub" / "captured")
+    (tmp_path / "project" / "sub" / "captured" / "failure.holdfast").write_text("memory")
+    (tmp_path / "project" / "file").write_text("input")
+    packing = PackTree()
+    with tarfile.open(fileobj=io.BytesIO(b"".join(packing.tree(tmp_path / "project")))) as found:
+        assert found.getnames() == [".", "file", "sub"]
+    left = {str(tmp_path / "project" / "sub" / "captured"): "Holdfast wrote it"}
+    assert packing.made.left_out == left
+    session = Session()
+    assert CopyIn(session).tree(tmp_path / "project", "/srv").left_out == left
+    assert session.bytes == len("input")
+    with tarfile.open(
+        fileobj=io.BytesIO(b"".join(PackTree().tree(tmp_path / "project" / "sub" / "captured")))
+    ) as found:
+        assert "failure.holdfast" in found.getnames()
 
 
 def test_a_stream_of_parts() -> None:
