@@ -1,7 +1,8 @@
-"""Recovery: undoes the operations of processes that are gone. Every controller runs it when it starts."""
+"""Recovery: undoes the operations of processes that are gone, and removes what they left. At each start."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from holdfast.runtime.store import peek
@@ -23,6 +24,23 @@ def recover(context: Context, fill_undo_table: Callable[[], None]) -> None:
     """
     if peek.abandoned(context.home.below("holdfast.db")) is not False:
         _recover(context, fill_undo_table)
+    _sweep(context)
+
+
+def _sweep(context: Context) -> None:
+    """Remove what ended operations left in `staging`.
+
+    A checkpointer whose caller was killed can write for a moment longer than recovery waits for it.
+    """
+    place = context.home.below("staging")
+    try:
+        found = os.listdir(place)  # noqa: PTH208 - pathlib takes longer to load
+    except OSError:
+        return
+    for name in peek.ended(context.home.below("holdfast.db"), found) if found else ():
+        import shutil
+
+        shutil.rmtree(f"{place}/{name}", ignore_errors=True)
 
 
 def _recover(context: Context, fill_undo_table: Callable[[], None]) -> None:

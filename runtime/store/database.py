@@ -9,13 +9,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Connection, Engine, Executable, NullPool, Row, create_engine, event
 
 from holdfast.errors import StoreError
 from holdfast.runtime.store import faults, schema
 
+T = TypeVar("T")
 Leaving = Callable[[Mapping[str, str]], None]
 """Receives the names, by container, of sessions that an upgrade puts out of reach; may refuse it."""
 
@@ -53,6 +54,34 @@ class Database:
         with faults.translated(path):
             _prepare(engine, path, leaving)
         return cls(engine, path)
+
+    def rows(self, query: Executable, make: Callable[[Row[Any]], T]) -> list[T]:
+        """Return what a query finds. A value that cannot be read is set aside first, and spoils nothing else.
+
+        Raises:
+            StoreError: the database cannot be read, or has a damaged value and cannot be written.
+        """
+        try:
+            return self._rows(query, make)
+        except StoreError as error:
+            if not faults.is_damage(error) or not self.mend():
+                raise
+        return self._rows(query, make)
+
+    def mend(self) -> list[str]:
+        """Set aside all values that cannot be read; return their places, in words.
+
+        Raises:
+            StoreError: the database cannot be written, or the file next to it.
+        """
+        from holdfast.runtime.store import mending
+
+        with self.writing() as db:
+            return mending.mend(db, self._path)
+
+    def _rows(self, query: Executable, make: Callable[[Row[Any]], T]) -> list[T]:
+        with self.reading() as db:
+            return [make(row) for row in db.execute(query)]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 
 from holdfast.errors import HoldfastError, StoreError
 
+_DAMAGE = "a value in it is damaged"
 # SQLite's messages, and what to do; the first match counts.
 ADVICE = (
     ("disk is full", "free some disk space; `holdfast rm`, `rmi` and `gc` work on a full disk"),
@@ -31,11 +32,24 @@ def translated(path: Path) -> Iterator[None]:
     except (IntegrityError, HoldfastError):
         raise
     except SQLAlchemyError as error:
+        if isinstance(error, OperationalError) and "decode to utf-8" in str(error.orig).lower():
+            raise _damaged(path) from error
         why = str(error.orig) if isinstance(error, DBAPIError) else type(error).__name__
         hint = next((advice for sign, advice in ADVICE if sign in why.lower()), "")
         raise StoreError(f"cannot use {path}: {why}", hint=hint) from error
     except OSError as error:
         raise StoreError(f"cannot use {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        hint = "move the file away, or restore it from a backup"
-        raise StoreError(f"cannot use {path}: a value in it is damaged ({error})", hint=hint) from error
+    except (ValueError, TypeError) as error:
+        raise _damaged(path) from error
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether an error is that of a value that cannot be read, and of nothing else."""
+    return isinstance(error, StoreError) and _DAMAGE in str(error)
+
+
+def _damaged(path: Path) -> StoreError:
+    return StoreError(
+        f"cannot use {path}: {_DAMAGE}",
+        hint="`holdfast ls` and `holdfast snapshots` set it aside, and name its row from then on",
+    )

@@ -70,6 +70,7 @@ class Entries:
     """The journals in the store."""
 
     def __init__(self, database: Database) -> None:
+        self._db = database
         self._reading = database.reading
         self._writing = database.writing
 
@@ -178,7 +179,7 @@ class Entries:
         query = select(table).where(table.c.session_id.in_(list(session_ids)), *wanted.conditions())
         with self._reading() as db:
             for row in db.execution_options(yield_per=PAGE).execute(query.order_by(*ordered)):
-                yield EntryRow(**{**row._mapping, "body": json.loads(row.body)})
+                yield EntryRow(**{**row._mapping, "body": _body(row.body)})
 
     def weight(self, session_id: str) -> tuple[int, int]:
         """Return how many entries of a session's own are stored, and the bytes they take."""
@@ -237,11 +238,11 @@ class Entries:
 
     def branches(self) -> dict[str, Branch]:
         """Return where sessions branched off, by session."""
-        with self._reading() as db:
-            return {
-                row.session_id: Branch(row.parent_session_id, row.position, row.at)
-                for row in db.execute(select(schema.branches))
-            }
+        found = self._db.rows(
+            select(schema.branches),
+            lambda row: (row.session_id, Branch(row.parent_session_id, int(row.position), float(row.at))),
+        )
+        return dict(found)
 
     def _last(self, db: Connection, session_id: str) -> int:
         table = schema.entries
@@ -253,3 +254,12 @@ class Entries:
         table = schema.branches
         begun = select(table.c.position).where(table.c.session_id == session_id)
         return self._last(db, session_id) or int(db.execute(begun).scalar() or 0)
+
+
+def _body(text: str) -> dict[str, Any]:
+    """Return what an entry says; one whose text is damaged says that."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"damaged": True}

@@ -103,8 +103,7 @@ class Operations:
         """Return operations that have neither ended nor been undone, oldest first."""
         table = schema.operations
         query = select(table).where(table.c.state == "intent").order_by(table.c.started_at)
-        with self._db.reading() as db:
-            return [_operation(row) for row in db.execute(query)]
+        return self._db.rows(query, _operation)
 
 
 def _ended(before: datetime) -> ColumnElement[bool]:

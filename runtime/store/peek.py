@@ -19,6 +19,7 @@ from holdfast.runtime.store.rows import SessionRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from os import PathLike
     from typing import Any
 
@@ -28,6 +29,7 @@ _LITERAL = frozenset(b"/-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ
 VERSION = 4  # kept equal to schema.VERSION, which costs the import
 BUSY_SECONDS = {"ro": 10.0, "rw": 60.0}
 """Seconds to wait for a process that writes: a question of a frequent command, and a change."""
+_STATES = ("running", "suspended", "dead", "creating")
 _COLUMNS = (
     "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options, details"
 )
@@ -47,6 +49,18 @@ def abandoned(database: Place) -> bool | None:
     from holdfast.runtime.store import owner
 
     return any(not owner.alive(pid, start) for pid, start in found)
+
+
+def ended(database: Place, operations: Iterable[str]) -> list[str]:
+    """Return those of some operations that have ended; none if that cannot be read."""
+    asked = list(operations)
+    marks = ", ".join("?" * len(asked))
+    query = f"SELECT id FROM operations WHERE state != 'intent' AND id IN ({marks})"  # noqa: S608
+    try:
+        with closing(opened(database)) as db:
+            return [str(id_) for (id_,) in db.execute(query, asked)]
+    except sqlite3.Error:
+        return []
 
 
 def session(database: Place, ref: str) -> SessionRow | None:
@@ -88,6 +102,8 @@ def sessions(database: Place) -> list[SessionRow] | None:
 
 def _row(row: tuple[Any, ...]) -> SessionRow | None:
     identity, name, state, image, created, container, parent, generation, options, details = row
+    if state not in _STATES:
+        return None
     try:
         return SessionRow(
             identity,
@@ -98,7 +114,7 @@ def _row(row: tuple[Any, ...]) -> SessionRow | None:
             container,
             parent,
             generation,
-            json.loads(options),
+            dict(json.loads(options)),
             SessionDetails(json.loads(details)),
         )
     except (TypeError, ValueError):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import SessionKeys, SnapshotKeys
     from holdfast.runtime.store.rows import SessionState, SnapshotKind
 
+_STATES_OF_SESSIONS = frozenset({"creating", "running", "suspended", "dead", "removed"})
+_STATES = frozenset({"pending", "ready", "damaged"})
 _VALID = schema.snapshots.c.state != "pending"
 
 
@@ -103,17 +105,14 @@ class Store:
         query = select(table).where(table.c.id == session_id)
         if not removed:
             query = query.where(table.c.state != "removed")
-        with self._db.reading() as db:
-            row = db.execute(query).one_or_none()
-        return None if row is None else _session(row)
+        return next(iter(self._db.rows(query, _session)), None)
 
     def sessions(self, *, removed: bool = False) -> list[SessionRow]:
         """Return all sessions, oldest first; removed ones only if requested."""
         query = select(schema.sessions).order_by(schema.sessions.c.created_at, schema.sessions.c.id)
         if not removed:
             query = query.where(schema.sessions.c.state != "removed")
-        with self._db.reading() as db:
-            return [_session(row) for row in db.execute(query)]
+        return self._db.rows(query, _session)
 
     def update_session(self, session_id: str, **changes: Any) -> SessionRow:
         """Change columns of a session (state, container_id, generation, parent_snapshot_id, options, image).
@@ -207,18 +206,15 @@ class Store:
     def find_snapshot(self, snapshot_id: str | None) -> SnapshotRow | None:
         """Return the snapshot with exactly this id, unfinished ones left out; None if there is none."""
         table = schema.snapshots
-        with self._db.reading() as db:
-            row = db.execute(select(table).where((table.c.id == snapshot_id) & _VALID)).one_or_none()
-        return None if row is None else _snapshot(row)
+        query = select(table).where((table.c.id == snapshot_id) & _VALID)
+        return next(iter(self._db.rows(query, _snapshot)), None)
 
     def latest_snapshot(self, session_id: str) -> SnapshotRow | None:
         """Return the newest snapshot of a session, unfinished ones left out; None if it has none."""
         table = schema.snapshots
         query = select(table).where((table.c.session_id == session_id) & _VALID)
         newest = query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(1)
-        with self._db.reading() as db:
-            row = db.execute(newest).one_or_none()
-        return None if row is None else _snapshot(row)
+        return next(iter(self._db.rows(newest, _snapshot)), None)
 
     def snapshots(self, session_id: str | None = None, *, pending: bool = False) -> list[SnapshotRow]:
         """Return all snapshots, or those of one session, oldest first; unfinished ones only if requested."""
@@ -227,8 +223,7 @@ class Store:
             query = query.where(schema.snapshots.c.session_id == session_id)
         if not pending:
             query = query.where(_VALID)
-        with self._db.reading() as db:
-            return [_snapshot(row) for row in db.execute(query)]
+        return self._db.rows(query, _snapshot)
 
     def update_snapshot(self, snapshot_id: str, **changes: Any) -> SnapshotRow:
         """Change columns of a snapshot (state, image_id, bytes, details, parent_snapshot_id, pinned).
@@ -307,8 +302,19 @@ class Store:
 
 
 def _session(row: Row[Any]) -> SessionRow:
-    return SessionRow(**{**row._mapping, "details": SessionDetails(row.details)})
+    _whole(row.options)
+    if row.state not in _STATES_OF_SESSIONS or not isinstance(row.generation, int):
+        raise ValueError("it has no such value")
+    return SessionRow(**{**row._mapping, "details": SessionDetails(_whole(row.details))})
 
 
 def _snapshot(row: Row[Any]) -> SnapshotRow:
-    return SnapshotRow(**{**row._mapping, "details": SnapshotDetails(row.details)})
+    if row.state not in _STATES or not isinstance(row.bytes, int):
+        raise ValueError("it has no such value")
+    return SnapshotRow(**{**row._mapping, "details": SnapshotDetails(_whole(row.details))})
+
+
+def _whole(table: Any) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise ValueError("it is no table")
+    return table

@@ -20,6 +20,20 @@ def create(path: Path, *, new: bool = False) -> BinaryIO:
     return os.fdopen(os.open(path, flags, MODE), "w+b")
 
 
+def append(path: Path, data: bytes) -> None:
+    """Write to the end of a file, which is made if it is missing, and wait until it is on the disk.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+    try:
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def replace(
     path: Path, data: bytes | str, *, durable: bool = True, mode: int = MODE, owner: int | None = None
 ) -> None:
