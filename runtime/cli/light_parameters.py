@@ -2,14 +2,13 @@
 
 Typer converts every parameter with a Pydantic adapter, even one that was left out or is text and stays as it
 is; loading Pydantic takes longer than most commands. What is not plain is left to Typer, with its messages.
+Versions of Typer that convert in another way are left as they are.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any
-
-from typer import _coercion
 
 _NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?")
 _BOUNDS = ("min", "max")
@@ -18,9 +17,9 @@ _BOUNDS = ("min", "max")
 class LightConversion:
     """The conversion of one parameter, in the place of Typer's."""
 
-    def __init__(self, descriptor: Any) -> None:
-        self._descriptor = descriptor
-        self._heavy: Any = None
+    def __init__(self, parameter: Any) -> None:
+        self._descriptor = parameter.type_descriptor
+        self._ordinary = parameter.get_runtime_param
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the value that the verb gets."""
@@ -39,17 +38,15 @@ class LightConversion:
         bounded = any(getattr(self._descriptor.parameter_info, name, None) is not None for name in _BOUNDS)
         if kind is float and isinstance(value, str) and not bounded and _NUMBER.fullmatch(value):
             return float(value)
-        if self._heavy is None:
-            self._heavy = _coercion.build_runtime_param(self._descriptor)
-        return self._heavy.coerce(value, param=param, ctx=ctx)
+        return self._ordinary().coerce(value, param=param, ctx=ctx)
 
 
 def lighten(command: Any) -> None:
     """Convert the plain parameters of a command, and of those below it, without Pydantic."""
     help_option = command.get_help_option(command.context_class(command))
     for parameter in (*command.params, help_option):
-        descriptor = getattr(parameter, "type_descriptor", None)
-        if descriptor is not None:
-            parameter._runtime_param = LightConversion(descriptor)
+        if hasattr(parameter, "type_descriptor") and hasattr(parameter, "get_runtime_param"):
+            conversion = LightConversion(parameter)
+            parameter.get_runtime_param = lambda conversion=conversion: conversion
     for below in getattr(command, "commands", {}).values():
         lighten(below)

@@ -117,6 +117,7 @@ def cell_event(raw: Table) -> CellEvent:
         execution_count=wire_fields.optional_integer(raw, "execution_count"),
         password=bool(raw.get("password")),
         error=cell_error(raw) if kind == "error" else None,
+        left_out=wire_fields.integer(raw, "left_out") if "left_out" in raw else 0,
     )
 
 
@@ -183,6 +184,9 @@ def watched_change(raw: Any) -> WatchedChange:
         wire_fields.choice(told, "kind", CHANGES),
         wire_fields.text(told, "path"),
         None if file is None else session_file(file),
+        moved=wire_fields.flag(told, "moved"),
+        content=wire_fields.flag(told, "content"),
+        attributes=wire_fields.flag(told, "attributes"),
     )
 
 

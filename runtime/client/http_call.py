@@ -46,6 +46,18 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def session_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a new session as a body has them: plain values, and mounts as texts."""
+    found = dict(options)
+    for name in ("allow", "domains", "secrets", "writable", "mounts"):
+        if found.get(name) is not None:
+            found[name] = [str(each) for each in found[name]]
+    if found.get("env") is not None:
+        env = found["env"]
+        found["env"] = dict(env) if isinstance(env, Mapping) else list(env)
+    return found
+
+
 def answer(status: int, content: bytes) -> Any:
     """Return what a server answered; None if it is nothing.
 

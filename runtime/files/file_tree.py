@@ -43,7 +43,14 @@ class WatchedChange:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return {"kind": self.kind, "path": self.path, "file": self.file and self.file.as_dict()}
+        return {
+            "kind": self.kind,
+            "path": self.path,
+            "file": self.file and self.file.as_dict(),
+            "moved": self.moved,
+            "content": self.content,
+            "attributes": self.attributes,
+        }
 
 
 class TreeChange(NamedTuple):

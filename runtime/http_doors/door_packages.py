@@ -1,4 +1,4 @@
-"""The packages that a door needs, which are installed with an extra of this one."""
+"""The packages that a door or a client needs, which are installed with an extra of this one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from holdfast.errors import InvalidArgument
 
 _EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "client": ("websockets",),
     "mcp": ("mcp", "PIL"),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
 }

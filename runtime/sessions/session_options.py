@@ -79,6 +79,10 @@ class Mount(BaseModel):
         source = str(Path(parts[0]).expanduser().absolute())
         return _validated(cls, {"source": source, "target": parts[1], "read_only": mode == "ro"}, "mount")
 
+    def __str__(self) -> str:
+        """Return it as `parse` reads it."""
+        return f"{self.source}:{self.target}" + (":ro" if self.read_only else "")
+
     @field_validator("source")
     @classmethod
     def _source(cls, value: str) -> str:

@@ -16,7 +16,7 @@ from holdfast.runtime.client.aio.async_session import AsyncSession
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.client_errors import not_over_a_url
-from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.client.http_call import HttpCall, given, place, session_options
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
@@ -73,7 +73,8 @@ class AsyncHoldfast:
         **options: Unpack[NewOptions],
     ) -> AsyncSession:
         """Create a session and wait until its shell can be used. As `Holdfast.new`."""
-        body = given(name=name, policy=policy, template=template, warm=warm, **options)
+        chosen = session_options(options)
+        body = given(name=name, policy=policy, template=template, warm=warm, **chosen)
         told = await self._transport.ask(HttpCall("POST", place("sessions"), body=body))
         return AsyncSession(self._transport, told, remove=remove)
 

@@ -17,7 +17,7 @@ from holdfast.runtime.client.blocking.remote_session import RemoteSession
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.client_errors import not_over_a_url
-from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.client.http_call import HttpCall, given, place, session_options
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
@@ -74,7 +74,8 @@ class RemoteHoldfast:
         **options: Unpack[NewOptions],
     ) -> RemoteSession:
         """Create a session and wait until its shell can be used. As `Holdfast.new`."""
-        body = given(name=name, policy=policy, template=template, warm=warm, **options)
+        chosen = session_options(options)
+        body = given(name=name, policy=policy, template=template, warm=warm, **chosen)
         told = self._transport.ask(HttpCall("POST", place("sessions"), body=body))
         return RemoteSession(self._transport, told, remove=remove)
 

@@ -79,6 +79,7 @@ def _event(event: CellEvent) -> tuple[dict[str, Any], int]:
             "metadata": dict(event.metadata),
             "transient": dict(event.transient),
             "execution_count": event.execution_count,
+            "left_out": event.left_out,
         }
     size = len(event.text) + sum(len(str(each)) for each in event.data.values())
     return told, size + OVERHEAD

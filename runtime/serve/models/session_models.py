@@ -11,7 +11,12 @@ from holdfast.runtime.serve.models.command_models import StateAnswer, Variables
 
 Place = Annotated[str, Field(min_length=1, max_length=300, pattern=TEXT)]
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]{1,299}$")]
-Size = Annotated[int, Field(ge=0, lt=2**53)] | Annotated[str, Field(pattern=r"^\d{1,15}[kmgtKMGT]?$")]
+Said = Annotated[str, Field(min_length=1, max_length=60, pattern=TEXT)]
+"""A value as a person writes it; the library reads it, and says what is wrong with it."""
+Size = Annotated[int, Field(ge=0, lt=2**53)] | Said
+Assignments = Annotated[
+    list[Annotated[str, Field(max_length=128 << 10, pattern=TEXT)]], Field(max_length=1000)
+]
 
 
 class PolicyFields(RequestBody):
@@ -31,22 +36,25 @@ class PolicyFields(RequestBody):
 
 
 class SessionRequest(RequestBody):
-    """A new session, as `Holdfast.new` takes it. With `template` it starts from that."""
+    """A new session, as `Holdfast.new` takes it. With `template` it starts from that.
+
+    Sizes and numbers may be texts (`1.5g`), and variables a list of `KEY=VALUE`, as there.
+    """
 
     name: Name | None = None
     template: Name | None = None
     warm: bool = False
     image: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}$")] | None = None
-    network: Literal["internet", "none", "open", "domains"] | None = None
+    network: Literal["internet", "none", "open", "domains", "default"] | None = None
     allow: Annotated[list[Place], Field(max_length=200)] | None = None
     domains: Annotated[list[Place], Field(max_length=200)] | None = None
     secrets: Annotated[list[Place], Field(max_length=50)] | None = None
     memory: Size | None = None
     disk: Size | None = None
-    cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
-    pids: Annotated[int, Field(ge=64, le=4_194_304)] | None = None
+    cpus: Annotated[float, Field(ge=0.01, le=1024)] | Said | None = None
+    pids: Annotated[int, Field(ge=64, le=4_194_304)] | Said | None = None
     user: Annotated[str, Field(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10}(:\d{1,10})?)$")] | None = None
-    env: Variables | None = None
+    env: Variables | Assignments | None = None
     mounts: Annotated[list[Place], Field(max_length=100)] | None = None
     workdir: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
     read_only: bool | None = None
@@ -55,6 +63,11 @@ class SessionRequest(RequestBody):
     kernel: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] | None = None
     python: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
     policy: PolicyFields | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Return what was asked for, as `Holdfast.new` takes it."""
+        found = self.model_dump(exclude_none=True, exclude={"policy", "warm"})
+        return found | ({"warm": True} if self.warm else {})
 
 
 class SessionAnswer(AnswerBody):

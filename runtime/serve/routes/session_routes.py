@@ -46,7 +46,7 @@ async def list_sessions(who: From) -> list[SessionAnswer]:
 @router.post("", status_code=201)
 async def new(who: From, body: SessionRequest) -> SessionAnswer:
     """Make a session; it lasts until it is removed."""
-    given = body.model_dump(exclude_none=True)
+    given = body.options()
     if body.policy is not None:
         given["policy"] = body.policy.model_dump(exclude_unset=True)
     return await who.brief(lambda hf: answered(hf.new(**given)))
