@@ -1,9 +1,12 @@
 /*
  * PID 1 of a session.  It waits until the network of its container is confined, starts the supervisor
- * (or waits for one that is restored from outside), and reaps.
+ * (or waits for one that is restored from outside), and reaps.  It starts a supervisor that was killed again,
+ * without anything that ran before.
  *
  *   init start      run the supervisor
- *   init await PID  idle until the process PID, put here by a restore, has come and gone
+ *   init await PID  idle until the process PID, put here by a restore, has come, or SIGUSR1 says that none will
+ *
+ * Signals count only if they come from outside: `kill 1` and `kill -1` in the session end nothing here.
  *
  * Nothing runs in the container before SIGUSR1 says that its network is confined.  The rules are set from
  * outside, and nothing in here has the capability to change them.  A container that is started by hand is
@@ -31,6 +34,9 @@ enum {
     EXIT_SETUP = 70,        /* the container cannot be made safe: nothing was started */
     EXIT_USAGE = 64,
     GRACE_SECONDS = 5,      /* between SIGTERM to the supervisor and SIGKILL to all */
+    FAILING_SECONDS = 10,   /* a supervisor that gives up within these cannot start; another could not either */
+    AGAIN_AT_MOST = 5,      /* times that it is started again within AGAIN_SECONDS */
+    AGAIN_SECONDS = 60,
     SILENT_SECONDS = 10,    /* to wait silently for the network; it takes a fraction of one */
     /* When PIDs wrap, Linux begins again at 300 (RESERVED_PIDS).  A supervisor above it leaves the
      * lower ones free for the tools that restore this tree, PIDs included, into another container. */
@@ -43,6 +49,11 @@ enum {
 /* An image that was not made for sessions has a portable guest, with a Python of its own. */
 #define OWN_PYTHON "/opt/holdfast/bin/python"
 static char *SUPERVISOR[] = {"/usr/bin/python3", "-I", "/opt/holdfast/guest", NULL};
+/* Tells the supervisor how the one before it ended: a status of wait(2). */
+#define ENDED "HOLDFAST_SUPERVISOR_ENDED"
+/* The name of this process while it ends the session.  A supervisor ends on SIGTERM only if it reads it in
+ * /proc/1/comm, which nobody else can write. */
+#define ENDING "ending"
 
 static void fail(const char *what)
 {
@@ -68,6 +79,13 @@ static void limit_open_files(void)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
+/* The signal, or 0 for one that a process of the session sent: it sees that of the sender's pid, for nobody
+ * outside has one here.  The fields are the kernel's only for SI_USER (rt_sigqueueinfo(2)). */
+static int from_outside(int signal, const siginfo_t *info)
+{
+    return signal == SIGCHLD || (info->si_code == SI_USER && info->si_pid == 0) ? signal : 0;
+}
+
 /* Returns once the network is confined.  Exits if the container is to end before that. */
 static void await_confinement(const sigset_t *signals)
 {
@@ -75,9 +93,10 @@ static void await_confinement(const sigset_t *signals)
     const struct timespec *limit = &soon;
 
     for (;;) {
-        int signal = sigtimedwait(signals, NULL, limit);
+        siginfo_t info;
+        int signal = sigtimedwait(signals, &info, limit);
 
-        switch (signal) {
+        switch (signal < 0 ? 0 : from_outside(signal, &info)) {
         case SIGUSR1:
             return;
         case SIGTERM: case SIGINT:
@@ -166,15 +185,19 @@ static int exit_code(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Reaps whatever has ended.  Exits, and with it ends the container, when that was the main process. */
-static void reap(pid_t main_pid)
+/* Reaps whatever has ended.  Returns true, with its status, if the main process was among it. */
+static bool reap(pid_t main_pid, int *main_status)
 {
+    bool found = false;
     int status;
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (pid == main_pid)
-            exit(exit_code(status));
+        if (pid == main_pid) {
+            *main_status = status;
+            found = true;
+        }
+    return found;
 }
 
 static time_t seconds(void)
@@ -185,20 +208,93 @@ static time_t seconds(void)
     return now.tv_sec;
 }
 
+/* ---- starting again ------------------------------------------------------------------------- */
+
+/* A supervisor that was killed can be started again, and one that failed late; one that gave up at once said
+ * why.  One that is killed over and over is left dead. */
+static bool worth_another(int status, time_t began)
+{
+    static time_t times[AGAIN_AT_MOST];
+    static unsigned count;
+    time_t now = seconds(), *oldest = &times[count % AGAIN_AT_MOST];
+
+    if (!WIFSIGNALED(status) && now - began < FAILING_SECONDS)
+        return false;
+    if (count >= AGAIN_AT_MOST && now - *oldest < AGAIN_SECONDS)
+        return false;
+    *oldest = now;
+    count++;
+    return true;
+}
+
+/* Ends everything else in the session.  What the supervisor had started would be in no snapshot any more: a
+ * capture takes the tree below it. */
+static void end_everything(void)
+{
+    struct timespec moment = {.tv_nsec = 10 * 1000 * 1000};
+
+    for (;;) {
+        pid_t pid;
+
+        kill(-1, SIGKILL);
+        while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+            ;
+        if (pid < 0 && errno == ECHILD)
+            return;
+        nanosleep(&moment, NULL);
+    }
+}
+
+static pid_t start_again(int status)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d", status);
+    setenv(ENDED, text, 1);
+    return start_supervisor();
+}
+
+/* ---- serving ------------------------------------------------------------------------------ */
+
+/* Lets a main process continue that was stopped: `kill -STOP -1` is for programs. */
+static void keep_going(pid_t main_pid)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    if (waitid(P_PID, (id_t)main_pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == main_pid)
+        kill(main_pid, SIGCONT);
+}
+
 static _Noreturn void serve(pid_t main_pid, const sigset_t *signals)
 {
     time_t deadline = 0;    /* 0: not asked to end */
+    time_t began = seconds();
     bool killed = false;
 
     for (;;) {
         struct timespec second = {.tv_sec = 1};
-        int signal = deadline ? sigtimedwait(signals, NULL, &second) : sigwaitinfo(signals, NULL);
+        siginfo_t info;
+        int status, signal = deadline ? sigtimedwait(signals, &info, &second) : sigwaitinfo(signals, &info);
 
+        signal = signal < 0 ? 0 : from_outside(signal, &info);
         /* After any signal, not only SIGCHLD: a restored process becomes our child without one. */
-        reap(main_pid);
+        if (reap(main_pid, &status)) {
+            if (deadline || !worth_another(status, began))
+                exit(exit_code(status));
+            end_everything();
+            main_pid = start_again(status);
+            began = seconds();
+        }
+        keep_going(main_pid);
+        if (signal == SIGUSR1 && !deadline && !is_child(main_pid)) {
+            burn_pids();
+            main_pid = start_supervisor();  /* awaited, but this container goes on with its files only */
+            began = seconds();
+        }
         if ((signal == SIGTERM || signal == SIGINT) && !deadline) {
             if (!is_child(main_pid))
                 exit(0);    /* awaited, never came */
+            prctl(PR_SET_NAME, ENDING, 0, 0, 0);
             kill(main_pid, SIGTERM);
             kill(main_pid, SIGCONT);
             deadline = seconds() + GRACE_SECONDS;

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 WAITS = 75
 """Exit code for a command that waits: EX_TEMPFAIL of sysexits.h, "try again later"."""
+SIGNALLED = 128
+"""Added to the number of the signal that ended something, as shells do."""
 
 
 def run(found: Session, text: str, how: Mapping[str, Any], *, as_json: bool, raw: bool) -> int:
@@ -53,7 +55,11 @@ def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = Fa
         return WAITS
     if result.timed_out or result.running:
         return 124
-    return 1 if result.exit_code is None else result.exit_code & 0xFF
+    if (
+        result.exit_code is None
+    ):  # its shell ended: by a signal, as shells report it, or in a way that is not known
+        return 1 if result.signal is None else SIGNALLED + result.signal
+    return result.exit_code & 0xFF
 
 
 def notes(found: Session, result: ExecResult, shell: str) -> None:

@@ -35,6 +35,7 @@ from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.keyed import Keyed
 from holdfast.runtime.guest.records.notifications import News
+from holdfast.runtime.guest.records.past_runs import PastRuns
 from holdfast.runtime.guest.shells import size_notice
 from holdfast.runtime.guest.shells.open_shells import OpenShells
 from holdfast.runtime.guest.shells.shell import Shell
@@ -71,6 +72,8 @@ class Guest:
         self.keyed = Keyed(layout.keys)
         self.lineage = Origins()
         self.news = News()
+        self.past = PastRuns()
+        """What was run before the session was started again."""
         self.watch = DeathWatch(self.lineage, reaper, self._write_down)
         self.opened = OpenShells(layout, self._shell, self.journal.append)
         self.shells, self.desks, self.keyboards = (
@@ -108,11 +111,18 @@ class Guest:
             if self.shells[name].size != before:
                 size_notice.repeat(partial(getattr, self.shells[name], "terminal"))
 
-    def start(self, awakening: Awakening) -> None:
-        """Start the shell at once and the kernel in the background."""
+    def start(self, awakening: Awakening, before: ProcessEnd | None = None) -> None:
+        """Start the shell at once and the kernel in the background.
+
+        `before` is how the supervisor before this one ended, if one was killed in this container.
+        """
         publish(self.layout.identity, self.identity, awakening)
         self.captures.begin()
-        self.woke(awakening, begins=True)
+        if awakening.event == "restarted":
+            self.past.read(self.journal)
+            self._restarted(awakening, before)
+        else:
+            self.woke(awakening, begins=True)
         self.lineage.look()
         for shell in self.shells.values():
             shell.start()
@@ -148,6 +158,22 @@ class Guest:
         )
         if awakening.snapshot:
             self.hooks.begin(awakening, identity)
+
+    def _restarted(self, awakening: Awakening, before: ProcessEnd | None) -> None:
+        """Record that this session begins again on its files, and why; the next results tell it."""
+        fields: dict[str, Any] = {"why": awakening.why or None}
+        if before is not None:
+            fields |= {"exit_code": before.exit_code, "signal": before.signal}
+        self._write_down(
+            "woken",
+            event=awakening.event,
+            session=self.identity.session,
+            generation=self.identity.generation,
+            begins=True,
+            during=self.past.cut_off() or None,
+            actor="system",
+            **fields,
+        )
 
     def moment(self) -> dict[str, Any]:
         """Return where the session's records end now, for a snapshot to keep."""

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.base.value_classes import replace
+from holdfast.runtime.guest import own_process
 from holdfast.runtime.guest.captures.pause import Pause
 from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
@@ -48,21 +49,21 @@ from holdfast.runtime.guest.wire.supervisor_server import Server
 
 _TEMPORARY = Path("/tmp")  # noqa: S108 - of the session
 _M_ARENA_MAX = -8
-_PR_SET_DUMPABLE = 4
-_IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
-"""Signals that Python ignores in its own process; programs started from here get their defaults."""
 
 logger = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run until SIGTERM."""
-    layout = _layout(argv)
+    """Run until the session is to end."""
+    given = sys.argv[1:] if argv is None else argv
+    layout = _layout(given)
+    if not given:  # in a container
+        own_process.take_name()
     # One malloc arena: zmq's threads would get others, and hold megabytes.
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     _detach()
-    _heed_signals()
-    _close_to_tracers()
+    own_process.heed_signals()
+    own_process.close_to_tracers()
     with suppress(OSError):  # an image may have none, or a broken link
         _TEMPORARY.mkdir(mode=0o1777)
         _TEMPORARY.chmod(0o1777)
@@ -83,8 +84,7 @@ async def _supervise(layout: Layout) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, SteadyLoop)
     over = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, over.set if number == signal.SIGTERM else _ignore)
+    own_process.outlive_signals(loop, over)
     reaper = Reaper()
     reaper.install(loop)
     fields = read_object(layout.session) or {}
@@ -94,13 +94,14 @@ async def _supervise(layout: Layout) -> None:
     account = UserAccount.of(identity.user)
     program = shell_program.choose(identity.shell, account, layout.marks)
     account = replace(account, shell=program.path)
-    awakening = Awakening.of(fields)
+    before = own_process.predecessor()
+    awakening = Awakening.of(fields, again=before is not None)
     if account.foreign and awakening.event == "started" and identity.workdir is None:
         from holdfast.runtime.guest.identity import workspace  # most sessions are root's
 
         workspace.give(layout.workspace, account)
     guest = Guest(layout, identity, account, reaper, program)
-    guest.start(awakening)
+    guest.start(awakening, before)
 
     async def hello(guest: Guest, call: ClientCall) -> None:
         await call.finish("hello", **guest.hello())
@@ -140,8 +141,7 @@ async def _supervise(layout: Layout) -> None:
     guest.stop()
 
 
-def _layout(argv: Sequence[str] | None) -> Layout:
-    given = sys.argv[1:] if argv is None else argv
+def _layout(given: Sequence[str]) -> Layout:
     if not given:  # in a container
         return Layout(RUN_DIR, STATE_DIR, MARKS_LIBRARY, WORKSPACE, SYSTEM_HOOKS)
     import argparse
@@ -155,29 +155,9 @@ def _layout(argv: Sequence[str] | None) -> Layout:
     return Layout(**vars(parser.parse_args(given)))
 
 
-def _close_to_tracers() -> None:
-    """Keep the session's programs from tracing this process, the root of what is captured (prctl(2)).
-
-    Root in a session has no CAP_SYS_PTRACE. Programs started from here can be traced again.
-    """
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
 def _detach() -> None:
     """Become a session leader without a terminal, and leave the folder we were started in."""
     if os.getsid(0) != os.getpid():
         os.setsid()
     os.chdir("/")
     os.umask(0o022)
-
-
-def _heed_signals() -> None:
-    """Undo ignored and blocked signals inherited from our parent: our children would inherit them."""
-    for number in signal.valid_signals() - _IGNORED_BY_PYTHON:
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _ignore() -> None:
-    """Handle a signal without ending. Ignoring it with SIG_IGN would be inherited by children."""

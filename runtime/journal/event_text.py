@@ -14,6 +14,7 @@ _WOKEN = {
     "restored": "was restored, and continues here",
     "resumed": "continues after a snapshot",
     "aborted": "continues after a snapshot that failed",
+    "restarted": "was started again on its files",
 }
 
 
@@ -55,6 +56,16 @@ class Fields:
         ]
         names += [key for key in ("cwd", "umask", "ports", "epoch") if key in self._data]
         return f"{', '.join(map(str, names[:20]))}{' …' if len(names) > 20 else ''}"
+
+    def during(self) -> str:
+        """Return what was running when it happened."""
+        value = self._data.get("during")
+        runs = (
+            [Fields(each)("command", "") for each in value if isinstance(each, dict)]
+            if isinstance(value, list)
+            else []
+        )
+        return f" while {', '.join(f'`{_first(each)}`' for each in runs)} ran" if any(runs) else ""
 
     def end(self) -> str:
         """Describe how something ended, and why."""
@@ -162,6 +173,14 @@ def _shell_ended(of: Fields) -> str:
     return f"shell {of('shell')} (pid {of('pid')}) {of.end()}{follows}"
 
 
+def _woken(of: Fields) -> str:
+    said = f"the session {_WOKEN.get(of('event'), 'continues')}"
+    if of("event") != "restarted":
+        return said
+    why = of("why", "") or f"its supervisor {of.end()}{of.during()}"
+    return f"{said}: {why}; its shells, kernels and programs are new"
+
+
 SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "process_exited": _process_exited,
     "oom": lambda of: f"processes killed for lack of memory: {of('kills')}",
@@ -172,7 +191,7 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "shell_opened": lambda of: f"opened shell {of('shell')}",
     "shell_closed": lambda of: f"closed shell {of('shell')}",
     "waiting": _waiting,
-    "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'continues')}",
+    "woken": _woken,
     "refused": _refused,
     "hook": lambda of: f"hook {of('hook')} was notified that the session was {of('event')}",
     "hook_failed": lambda of: f"hook {of('hook')} ({of('event')}): {of('trouble')}",

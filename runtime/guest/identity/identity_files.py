@@ -29,21 +29,26 @@ _IFREQ = "16sH2x4s16x"
 
 @dataclass(frozen=True, slots=True)
 class Awakening:
-    """How the session came to run: `event` is started, resumed or restored, `snapshot` the one concerned,
-    `before` the identity recorded in it.
+    """How the session came to run: `event` is started, restarted, resumed or restored, `snapshot` the one
+    concerned, `before` the identity recorded in it, `why` the reason for a restart if the host knows it.
     """
 
     event: str
     snapshot: str = ""
     before: Identity = field(default_factory=Identity)
+    why: str = ""
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Awakening:
-        """Return the awakening of a supervisor that begins: in a fresh container, or from snapshot files."""
+    def of(cls, facts: Mapping[str, Any], *, again: bool = False) -> Awakening:
+        """Return the awakening of a supervisor that begins: in a fresh container, or from snapshot files;
+        `again` if another one was killed there, or the host says so.
+        """
         snapshot, before = facts.get("snapshot"), facts.get("before")
+        why = facts.get("again")
+        why = why if isinstance(why, str) and not again else ""
         if not isinstance(snapshot, str) or not isinstance(before, dict):
-            return cls("started")
-        return cls("restored", snapshot, Identity().updated(before))
+            return cls("restarted" if again or why else "started", why=why)
+        return cls("restarted" if again or why else "restored", snapshot, Identity().updated(before), why)
 
 
 def variables(identity: Identity, paths: IdentityPaths) -> dict[str, str]:
@@ -75,7 +80,7 @@ def publish(paths: IdentityPaths, identity: Identity, awakening: Awakening) -> N
         "event": awakening.event,
         "snapshot": awakening.snapshot or None,
         "parent": {"session": before.session, "name": before.name, "generation": before.generation}
-        if awakening.event == "restored"
+        if awakening.event == "restored" or before.session
         else None,
         "at": round(time.time(), 6),
     }

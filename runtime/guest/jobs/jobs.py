@@ -24,6 +24,7 @@ from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.jobs.job_watch import JobWatching
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
+from holdfast.runtime.guest.pulse import shortage
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins, processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
@@ -240,7 +241,7 @@ class Jobs:
             job.terminal = self._terminal(order)
         except (OSError, ValueError) as error:
             log.remove()
-            raise CannotStart("failed", f"cannot start job: {error}") from error
+            raise CannotStart("failed", f"cannot start job: {shortage.explained(error)}") from error
         job.pid = job.terminal.pid
         self._jobs[order.id] = job
         self._origins.own(job.pid, Origin("job", order.id, short(order.command), order.actor))

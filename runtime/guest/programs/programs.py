@@ -13,6 +13,7 @@ from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import Layout
 from holdfast.runtime.guest.programs.program import Program, ProgramOrder
+from holdfast.runtime.guest.pulse import shortage
 from holdfast.runtime.guest.pulse.deaths import Notice
 from holdfast.runtime.guest.pulse.origins import Origins, processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
@@ -74,8 +75,7 @@ class Programs:
             )
             raise NotStarted("invalid", f"cannot {what}") from None
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            why = (getattr(error, "strerror", None) or str(error)).lower()
-            raise NotStarted("invalid", f"cannot run {name}: {why}") from None
+            raise NotStarted("invalid", f"cannot run {name}: {shortage.explained(error)}") from None
         return program
 
     def _began(self, program: Program) -> None:

@@ -61,6 +61,13 @@ class Chronicle:
         self.hidden = False
         """True if something hidden was typed since the last look: what it changed is secret."""
 
+    @property
+    def actor(self) -> str | None:
+        """The actor of the command that runs, or comes next."""
+        if self._given:
+            return self._given.who.actor
+        return self._typed.actor if self._typed else None
+
     def given(self, command: Exec, text: bytes, who: Who) -> None:
         """Note a command that waits for the shell."""
         self._given = _Given(command, text, who)

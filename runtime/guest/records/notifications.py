@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KEPT = 32
+MAX_SHELLS = 64
 AT_ONCE = 5
 MAX_ACTORS = 64
 
@@ -18,14 +19,29 @@ class News:
     """The latest deaths, and which actors know of them."""
 
     def __init__(self) -> None:
-        self._items: deque[tuple[int, dict[str, Any]]] = deque(maxlen=KEPT)
+        self._items: deque[tuple[int, dict[str, Any], frozenset[str] | None]] = deque(maxlen=KEPT)
+        self._users: dict[str, set[str]] = {}
         self._delivered: dict[str, int] = {}
         self._heard: deque[tuple[str, str]] = deque(maxlen=KEPT)
 
     def add(self, seq: int, at: float, kind: str, fields: Mapping[str, Any]) -> None:
         """Process an entry of the journal."""
-        if is_news(kind, fields):
-            self._items.append((seq, {"seq": seq, "at": at, "kind": kind, **fields}))
+        if not is_news(kind, fields):
+            return
+        concerned = None
+        if kind == "shell_ended":  # it is nothing to those who never used it, nor to whose command ended it
+            concerned = frozenset(self._users.pop(str(fields.get("shell")), ())) - {fields.get("actor")}
+            if not concerned:
+                return
+        self._items.append((seq, {"seq": seq, "at": at, "kind": kind, **fields}, concerned))
+
+    def uses(self, actor: str, shell: str) -> None:
+        """Note that an actor left something in a shell: a variable, a directory, a job."""
+        users = self._users.setdefault(shell, set())
+        if len(users) < MAX_ACTORS:
+            users.add(actor)
+        while len(self._users) > MAX_SHELLS:
+            del self._users[next(iter(self._users))]
 
     def heard(self, actor: str, job: str) -> None:
         """Note that this actor knows how a job ended, having waited for it."""
@@ -39,7 +55,11 @@ class News:
         self._delivered[actor] = self._items[-1][0]
         while len(self._delivered) > MAX_ACTORS:
             del self._delivered[next(iter(self._delivered))]
-        new = [item for seq, item in self._items if seq > before and not self._knows(actor, item)]
+        new = [
+            item
+            for seq, item, concerned in self._items
+            if seq > before and (concerned is None or actor in concerned) and not self._knows(actor, item)
+        ]
         if any(item.get("cause") == "oom" for item in new):
             # The deaths of named processes say more than a bare "something was killed".
             new = [item for item in new if item["kind"] != "oom"]
@@ -50,10 +70,14 @@ class News:
 
 
 def is_news(kind: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether an entry reports a surprising end: not of a job that was done, nor a restart."""
+    """Return whether an entry reports a surprising end: not of a job that was done, nor a kernel's restart."""
     match kind:
         case "process_exited":
             return fields.get("exit_code") != 0
         case "kernel_died":
             return fields.get("cause") != "restarted"
+        case "shell_ended":
+            return not fields.get("closed")
+        case "woken":
+            return fields.get("event") == "restarted"
     return kind in ("job_ended", "oom")

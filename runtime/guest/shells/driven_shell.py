@@ -54,6 +54,11 @@ class DrivenShell:
         """The key that makes the shell take what was offered last."""
         self.state = StateFile(paths.state, program.name)
 
+    @property
+    def settings(self) -> str:
+        """The user's file that the shell reads when it starts."""
+        return startup_files.SETTINGS[self._program.kind]
+
     def lay_out(self) -> None:
         """Create the files the shell reads when it starts."""
         paths = self._paths

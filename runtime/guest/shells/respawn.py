@@ -13,22 +13,30 @@ class Respawn:
     def __init__(self) -> None:
         self._started = 0.0
         self._hasty_ends = 0
+        self._why = ""
 
     def starts(self, now: float) -> None:
         """Note that a shell is started."""
         self._started = now
 
-    def failed(self) -> None:
+    def failed(self, why: str) -> None:
         """Note that it could not be started."""
         self._hasty_ends += 1
+        self._why = f"it cannot be started: {why}"
 
-    def ended(self, now: float) -> None:
+    def ended(self, now: float, how: str) -> None:
         """Note that it has ended."""
         self._hasty_ends = self._hasty_ends + 1 if now - self._started < HASTY else 0
+        self._why = how
 
     def works(self) -> None:
         """Note that it shows a prompt."""
         self._hasty_ends = 0
+
+    @property
+    def trouble(self) -> str:
+        """Why there is none although one was started, and how often that was so; empty if there is no trouble."""
+        return f"{self._why}, {self._hasty_ends} times" if self.delay else ""
 
     @property
     def delay(self) -> float:

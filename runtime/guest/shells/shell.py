@@ -95,6 +95,11 @@ class Shell:
         return self._process.pid
 
     @property
+    def trouble(self) -> str:
+        """Why no shell runs; empty if one is just being started."""
+        return self._process.trouble
+
+    @property
     def closing(self) -> bool:
         """True once `close` was called: no shell follows this one."""
         return self._process.closing
@@ -288,6 +293,10 @@ class Shell:
 
     def _at_work(self) -> bool:
         return self.terminal is not None and at_work(self.terminal.pid)
+
+    def holder(self) -> str | None:
+        """Return the actor of the command that runs in it, if one does."""
+        return self.chronicle.actor
 
     def process_started(self) -> None:
         """Follow a shell that is being started."""

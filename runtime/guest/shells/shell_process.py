@@ -13,6 +13,7 @@ import signal
 from typing import Protocol
 
 from holdfast.runtime.guest.jobs.reaper import Reaper
+from holdfast.runtime.guest.pulse import shortage
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin
@@ -32,6 +33,9 @@ class ProcessOwner(Protocol):
     """The shell whose process this is."""
 
     size: TerminalSize
+
+    def holder(self) -> str | None:
+        """Return the actor of the command that runs in it, if one does."""
 
     def process_started(self) -> None:
         """Follow a shell that is being started."""
@@ -96,9 +100,9 @@ class ShellProcess:
         self._respawn.starts(self._loop.time())
         try:
             terminal = self._files.start(self._shell.size)
-        except OSError:
+        except OSError as error:
             logger.exception("cannot start shell %s", self._name)
-            self._respawn.failed()
+            self._respawn.failed(shortage.explained(error))
             self._start_later()
             return
         logger.info("shell %s: started, pid %d", self._name, terminal.pid)
@@ -108,6 +112,11 @@ class ShellProcess:
         self._loop.add_reader(terminal.fd, self._readable)
         self._reaper.watch(terminal.pid, self._ended, self._stopped)
         self._shell.process_started()
+
+    @property
+    def trouble(self) -> str:
+        """Why none runs; empty if one is just being started."""
+        return self._respawn.trouble
 
     def works(self) -> None:
         """Note that it shows a prompt."""
@@ -164,12 +173,25 @@ class ShellProcess:
         code = os.waitstatus_to_exitcode(status)
         logger.info("shell %s: pid %d ended with %d", self._name, pid, code)
         end = ProcessEnd.of_returncode(code)
-        self._notice("shell_ended", end, shell=self._name, pid=pid, closed=self.closing or None)
+        self._notice(
+            "shell_ended",
+            end,
+            shell=self._name,
+            pid=pid,
+            closed=self.closing or None,
+            actor=self._shell.holder(),
+        )
         self.drain()
         self._hang_up()
-        self._respawn.ended(self._loop.time())
+        self._respawn.ended(self._loop.time(), self._how(end))
         self._shell.process_ended(code)
         self._start_later()
+
+    def _how(self, end: ProcessEnd) -> str:
+        """Say how a shell ended that may have done so as it started."""
+        if end.signal is not None:
+            return f"the shell was ended by signal {end.signal} as it started"
+        return f"`{self._files.settings}` ended the shell with exit code {end.exit_code}"
 
     def _start_later(self) -> None:
         """Start the next one, at once unless they end as fast as they are started."""

@@ -12,6 +12,13 @@ from pathlib import Path
 from holdfast.runtime.guest.layout import ShellPaths
 from holdfast.runtime.guest.shells.shell_program import ShellKind, ShellProgram
 
+SETTINGS = {
+    ShellKind.BASH: "~/.bashrc",
+    ShellKind.ZSH: "~/.zshrc",
+    ShellKind.FISH: "~/.config/fish/config.fish",
+}
+"""The user's settings, as people know them."""
+
 
 def write(program: ShellProgram, paths: ShellPaths, marks: Path) -> None:
     """Write the files that the shell reads; its user cannot change them.

@@ -82,6 +82,7 @@ async def send(guest: Guest, call: ClientCall) -> None:
     if excess := keyboard.excess(call.frame.payload):
         raise RequestRefused("line_too_long", refusal(excess))
     offset, current = shell.log.end, shell.current
+    guest.news.uses(actor, shell.name)
     await keyboard.type(actor, call.frame.payload)
     await call.finish("ok", offset=offset, exec=current.id if current else None)
 
@@ -160,6 +161,7 @@ def _submit(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
         raise RequestRefused("unknown_shell", f"cannot run command: shell {shell.name} is being closed")
     if shell.current:
         raise _busy(shell, shell.current.id)
+    guest.news.uses(who.actor, shell.name)
     if who.key is not None:
         guest.keyed.begin(id_, "exec", shell.name, text, stream=shell.stream)
     try:
@@ -241,7 +243,7 @@ async def _recall(call: ClientCall, shell: Shell, known: KeyedRequest) -> None:
     await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
 
 
-UNKNOWN = "cannot know how it ended: it was running when the files were captured without its processes"
+UNKNOWN = "cannot know how it ended: the session went on without the processes that ran then"
 
 
 def _impossible(reason: str) -> RequestRefused:
@@ -254,6 +256,8 @@ def _busy(shell: Shell, holder: str | None) -> RequestRefused:
             f"the shell is now {other}, which does not mark where commands end; "
             "type with `send`, look with `screen`, or end it and get a new shell"
         )
+    if shell.terminal is None and shell.trouble:
+        return _impossible(f"{shell.trouble}; `holdfast run` does without the shell")
     state = shell.watching.state()
     if state.waits:
         now = state.phrase(time.time())

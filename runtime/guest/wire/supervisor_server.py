@@ -22,6 +22,10 @@ _LOOKS = (
 )
 LOOKING = frozenset(_LOOKS.split())
 """Operations that change nothing in the session; all others must be assumed to."""
+_RUNS = frozenset(
+    ("exec", "wait", "cell", "cell_after", "job_start", "job_wait", "program_start", "program_follow")
+)
+"""Operations that start or follow what their `id` names."""
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +108,9 @@ class Server:
         operation = self._operations.get(frame.op)
         if operation is None:
             raise RequestRefused("unknown_op", f"cannot do {frame.op!r}: no such operation")
+        past = self._guest.past.find(frame.head.get("id")) if frame.op in _RUNS else None
+        if past is not None and frame.head.get("key") is None:  # a key has a record of its own
+            raise RequestRefused("outcome_unknown", past.refusal())
         if frame.op not in LOOKING:
             self._guest.requests += 1
         await operation(self._guest, ClientCall(connection, frame))

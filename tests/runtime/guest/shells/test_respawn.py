@@ -7,7 +7,7 @@ def test_a_shell_that_lived_is_followed_at_once() -> None:
     respawn = Respawn()
     for start in range(100):
         respawn.starts(start * 10.0)
-        respawn.ended(start * 10.0 + 5)
+        respawn.ended(start * 10.0 + 5, "how")
         assert respawn.delay == 0
 
 
@@ -16,7 +16,7 @@ def test_hasty_ends_delay_the_next_start_more_and_more_up_to_a_limit() -> None:
     respawn, delays = Respawn(), []
     for turn in range(10):
         respawn.starts(float(turn))
-        respawn.failed() if turn == 1 else respawn.ended(turn + 0.1)
+        respawn.failed("why") if turn == 1 else respawn.ended(turn + 0.1, "how")
         delays.append(respawn.delay)
 
     assert delays[:3] == [0, 0, 0.8]

@@ -1,0 +1,113 @@
+"""The supervisor as a process among the session's programs: its name, its signals, and the one before it.
+
+People and agents end programs by name all day (`pkill python`, `kill -15 -1`), and mean theirs. So this process
+has no name of an interpreter, and ends only when the first process says so. It knows nothing of what a
+supervisor does. See `images/toolbox/init.c`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+from holdfast.procfs import process_stat
+from holdfast.runtime.guest.layout import GUEST_TREE
+from holdfast.runtime.guest.pulse.deaths import ProcessEnd
+
+NAME = b"holdfast"
+ENDING = b"ending"
+"""The name that the first process takes when it was asked from outside to end the session."""
+_ENDED = "HOLDFAST_SUPERVISOR_ENDED"
+_PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
+_ARGUMENTS = slice(45, 47)
+"""Where /proc/PID/stat has the addresses of the arguments, among the fields after the name."""
+_IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+"""Signals that Python ignores in its own process; programs started from here get their defaults."""
+_LEFT = {
+    *(signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGCONT, *_IGNORED_BY_PYTHON),
+    *(signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),  # it is continued at once
+    *(
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGABRT,
+        signal.SIGTRAP,
+        signal.SIGSYS,
+    ),
+}
+"""Signals that are not handled: nobody can, they end nothing, or they report a fault of this process."""
+
+
+def take_name() -> None:
+    """Replace the name and the command line, by which `pkill` and `pkill -f` choose.
+
+    The interpreter takes its own place from the words it was started with, so they are changed afterwards.
+    """
+    _prctl(_PR_SET_NAME, NAME)
+    try:
+        fields = process_stat.fields(Path("/proc/self/stat").read_bytes())
+        start, end = map(int, fields[_ARGUMENTS])
+    except (OSError, ValueError):
+        return
+    words = os.fsencode(GUEST_TREE)
+    if 0 < start < end and len(words) < end - start:
+        ctypes.memmove(start, words.ljust(end - start, b"\0"), end - start)
+
+
+def close_to_tracers() -> None:
+    """Keep the session's programs from tracing this process, the root of what is captured (prctl(2)).
+
+    Root in a session has no CAP_SYS_PTRACE. Programs started from here can be traced again.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def heed_signals() -> None:
+    """Undo ignored and blocked signals inherited from our parent: our children would inherit them."""
+    for number in signal.valid_signals() - _IGNORED_BY_PYTHON:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def outlive_signals(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
+    """Survive what programs send; set `over` when the session is to end.
+
+    Handlers, not SIG_IGN: that would be inherited by children.
+    """
+
+    def end() -> None:
+        if asked_from_outside():
+            over.set()
+
+    for number in signal.valid_signals() - _LEFT:
+        loop.add_signal_handler(number, end if number == signal.SIGTERM else _ignore)
+
+
+def asked_from_outside() -> bool:
+    """Return whether a SIGTERM is the first process's, which passes on what came from outside only."""
+    if os.getppid() != 1:
+        return True  # not in a container
+    try:
+        return Path("/proc/1/comm").read_bytes().strip() == ENDING
+    except OSError:
+        return False
+
+
+def predecessor() -> ProcessEnd | None:
+    """Return how the supervisor before this one ended, once; None if there was none."""
+    status = os.environ.pop(_ENDED, "")
+    return ProcessEnd.of_status(int(status)) if status.isdecimal() else None
+
+
+def _prctl(option: int, value: int | bytes) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _ignore() -> None:
+    """Handle a signal without ending."""
