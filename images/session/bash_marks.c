@@ -83,6 +83,7 @@ extern volatile sig_atomic_t interrupt_state;
 extern int volatile _rl_caught_signal;
 extern int executing_builtin, last_command_exit_value, shell_tty, current_command_line_count;
 extern int exit_immediately_on_error;
+extern void stop_making_children(void) __attribute__((weak));
 extern int (*this_shell_builtin)(struct word_list *), exit_builtin(struct word_list *), logout_builtin(struct word_list *);
 extern int history_expansion_inhibited, remember_on_history;
 extern char *ps0_prompt, *ps1_prompt, *ps2_prompt, *current_prompt_string;
@@ -206,8 +207,13 @@ static int get_character(void)
         left--;
     }
     /* An interrupted `select` leaves bash (5.2) believing forever that a builtin runs. None asks for input here. */
-    if (left <= 1 && owner == getpid())
+    if (left <= 1 && owner == getpid()) {
         executing_builtin = 0;
+        /* A fork that fails leaves bash believing that it makes a pipeline: the next builtin would wait for the
+         * newest child, however long that runs. */
+        if (stop_making_children)
+            stop_making_children();
+    }
     if (left > 1) {
         char path[4200];
         if (line_start && access(path_of("abort", path, sizeof path), F_OK) == 0) {

@@ -22,6 +22,7 @@ from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, KERNEL_STARTER
+from holdfast.runtime.guest.pulse import shortage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 READY_PATIENCE = 60.0
 _ASK_AGAIN = 0.25
 _LOG_LIMIT = 1 << 20
+_LEAST_FREE = 16
+"""Processes and threads that must be free: two threads of zmq's, the kernel and its own."""
 _DIGESTS = 1024
 """Signatures kept against replays: the library's 65536 would cost 10 MB."""
 _LAST_WORDS = 0.01
@@ -79,7 +82,11 @@ class UnknownSpec(KernelFailure):
 
 
 async def load_library() -> None:
-    """Import jupyter_client in a thread that ends with it: shells must not wait for 200 ms of imports."""
+    """Import jupyter_client in a thread that ends with it: shells must not wait for 200 ms of imports.
+
+    Raises:
+        KernelFailure: there is no room for another thread.
+    """
     if _LIBRARY in sys.modules:
         return
     loop = asyncio.get_running_loop()
@@ -94,10 +101,13 @@ async def load_library() -> None:
         finally:
             loop.call_soon_threadsafe(loaded.set_result, None)
 
+    thread = threading.Thread(target=work, name="import", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        raise KernelFailure(f"cannot start a kernel: {shortage.of_processes()}") from None
     patience = sys.getswitchinterval()
     sys.setswitchinterval(_IMPORT_SWITCH)
-    thread = threading.Thread(target=work, name="import", daemon=True)
-    thread.start()
     await loaded
     thread.join()
     sys.setswitchinterval(patience)
@@ -215,6 +225,10 @@ class KernelProcess:
         import zmq.asyncio
         from jupyter_client.manager import AsyncKernelManager
 
+        if (free := shortage.free()) is not None and free < _LEAST_FREE:
+            # Its C library aborts this process where it cannot start a thread.
+            raise KernelFailure(f"cannot start kernel {self.spec}: {shortage.of_processes()}")
+        zmq.Context.instance().socket(zmq.PAIR).close()  # its threads begin now, and stay
         environment = self._account.environment(os.environ)
         spec = self._found(environment)
         removal.discard(self._folder)

@@ -211,7 +211,8 @@ def start(
     wanted = {key: value for key, value in args.items() if value}
     wanted |= {key: value for key, value in how.items() if value is not None and value is not False}
     with line.explained():
-        frame = line.persistence().run(lambda: line.client().request("job_start", payload=data, **wanted))
+        client = line.client()
+        frame = line.persistence().run(lambda: client.request("job_start", payload=data, **wanted))
     return Job(line, wire_fields.text(frame, "id"))
 
 

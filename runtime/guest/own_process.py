@@ -1,8 +1,8 @@
 """The supervisor as a process among the session's programs: its name, its signals, and the one before it.
 
-People and agents end programs by name all day (`pkill python`, `kill -15 -1`), and mean theirs. So this process
-has no name of an interpreter, and ends only when the first process says so. It knows nothing of what a
-supervisor does. See `images/toolbox/init.c`.
+People and agents end programs by name all day (`pkill python`, `kill -15 -1`), and mean theirs. So this
+process has no name of an interpreter, and ends only when the first process says so (`images/toolbox/init.c`).
+It knows nothing of what a supervisor does.
 """
 
 from __future__ import annotations

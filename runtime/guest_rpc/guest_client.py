@@ -256,6 +256,7 @@ class GuestClient:
         self._folder = folder
         given = (("actor", actor), ("reason", reason), ("request", request_id()))
         self.who = {key: value for key, value in given if value is not None}
+        self._sent: set[str] = set()
 
     def connect(self) -> Connection:
         """Open a connection on which nothing was sent yet: losing it loses nothing.
@@ -269,7 +270,7 @@ class GuestClient:
         """Connect and send one request; the caller reads the events, which may take any time."""
         connection = self.connect()
         try:
-            connection.send({"v": protocol.VERSION, "op": op, **self.who, **args}, payload)
+            connection.send({"v": protocol.VERSION, "op": op, **self.who, **self._once(args)}, payload)
             connection.socket.settimeout(None)
         except BaseException:
             connection.close()
@@ -289,7 +290,16 @@ class GuestClient:
     def request(self, op: str, *, payload: bytes = b"", **args: Any) -> Frame:
         """Send a request and return its only event; raises as `call` does."""
         with self.connect() as connection:
-            return connection.ask(op, payload, **{**self.who, **args})
+            return connection.ask(op, payload, **{**self.who, **self._once(args)})
+
+    def _once(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments, which say so if the session may have got a request of that id already."""
+        id_ = args.get("id")
+        if id_ in self._sent:
+            return {**args, "again": True}
+        if isinstance(id_, str):
+            self._sent.add(id_)
+        return args
 
 
 def raise_error(frame: Frame) -> None:

@@ -13,8 +13,25 @@ def explained(error: Exception) -> str:
     number = getattr(error, "errno", None)
     if number == errno.ENOMEM:
         return "no memory is free"
-    if number != errno.EAGAIN and "start new thread" not in str(error):
-        return os.strerror(number).lower() if number else str(error)
+    if number == errno.EAGAIN:
+        return of_processes()
+    return os.strerror(number).lower() if number else str(error)
+
+
+def of_processes() -> str:
+    """Return that no process can be started, with the session's limit."""
     pids = cgroup_limits.look()["pids"]
-    counts = f" (there are {pids['current']} of at most {pids['limit']})" if pids["limit"] else ""
-    return f"no process is free{counts}; end some: `kill` and `jobs` need none, nor does `holdfast kill`"
+    counts = (
+        f" (there are {pids['current']} of at most {pids['limit']}, threads included)"
+        if pids["limit"]
+        else ""
+    )
+    return f"no process is free{counts}; end some: the shell's `kill` needs none"
+
+
+def free() -> int | None:
+    """Return how many processes and threads can be started; None if there is no limit."""
+    pids = cgroup_limits.look()["pids"]
+    if pids["limit"] is None or pids["current"] is None:
+        return None
+    return max(0, int(pids["limit"]) - int(pids["current"]))

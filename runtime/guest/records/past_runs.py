@@ -1,7 +1,7 @@
 """What was run before the supervisor was started again: commands, cells, programs and jobs, from the journal.
 
-Callers that lost their connection ask for the same run again, by its id. It must not be run twice: it may have
-been the very command that ended the supervisor. Knows the entries of the journal, and nothing of how they came.
+Callers that lost their connection ask for the same run again, by its id. It must not be run twice: it may be
+what ended the supervisor. Knows the entries of the journal, and nothing of how they came there.
 """
 
 from __future__ import annotations
@@ -13,32 +13,21 @@ from holdfast.runtime.guest.records.journal import Journal
 
 LOOKED_AT = 4096
 """Entries of the journal, from its end. A caller is back within half a minute, or never."""
-_KINDS = ("command", "cell", "run", "job")
+MOST = 4096
+"""Ids of this supervisor's own runs that are remembered."""
 SHOWN = 4
+_KINDS = ("command", "cell", "run", "job")
 _LONGEST = 200
+_KILLED = "the session's supervisor was killed, and everything in the session with it; files are as they were"
 
 
 @dataclass(slots=True)
 class PastRun:
-    """A run of a supervisor that is gone. `ended` is the entry of its end, if it came to that."""
+    """A run of a supervisor that is gone. `ended` is the number of the entry of its end, if it has one."""
 
-    id: str
     kind: str
-    text: str
-    actor: str
-    ended: dict[str, Any] | None = None
-
-    def refusal(self) -> str:
-        """Return why its result cannot be had."""
-        if self.ended is None:
-            return (
-                f"cannot know how the {self.kind} ended: the session's supervisor was killed while it ran, and "
-                "everything in the session with it; files are as they were"
-            )
-        return (
-            f"cannot return the result of the {self.kind}: the session was started again since; the journal "
-            f"has it (entry {self.ended['seq']})"
-        )
+    fields: dict[str, str]
+    ended: int | None = None
 
 
 class PastRuns:
@@ -46,30 +35,50 @@ class PastRuns:
 
     def __init__(self) -> None:
         self._runs: dict[str, PastRun] = {}
+        self._own: dict[str, None] = {}
+        self._again = False
 
     def read(self, journal: Journal) -> None:
-        """Read them from the journal."""
-        kinds = [f"{kind}_{step}" for kind in _KINDS for step in ("started", "ended")]
+        """Read them from the journal of a session that is started again."""
+        self._again = True
+        kinds = ["woken", *(f"{kind}_{step}" for kind in _KINDS for step in ("started", "ended"))]
         for entry in journal.entries(max(0, journal.last - LOOKED_AT), LOOKED_AT, kinds):
-            id_, (kind, _, step) = entry.get("id"), entry["kind"].partition("_")
-            if not isinstance(id_, str):
+            if entry["kind"] == "woken":
+                if entry.get("begins"):
+                    self._runs.clear()  # of a life before the last one
                 continue
-            if step == "ended":
-                if id_ in self._runs:
-                    self._runs[id_].ended = entry
-                continue
-            text = next((entry[key] for key in ("command", "code", "argv") if key in entry), "")
-            name = "program" if kind == "run" else kind
-            self._runs[id_] = PastRun(id_, name, str(text)[:_LONGEST], str(entry.get("actor", "")))
+            id_, (kind, _, step) = str(entry.get("id")), entry["kind"].partition("_")
+            if step == "started":
+                self._runs[id_] = _run(id_, kind, entry)
+            elif id_ in self._runs:
+                self._runs[id_].ended = entry["seq"]
 
-    def find(self, id_: object) -> PastRun | None:
-        """Return the run of that id."""
-        return self._runs.get(id_) if isinstance(id_, str) else None
+    def refusal(self, id_: object, *, again: bool) -> str | None:
+        """Return why the result of a run cannot be had; None if it is a run of this supervisor, or a new one.
+
+        `again`: the caller has asked before, and got no answer.
+        """
+        if not self._again or not isinstance(id_, str) or id_ in self._own:
+            return None
+        run = self._runs.get(id_)
+        if run is not None and run.ended is not None:
+            return f"cannot return the result of the {run.kind} (entry {run.ended} of the journal): {_KILLED}"
+        if run is not None:
+            return f"cannot know how the {run.kind} ended: while it ran, {_KILLED}"
+        if again:
+            return f"cannot know whether that ran: {_KILLED}"
+        self._own[id_] = None
+        while len(self._own) > MOST:
+            del self._own[next(iter(self._own))]
+        return None
 
     def cut_off(self) -> list[dict[str, str]]:
         """Return the latest of those that had not ended, for an entry of the journal."""
-        open_ = [run for run in self._runs.values() if run.ended is None]
-        return [
-            {"kind": run.kind, "id": run.id, "command": run.text, "actor": run.actor}
-            for run in open_[-SHOWN:]
-        ]
+        return [run.fields for run in self._runs.values() if run.ended is None][-SHOWN:]
+
+
+def _run(id_: str, kind: str, entry: dict[str, Any]) -> PastRun:
+    text = next((str(entry[key]) for key in ("command", "code", "argv") if key in entry), "")
+    name = "program" if kind == "run" else kind
+    fields = {"kind": name, "id": id_, "command": text[:_LONGEST], "actor": str(entry.get("actor", ""))}
+    return PastRun(name, fields)

@@ -35,7 +35,7 @@ class Respawn:
 
     @property
     def trouble(self) -> str:
-        """Why there is none although one was started, and how often that was so; empty if there is no trouble."""
+        """Why one is not started at once, and how often that was so; empty if it is."""
         return f"{self._why}, {self._hasty_ends} times" if self.delay else ""
 
     @property

@@ -108,9 +108,10 @@ class Server:
         operation = self._operations.get(frame.op)
         if operation is None:
             raise RequestRefused("unknown_op", f"cannot do {frame.op!r}: no such operation")
-        past = self._guest.past.find(frame.head.get("id")) if frame.op in _RUNS else None
-        if past is not None and frame.head.get("key") is None:  # a key has a record of its own
-            raise RequestRefused("outcome_unknown", past.refusal())
+        if frame.op in _RUNS and frame.head.get("key") is None:  # a key has a record of its own
+            again = frame.head.get("again") is True
+            if lost := self._guest.past.refusal(frame.head.get("id"), again=again):
+                raise RequestRefused("outcome_unknown", lost)
         if frame.op not in LOOKING:
             self._guest.requests += 1
         await operation(self._guest, ClientCall(connection, frame))
