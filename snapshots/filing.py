@@ -40,7 +40,7 @@ class Filing:
     Args:
         engine: the engine that runs the container.
         ask: sends a request to the checkpointer.
-        container: must be running.
+        container: must be running; for `pausing` it may have ended.
         staging: the folder of the capture; the checkpointer knows it by its name.
         ref: the name of the image to be made.
         labels: the labels of the image.
@@ -94,6 +94,8 @@ class Filing:
         Raises:
             EngineError, CaptureFailed, OSError: it could not be made; the container continues to run.
         """
+        if not self._container.running:
+            return self.commit(pause=False)
         with suppress(LiveUnsupported, ImageError):  # the engine can do it without a checkpointer
             self.begin()
         if self.by_engine:

@@ -1,4 +1,7 @@
-"""The files of a session, as its handle reads and writes them: never through the engine, always as a user."""
+"""The files of a session, as its handle reads and writes them, as one of its users.
+
+The engine has no part in it, unless the session has ended: then there is nobody else to read them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, SessionDead
 from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.file_requests import PART, FileRequests
 from holdfast.runtime.files.session_file import SessionFile
@@ -15,6 +18,7 @@ from holdfast.runtime.journal import host_events
 if TYPE_CHECKING:
     from holdfast.runtime.files.file_watch import FileWatch
     from holdfast.runtime.files.watch_budget import WatchShare
+    from holdfast.runtime.files.stopped_files import StoppedFiles
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
@@ -26,7 +30,8 @@ class SessionFiles:
     """Files of one session. Relative paths begin in the directory of its shell, `~` is its user's home.
 
     Names that are no UTF-8 have lone surrogates, as `os.fsdecode` makes them. Every call continues across
-    snapshots. They raise SessionFileNotFound, SessionFileDenied or SessionFileError, all OSErrors.
+    snapshots. `stat`, `download` and `write_tar` also read what a session has left that has ended. They raise
+    SessionFileNotFound, SessionFileDenied or SessionFileError, all OSErrors.
     """
 
     def __init__(self, line: SessionChannel, user: str | None = None) -> None:
@@ -39,7 +44,10 @@ class SessionFiles:
 
     def stat(self, path: str, *, follow: bool = True) -> SessionFile:
         """Return what is at a path; with `follow` false, a link itself."""
-        return self._requests().look(path, follow=follow)[1]
+        try:
+            return self._requests().look(path, follow=follow)[1]
+        except SessionDead as error:
+            return self._stopped(error).look(path, follow=follow)[1]
 
     def list(self, path: str = ".") -> list[SessionFile]:
         """Return what is in a folder, by name; at most 200 000 names."""
@@ -134,8 +142,13 @@ class SessionFiles:
         """
         from holdfast.runtime.files.copy_out import CopyOut
 
-        requests = self._requests()
-        place, found = requests.look(path)
+        try:
+            requests = self._requests()
+            place, found = requests.look(path)
+        except SessionDead as error:
+            place, made = self._stopped(error).download(path, Path(to), report)
+            self._note("copied out", place, files=made.files, bytes=made.bytes)
+            return made
         copy = CopyOut(requests, report)
         made = copy.tree(place, Path(to)) if found.kind == "folder" else copy.file(place, found, Path(to))
         self._note("copied out", place, files=made.files, bytes=made.bytes)
@@ -157,7 +170,12 @@ class SessionFiles:
 
     def write_tar(self, path: str, stream: IO[bytes]) -> Copied:
         """Write a file or what is in a folder of the session to a stream, as tar."""
-        return self._tar(path, stream)
+        try:
+            return self._tar(path, stream)
+        except SessionDead as error:
+            place, made = self._stopped(error).write_tar(path, stream)
+            self._note("copied out", place, files=made.files, bytes=made.bytes)
+            return made
 
     def _tar(self, path: str, stream: IO[bytes], *, account: bool = False) -> Copied:
         from holdfast.runtime.files import tar_streams
@@ -182,6 +200,20 @@ class SessionFiles:
 
     def _requests(self) -> FileRequests:
         return FileRequests(self._line, self._user)
+
+    def _stopped(self, error: SessionDead) -> StoppedFiles:
+        """Return the files of a session that has ended, if its container is still there."""
+        from holdfast.runtime.files.stopped_files import StoppedFiles
+
+        row = self._line.row
+        if row.state != "dead" or self._line.context.engine.inspect(row.container_id or "") is None:
+            raise error
+        if self._user is not None:
+            raise InvalidArgument(
+                f"cannot read as {self._user} in session {row.name}: it has ended, and has no users",
+                hint="leave --user out",
+            ) from error
+        return StoppedFiles(self._line.context, row)
 
     def _note(self, what: str, path: str, **details: Any) -> None:
         shown = path.encode("utf-8", "replace").decode()

@@ -86,7 +86,7 @@ class Taking:
         self._staging = context.home.staging / operation.id
         self._run_dir = context.home.run_dir(session.id)
         container = context.engine.inspect(session.container_id or "")
-        if container is None or not container.running:
+        if container is None or (not container.running and row.kind == "live"):
             health.check(context, session.id)
             raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
         self._container: ContainerState = container

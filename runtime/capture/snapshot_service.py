@@ -24,7 +24,7 @@ from holdfast.runtime.lifecycle.take_back import take_back_capture
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.retention import prune
-from holdfast.runtime.sessions import shared_folder
+from holdfast.runtime.sessions import health, shared_folder
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store.rows import OperationKind, SnapshotRow
@@ -54,7 +54,7 @@ def take(
     *,
     settle: bool = True,
 ) -> SnapshotRow:
-    """Capture a running session, which continues.
+    """Capture a running session, which continues; of a dead one, its files if its container is still there.
 
     Without `settle` its memory is not packed soon: it is about to be sent, and then removed.
 
@@ -64,7 +64,9 @@ def take(
     """
     if force_drop and kind != "live":
         raise InvalidArgument("cannot drop anything: nothing blocks a snapshot of files")
-    with turn(context, session, "snapshot") as session:
+    with turn(context, session, "snapshot", usable=False) as session:
+        if kind == "live" or health.ended(context, session) is None:
+            health.check_usable(context, session)
         return capture(
             context, session, label, kind, reason, force_drop=force_drop, failure=failure, settle=settle
         )

@@ -19,7 +19,8 @@ from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.restore.restore_session import Restoring
-from holdfast.runtime.sessions import moving_mark
+from holdfast.runtime.restore.start_again import start_again
+from holdfast.runtime.sessions import health, moving_mark
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.row_details import OperationDetails, SessionDetails
@@ -84,7 +85,7 @@ def restore(
 
 
 def resume(context: Context, session: SessionRow, *, here: bool = False) -> SessionRow:
-    """Resume a suspended session under its name and id.
+    """Resume a suspended session under its name and id, or start a dead one again on its files.
 
     `here`: even if a move was cut short that may have brought it to another machine.
     """
@@ -93,6 +94,10 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
             moving_mark.clear(context, session)
         else:
             moving_mark.refuse(session, "resume")
+        if session.state in ("running", "dead") and health.ended(context, session) is not None:
+            return start_again(context, session)
+        if session.state == "dead":
+            health.check_usable(context, session)
         if session.state != "suspended" or session.parent_snapshot_id is None:
             raise SessionError(f"cannot resume session {session.name}: it is not suspended")
         snapshot = context.store.snapshot(session.parent_snapshot_id)

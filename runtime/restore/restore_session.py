@@ -188,7 +188,11 @@ class Restoring:
         with ThreadPoolExecutor(1, thread_name_prefix="rules") as beside:
             # The restored tree already runs: its rules can be checked once more while it wakes up.
             looked = beside.submit(self._network.check, container, network if processes is not None else None)
-            provision.await_guest(engine, container, folder)
+            greeting = provision.await_guest(engine, container, folder)
+            if processes is not None and greeting.get("pid") != processes.root_pid:
+                raise RestoreFailed(
+                    f"cannot restore {self.snapshot.name}: its supervisor ended as soon as it ran"
+                )
             hooks = identity_messages.report_hooks(self.context.progress, row.name, folder)
             if found is not None:
                 since = self.snapshot.details.moment.journal_seq

@@ -5,10 +5,13 @@ A container may end or be removed behind our back; the session is found dead at 
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationKind, SessionRow
 
@@ -27,12 +30,7 @@ def check(context: Context, session_id: str) -> None:
         if state is not None and state.running and not waits_unconfined(state.pid):
             check_usable(context, row)
             return
-        if state is None:
-            why = "was removed"
-        elif state.running:
-            why = "was stopped and started by hand: nothing runs in it, because its network is not closed"
-        else:
-            why = "ran out of memory" if state.oom_killed else f"ended (exit code {state.exit_code})"
+        why = why_ended(state)
         row, by = _judged(context, row, why)
         if row.state == "dead" or by == "remove":
             raise SessionDead(
@@ -68,7 +66,34 @@ def check_usable(context: Context, row: SessionRow) -> None:
         )
     if row.state == "creating":
         raise SessionError(f"cannot use session {row.name}: it is being made", hint="try again in a moment")
-    raise SessionDead(f"cannot use session {row.name}: its container is gone", hint=_way_out(context, row))
+    why = why_ended(context.engine.inspect(row.container_id or ""))
+    raise SessionDead(f"cannot use session {row.name}: its container {why}", hint=_way_out(context, row))
+
+
+def ended(context: Context, row: SessionRow) -> ContainerState | None:
+    """Return the container of a dead session if it is still there, with the session's files; None otherwise.
+
+    A session that has ended unnoticed is found dead by this.
+
+    Raises:
+        SessionError: its processes have just been ended by an operation.
+    """
+    if row.state == "running":
+        with suppress(SessionDead):
+            check(context, row.id)
+        row = context.store.session(row.id)
+    if row.state != "dead" or row.container_id is None:
+        return None
+    return context.engine.inspect(row.container_id)
+
+
+def why_ended(state: ContainerState | None) -> str:
+    """Say what became of a container, after \"its container\"."""
+    if state is None:
+        return "was removed"
+    if state.running:
+        return "was stopped and started by hand: nothing runs in it, because its network is not closed"
+    return "ran out of memory" if state.oom_killed else f"ended (exit code {state.exit_code})"
 
 
 def is_held(context: Context, session_id: str) -> bool:
@@ -138,9 +163,13 @@ def _ending(context: Context, row: SessionRow) -> OperationKind | None:
 
 
 def _way_out(context: Context, row: SessionRow, options: str = "") -> str:
+    again = ""
+    if row.state == "dead" and context.engine.inspect(row.container_id or "") is not None:
+        again = f"`holdfast resume {row.name}` starts it again on its files, with new processes"
     ready = [taken for taken in context.store.snapshots() if taken.state == "ready"]
     mine = [taken for taken in ready if taken.session_id == row.id]
     back = mine or [taken for taken in ready if taken.id == row.parent_snapshot_id]
     if back:
-        return f"`holdfast rewind {row.name} {back[-1].name}{options}` goes back to when it was captured"
-    return f"`holdfast rm {row.name}` (it has no snapshot to restore)"
+        rewind = f"`holdfast rewind {row.name} {back[-1].name}{options}` goes back to when it was captured"
+        return f"{again}; {rewind}" if again else rewind
+    return again or f"`holdfast rm {row.name}` (it has no snapshot to restore)"

@@ -55,8 +55,9 @@ def who(row: SessionRow) -> dict[str, Any]:
     return {**fields, "container": row.container_id} if row.container_id else fields
 
 
-def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None:
-    """Write the identity, and the snapshot of the files, for a supervisor that starts.
+def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None, again: str = "") -> None:
+    """Write the identity, and the snapshot of the files, for a supervisor that starts; `again`: why on files
+    on which another one has worked.
 
     Raises:
         StoreError: they cannot be written.
@@ -66,6 +67,8 @@ def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None) -> None
     if kept is not None:
         before = {"session": kept.session, "name": kept.session_name, "generation": kept.generation}
         chosen |= {"snapshot": kept.id, "before": before}
+    if again:
+        chosen["again"] = again
     run_dir.write_json(folder, layout.SESSION_NAME, who(row) | chosen)
 
 

@@ -1,0 +1,102 @@
+"""Starts a dead session again in its container: its files are as they were, its processes are new.
+
+Whatever ended the container (the machine, its memory, a person with `docker stop`), the engine keeps its
+files until it is removed.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.base import polling
+from holdfast.errors import EngineError, HoldfastError, SessionDead, SnapshotDamaged, SnapshotNewer
+from holdfast.runtime.egress.close_network import Closing
+from holdfast.runtime.journal import host_events
+from holdfast.runtime.journal.mirror import mirror
+from holdfast.runtime.lifecycle import provision
+from holdfast.runtime.operations.operation import carry_out
+from holdfast.runtime.sessions import health, identity_messages
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store.rows import OperationKind
+from holdfast.snapshots import manifest
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.rows import SessionRow
+    from holdfast.snapshots.manifest import Manifest
+
+END_SECONDS = 10.0
+ASK_SECONDS = 0.5
+"""Between two requests to a first process that awaits restored processes: there will be none."""
+
+
+def start_again(context: Context, session: SessionRow) -> SessionRow:
+    """Start a dead session, whose lock the caller holds, and return its row.
+
+    Raises:
+        SessionDead: its container was removed.
+        SessionError, EngineError: it cannot be started; it stays dead, and its container as it was.
+    """
+    engine = context.engine
+    state = health.ended(context, session)
+    if state is None:
+        health.check_usable(context, session)
+        raise SessionDead(f"cannot resume session {session.name}: its container is gone")
+    options = SessionOptions.parse(**session.options)
+    network = Closing(engine, context.home, context.progress)
+    with carry_out(context, OperationKind.RESUME, session_id=session.id) as operation:
+        why = "it was started by hand" if state.running else f"its container {health.why_ended(state)}"
+        if state.running:
+            engine.signal(state.id, signal.SIGKILL)
+            polling.until(lambda: _is_over(context, state.id), END_SECONDS, 0.01)
+        try:
+            mirror(context.store, context.home, session.id)
+            folder = provision.prepare_run_dir(context, session)
+            identity_messages.say_who(folder, session, _origin(context, session), again=why)
+            with network.ahead(options):
+                provision.start(engine, state.id)
+            rules = network.close(options, state.id)
+            provision.await_guest(engine, state.id, folder, _Nudge(context, state.id))
+            network.check(state.id, rules)
+        except BaseException:
+            with suppress(EngineError):
+                engine.signal(state.id, signal.SIGKILL)
+            raise
+        context.store.keep_details(session.id, unhealthy=None)
+        context.store.operations.complete(operation.id, sessions={session.id: {"state": "running"}})
+    with host_events.at_once(context):
+        host_events.note(context, session.id, "resumed", why=why)
+    context.progress(f"session {session.name} was started again on its files: {why}; its processes are new")
+    return context.store.session(session.id)
+
+
+def _is_over(context: Context, container: str) -> bool:
+    state = context.engine.inspect(container)
+    return state is None or not state.running
+
+
+class _Nudge:
+    """Tells a first process that awaits restored processes to start a supervisor itself (`init.c`)."""
+
+    def __init__(self, context: Context, container: str) -> None:
+        self._context = context
+        self._container = container
+        self._next = time.monotonic() + ASK_SECONDS
+
+    def __call__(self) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + ASK_SECONDS
+            with suppress(HoldfastError):  # a container that has ended is noticed elsewhere
+                self._context.engine.signal(self._container, signal.SIGUSR1)
+
+
+def _origin(context: Context, session: SessionRow) -> Manifest | None:
+    """Return the snapshot that the session was made from, if it is still there."""
+    if session.parent_snapshot_id is None:
+        return None
+    with suppress(SnapshotDamaged, SnapshotNewer):
+        return manifest.read(context.home.snapshots / session.parent_snapshot_id)
+    return None
