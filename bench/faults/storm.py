@@ -21,7 +21,7 @@ COPY = "copy"
 _INSIDE = Path(__file__).parents[1] / "inside" / "keeper.py"
 _PATIENCE = 120.0
 _SOON = 20.0
-_BAD = ("process_exited", "kernel_died", "shell_ended", "died", "unhealthy", "oom")
+_BAD = ("process_exited", "kernel_died", "shell_ended", "died", "unhealthy", "oom", "restarted")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@
  *   init await PID  idle until the process PID, put here by a restore, has come, or SIGUSR1 says that none will
  *
  * Signals count only if they come from outside: `kill 1` and `kill -1` in the session end nothing here.
+ * SIGHUP says that the supervisor is about to be ended for good, and this process with it; SIGUSR1 that it is not.
  *
  * Nothing runs in the container before SIGUSR1 says that its network is confined.  The rules are set from
  * outside, and nothing in here has the capability to change them.  A container that is started by hand is
@@ -52,7 +53,7 @@ static char *SUPERVISOR[] = {"/usr/bin/python3", "-I", "/opt/holdfast/guest", NU
 /* Tells the supervisor how the one before it ended: a status of wait(2). */
 #define ENDED "HOLDFAST_SUPERVISOR_ENDED"
 /* The name of this process while it ends the session.  A supervisor ends on SIGTERM only if it reads it in
- * /proc/1/comm, which nobody else can write. */
+ * /proc/1/comm, which no other process can write. */
 #define ENDING "ending"
 
 static void fail(const char *what)
@@ -79,8 +80,8 @@ static void limit_open_files(void)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-/* The signal, or 0 for one that a process of the session sent: it sees that of the sender's pid, for nobody
- * outside has one here.  The fields are the kernel's only for SI_USER (rt_sigqueueinfo(2)). */
+/* The signal, or 0 for one that a process of the session sent.  Only a sender outside has no pid here, and the
+ * fields are the kernel's own for SI_USER (rt_sigqueueinfo(2)). */
 static int from_outside(int signal, const siginfo_t *info)
 {
     return signal == SIGCHLD || (info->si_code == SI_USER && info->si_pid == 0) ? signal : 0;
@@ -270,6 +271,7 @@ static _Noreturn void serve(pid_t main_pid, const sigset_t *signals)
     time_t deadline = 0;    /* 0: not asked to end */
     time_t began = seconds();
     bool killed = false;
+    bool last = false;      /* no supervisor follows this one */
 
     for (;;) {
         struct timespec second = {.tv_sec = 1};
@@ -277,9 +279,11 @@ static _Noreturn void serve(pid_t main_pid, const sigset_t *signals)
         int status, signal = deadline ? sigtimedwait(signals, &info, &second) : sigwaitinfo(signals, &info);
 
         signal = signal < 0 ? 0 : from_outside(signal, &info);
+        if (signal == SIGHUP || signal == SIGUSR1)
+            last = signal == SIGHUP;
         /* After any signal, not only SIGCHLD: a restored process becomes our child without one. */
         if (reap(main_pid, &status)) {
-            if (deadline || !worth_another(status, began))
+            if (deadline || last || !worth_another(status, began))
                 exit(exit_code(status));
             end_everything();
             main_pid = start_again(status);
@@ -288,7 +292,7 @@ static _Noreturn void serve(pid_t main_pid, const sigset_t *signals)
         keep_going(main_pid);
         if (signal == SIGUSR1 && !deadline && !is_child(main_pid)) {
             burn_pids();
-            main_pid = start_supervisor();  /* awaited, but this container goes on with its files only */
+            main_pid = start_supervisor();  /* awaited, but this container keeps only its files */
             began = seconds();
         }
         if ((signal == SIGTERM || signal == SIGINT) && !deadline) {
@@ -340,6 +344,7 @@ int main(int argc, char **argv)
     sigprocmask(SIG_SETMASK, &blocked, NULL);
 
     await_confinement(&signals);
+    sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_SETMASK, &signals, NULL);
     limit_open_files();
     if (main_pid == 0) {

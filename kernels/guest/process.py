@@ -22,7 +22,6 @@ from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, KERNEL_STARTER
-from holdfast.runtime.guest.pulse import shortage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ async def load_library() -> None:
     try:
         thread.start()
     except RuntimeError:
+        from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+
         raise KernelFailure(f"cannot start a kernel: {shortage.of_processes()}") from None
     patience = sys.getswitchinterval()
     sys.setswitchinterval(_IMPORT_SWITCH)
@@ -224,6 +225,8 @@ class KernelProcess:
         import zmq
         import zmq.asyncio
         from jupyter_client.manager import AsyncKernelManager
+
+        from holdfast.runtime.guest.pulse import shortage
 
         if (free := shortage.free()) is not None and free < _LEAST_FREE:
             # Its C library aborts this process where it cannot start a thread.

@@ -38,6 +38,7 @@ NOTABLE = (
     "shell_closed",
     "waiting",
     "woken",
+    "restarted",
     "attached",
     "detached",
     "lease",

@@ -1,6 +1,6 @@
 """The files of a session, as its handle reads and writes them, as one of its users.
 
-The engine has no part in it, unless the session has ended: then there is nobody else to read them.
+The engine has no part in it, unless the session has ended: then it alone can read them.
 """
 
 from __future__ import annotations

@@ -41,6 +41,10 @@ class LocalFolder:
         """Give the folder its permissions, less those that the umask takes away."""
         os.fchmod(self._descriptor, mode & self._allowed)
 
+    def open_file(self, name: str) -> int:
+        """Return a descriptor to read a file of the folder, which is no link."""
+        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
+
     @contextmanager
     def new_file(self, name: str, mode: int, mtime_ns: int) -> Iterator[int]:
         """Yield the descriptor of a new file, which takes its name when the block ends without an error."""

@@ -1,21 +1,24 @@
-"""Files of a session that has ended, read from its container by the engine: there is nobody in it to ask.
+"""Files of a session that has ended, read from its container by the engine: no supervisor answers there.
 
 What the engine sends is as untrusted as the session it is from; `UnpackTree` makes nothing of it but files,
-folders and links below the copy. It is read with nobody's rights in particular, and nothing is written.
+folders and links below the copy. No user's rights apply, and nothing is written.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError, InvalidArgument, ProtocolError, SessionFileNotFound
+from holdfast.runtime.files import tar_times
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.session_file import SessionFile
-from holdfast.runtime.files.unpack_tree import UnpackTree
+from holdfast.runtime.files.unpack_tree import UnpackTree, reached
 from holdfast.runtime.guest import layout
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ class StoppedFiles:
         """
         if path == "~" or path.startswith("~/"):
             raise InvalidArgument(
-                f"cannot look at {path[:200]!r}: the session has ended, and nobody in it has a home",
+                f"cannot look at {path[:200]!r}: the session has ended, so no user of it has a home",
                 hint="begin the path with `/`",
             )
         place = posixpath.normpath(posixpath.join(self._workdir, path))
@@ -115,11 +118,30 @@ class _Unpacking(UnpackTree):
         if not member.name:
             return
         if member.islnk():
-            self._made.leave_out(member.name, "another name of a file that was copied")
+            self._again(member, root)
         elif member.isdir() or member.issym() or member.isreg():
             super()._member(tar, member, root)
         else:
             self._made.leave_out(member.name, "neither file, folder nor link")
+
+    def _again(self, member: tarfile.TarInfo, root: LocalFolder) -> None:
+        """Copy a file once more that came under another name: engines send its content only once."""
+        *above, name = member.name.split("/")
+        *where, known = member.linkname.strip("/").split("/")[1:] or [""]
+        try:
+            with ExitStack() as stack:
+                source = reached(root, tuple(where), stack).open_file(known)
+                stack.callback(os.close, source)
+                folder = reached(root, tuple(above), stack)
+                with folder.new_file(name, member.mode & 0o777, tar_times.mtime_ns(member)) as descriptor:
+                    size = os.fstat(source).st_size
+                    while (at := os.lseek(descriptor, 0, os.SEEK_CUR)) < size:
+                        os.sendfile(descriptor, source, at, size - at)
+        except OSError:
+            self._made.leave_out(member.name, "another name of a file that was not copied")
+            return
+        self._made.files += 1
+        self._made.bytes += size
 
 
 def _inside(member: tarfile.TarInfo) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class UnpackTree:
             self._each(lambda tar, member: self._member(tar, member, folder))
             for path, mode in reversed(self._modes):  # now that nothing will be made in them
                 with ExitStack() as stack:
-                    _reached(folder, path, stack).change_mode(mode)
+                    reached(folder, path, stack).change_mode(mode)
         return self._made
 
     def _each(self, take: Callable[[BoundedTar, tarfile.TarInfo], None]) -> None:
@@ -88,7 +88,7 @@ class UnpackTree:
             )
         *above, name = path
         with ExitStack() as stack:
-            folder = _reached(root, tuple(above), stack)
+            folder = reached(root, tuple(above), stack)
             if member.isdir():
                 folder.make_folder(name)
                 self._modes.append((path, member.mode & 0o777))
@@ -131,7 +131,7 @@ class UnpackTree:
             raise ProtocolError("cannot understand the server: its account is not valid") from None
 
 
-def _reached(root: LocalFolder, path: tuple[str, ...], stack: ExitStack) -> LocalFolder:
+def reached(root: LocalFolder, path: tuple[str, ...], stack: ExitStack) -> LocalFolder:
     """Return a folder below the root, reached name by name without following a link."""
     found = root
     for name in path:

@@ -35,7 +35,6 @@ from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.keyed import Keyed
 from holdfast.runtime.guest.records.notifications import News
-from holdfast.runtime.guest.records.past_runs import PastRuns
 from holdfast.runtime.guest.shells import size_notice
 from holdfast.runtime.guest.shells.open_shells import OpenShells
 from holdfast.runtime.guest.shells.shell import Shell
@@ -46,6 +45,7 @@ from holdfast.runtime.guest.wire.protocol import VERSION
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest.ports.port_link import PortLink
+    from holdfast.runtime.guest.records.past_runs import PastRuns
 
 GUEST_VERSION = "0.1.0"
 MAX_KERNELS = 16
@@ -72,7 +72,7 @@ class Guest:
         self.keyed = Keyed(layout.keys)
         self.lineage = Origins()
         self.news = News()
-        self.past = PastRuns()
+        self.past: PastRuns | None = None
         """What was run before the session was started again."""
         self.watch = DeathWatch(self.lineage, reaper, self._write_down)
         self.opened = OpenShells(layout, self._shell, self.journal.append)
@@ -119,7 +119,6 @@ class Guest:
         publish(self.layout.identity, self.identity, awakening)
         self.captures.begin()
         if awakening.event == "restarted":
-            self.past.read(self.journal)
             self._restarted(awakening, before)
         else:
             self.woke(awakening, begins=True)
@@ -161,12 +160,14 @@ class Guest:
 
     def _restarted(self, awakening: Awakening, before: ProcessEnd | None) -> None:
         """Record that this session begins again on its files, and why; the next results tell it."""
+        from holdfast.runtime.guest.records.past_runs import PastRuns
+
+        self.past = PastRuns(self.journal)
         fields: dict[str, Any] = {"why": awakening.why or None}
         if before is not None:
             fields |= {"exit_code": before.exit_code, "signal": before.signal}
         self._write_down(
-            "woken",
-            event=awakening.event,
+            awakening.event,
             session=self.identity.session,
             generation=self.identity.generation,
             begins=True,

@@ -40,7 +40,7 @@ _LEFT = {
         signal.SIGSYS,
     ),
 }
-"""Signals that are not handled: nobody can, they end nothing, or they report a fault of this process."""
+"""Signals that are not handled: they cannot be, they end nothing, or they report a fault of this process."""
 
 
 def take_name() -> None:

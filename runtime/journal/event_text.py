@@ -14,7 +14,6 @@ _WOKEN = {
     "restored": "was restored, and continues here",
     "resumed": "continues after a snapshot",
     "aborted": "continues after a snapshot that failed",
-    "restarted": "was started again on its files",
 }
 
 
@@ -173,12 +172,9 @@ def _shell_ended(of: Fields) -> str:
     return f"shell {of('shell')} (pid {of('pid')}) {of.end()}{follows}"
 
 
-def _woken(of: Fields) -> str:
-    said = f"the session {_WOKEN.get(of('event'), 'continues')}"
-    if of("event") != "restarted":
-        return said
+def _restarted(of: Fields) -> str:
     why = of("why", "") or f"its supervisor {of.end()}{of.during()}"
-    return f"{said}: {why}; its shells, kernels and programs are new"
+    return f"the session was started again on its files: {why}; its shells, kernels and programs are new"
 
 
 SENTENCES: Mapping[str, Callable[[Fields], str]] = {
@@ -191,7 +187,8 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "shell_opened": lambda of: f"opened shell {of('shell')}",
     "shell_closed": lambda of: f"closed shell {of('shell')}",
     "waiting": _waiting,
-    "woken": _woken,
+    "woken": lambda of: f"the session {_WOKEN.get(of('event'), 'continues')}",
+    "restarted": _restarted,
     "refused": _refused,
     "hook": lambda of: f"hook {of('hook')} was notified that the session was {of('event')}",
     "hook_failed": lambda of: f"hook {of('hook')} ({of('event')}): {of('trouble')}",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 END_SECONDS = 10.0
 ASK_SECONDS = 0.5
-"""Between two requests to a first process that awaits restored processes: there will be none."""
+"""Between two requests to a first process that awaits restored processes, which will not come."""
 
 
 def start_again(context: Context, session: SessionRow) -> SessionRow:

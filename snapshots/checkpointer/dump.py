@@ -50,7 +50,7 @@ from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.held_packets import Holding, PacketKind
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
-from holdfast.snapshots.checkpointer.requests import Dump
+from holdfast.snapshots.checkpointer.requests import CaptureTarget, Dump
 
 # A host that holds a session frozen for longer than this has lost its way. Seconds.
 HOLD_LIMIT = 120.0
@@ -213,7 +213,7 @@ def run(request: Dump, channel: HostChannel) -> None:
         capture.released_at = capture.released_at or ended
         # Ending the tree ends the container's first process, and with it its PID namespace, including CRIU.
         # One that was killed otherwise has let all of them go.
-        ended_with_tree = capture.agreed and not request.leave_running and _is_over(root)
+        ended_with_tree = capture.agreed and not request.leave_running and _is_over(target, root)
         # One that has only held twins, which are copied, has done its work.
         is_done = ended_with_tree or capture.has_heaps
         if status < 0 and not is_done:
@@ -307,6 +307,8 @@ def _host_agrees(capture: _Capture) -> bool:
         # CRIU lets go of one task after the other; none of them runs before it is done. Those that end do so
         # now.
         capture.freezer.hold()
+    elif capture.agreed:
+        first_process.ends_with_tree(capture.request.target.init_pid, ends=True)
     return capture.agreed
 
 
@@ -320,11 +322,12 @@ def _keep_facts(capture: _Capture) -> None:
     folders.give_to_owner(capture.images.parent)
 
 
-def _is_over(root: int) -> bool:
-    """Check whether a tree that is to end does so."""
+def _is_over(target: CaptureTarget, root: int) -> bool:
+    """Check whether a tree that is to end does so. If it does not, the first process is as it was before."""
     deadline = time.monotonic() + END_LIMIT
     while not tree.has_ended(root):
         if time.monotonic() > deadline:
+            first_process.ends_with_tree(target.init_pid, ends=False)
             return False
         time.sleep(POLL)
     return True

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import folders, tree
@@ -35,6 +37,20 @@ def check(init_pid: int) -> None:
         "the container's first process is not Holdfast's own; a session made by an older version has to be "
         "captured with `--kind filesystem` and restored from that"
     )
+
+
+def ends_with_tree(init_pid: int, *, ends: bool) -> None:
+    """Tell a first process whether the end of its supervisor is the session's; otherwise it starts another.
+
+    Nothing happens if it is gone.
+    """
+    with suppress(OSError):
+        process = os.pidfd_open(init_pid)
+        try:
+            check(init_pid)
+            signal.pidfd_send_signal(process, signal.SIGHUP if ends else signal.SIGUSR1)
+        finally:
+            os.close(process)
 
 
 def _programs() -> list[Path]:

@@ -24,7 +24,6 @@ from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.jobs.job_watch import JobWatching
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
-from holdfast.runtime.guest.pulse import shortage
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins, processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
@@ -241,6 +240,8 @@ class Jobs:
             job.terminal = self._terminal(order)
         except (OSError, ValueError) as error:
             log.remove()
+            from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+
             raise CannotStart("failed", f"cannot start job: {shortage.explained(error)}") from error
         job.pid = job.terminal.pid
         self._jobs[order.id] = job

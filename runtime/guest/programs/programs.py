@@ -13,7 +13,6 @@ from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import Layout
 from holdfast.runtime.guest.programs.program import Program, ProgramOrder
-from holdfast.runtime.guest.pulse import shortage
 from holdfast.runtime.guest.pulse.deaths import Notice
 from holdfast.runtime.guest.pulse.origins import Origins, processes
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
@@ -75,6 +74,8 @@ class Programs:
             )
             raise NotStarted("invalid", f"cannot {what}") from None
         except (OSError, ValueError, subprocess.SubprocessError) as error:
+            from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+
             raise NotStarted("invalid", f"cannot run {name}: {shortage.explained(error)}") from None
         return program
 

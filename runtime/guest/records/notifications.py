@@ -78,6 +78,4 @@ def is_news(kind: str, fields: Mapping[str, Any]) -> bool:
             return fields.get("cause") != "restarted"
         case "shell_ended":
             return not fields.get("closed")
-        case "woken":
-            return fields.get("event") == "restarted"
-    return kind in ("job_ended", "oom")
+    return kind in ("job_ended", "oom", "restarted")

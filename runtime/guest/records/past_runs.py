@@ -33,17 +33,17 @@ class PastRun:
 class PastRuns:
     """The runs of the supervisors before this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
+        """Read them from the journal of a session that is started again."""
         self._runs: dict[str, PastRun] = {}
         self._own: dict[str, None] = {}
-        self._again = False
-
-    def read(self, journal: Journal) -> None:
-        """Read them from the journal of a session that is started again."""
-        self._again = True
-        kinds = ["woken", *(f"{kind}_{step}" for kind in _KINDS for step in ("started", "ended"))]
+        kinds = [
+            "woken",
+            "restarted",
+            *(f"{kind}_{step}" for kind in _KINDS for step in ("started", "ended")),
+        ]
         for entry in journal.entries(max(0, journal.last - LOOKED_AT), LOOKED_AT, kinds):
-            if entry["kind"] == "woken":
+            if entry["kind"] in ("woken", "restarted"):
                 if entry.get("begins"):
                     self._runs.clear()  # of a life before the last one
                 continue
@@ -58,7 +58,7 @@ class PastRuns:
 
         `again`: the caller has asked before, and got no answer.
         """
-        if not self._again or not isinstance(id_, str) or id_ in self._own:
+        if not isinstance(id_, str) or id_ in self._own:
             return None
         run = self._runs.get(id_)
         if run is not None and run.ended is not None:

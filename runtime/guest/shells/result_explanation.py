@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.runtime.guest.pulse import shortage
 from holdfast.runtime.guest.shells import syntax
 from holdfast.runtime.guest.shells.shell_fsm import Exec
 from holdfast.runtime.guest.shells.shell_program import ShellKind
@@ -30,6 +29,8 @@ async def explained(guest: Guest, shell: Shell, command: Exec) -> str:
     if shell.program.kind is not ShellKind.BASH:
         return ""  # another shell's grammar, of which its own message tells
     if command.exit_code and STARVED in _newest(shell, command):
+        from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+
         return shortage.of_processes()
     if command.incomplete:
         fault = await _fault(guest, shell, command)

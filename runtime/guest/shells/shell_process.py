@@ -13,7 +13,6 @@ import signal
 from typing import Protocol
 
 from holdfast.runtime.guest.jobs.reaper import Reaper
-from holdfast.runtime.guest.pulse import shortage
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin
@@ -102,6 +101,8 @@ class ShellProcess:
             terminal = self._files.start(self._shell.size)
         except OSError as error:
             logger.exception("cannot start shell %s", self._name)
+            from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+
             self._respawn.failed(shortage.explained(error))
             self._start_later()
             return

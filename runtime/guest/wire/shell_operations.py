@@ -243,7 +243,7 @@ async def _recall(call: ClientCall, shell: Shell, known: KeyedRequest) -> None:
     await call.finish("finished", **{**ended, "id": call.id(), "recorded": True})
 
 
-UNKNOWN = "cannot know how it ended: the session went on without the processes that ran then"
+UNKNOWN = "cannot know how it ended: the session continued without the processes that ran then"
 
 
 def _impossible(reason: str) -> RequestRefused:

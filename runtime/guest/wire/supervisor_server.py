@@ -108,9 +108,12 @@ class Server:
         operation = self._operations.get(frame.op)
         if operation is None:
             raise RequestRefused("unknown_op", f"cannot do {frame.op!r}: no such operation")
-        if frame.op in _RUNS and frame.head.get("key") is None:  # a key has a record of its own
+        past = self._guest.past
+        if (
+            past is not None and frame.op in _RUNS and frame.head.get("key") is None
+        ):  # a key has its own record
             again = frame.head.get("again") is True
-            if lost := self._guest.past.refusal(frame.head.get("id"), again=again):
+            if lost := past.refusal(frame.head.get("id"), again=again):
                 raise RequestRefused("outcome_unknown", lost)
         if frame.op not in LOOKING:
             self._guest.requests += 1

@@ -83,10 +83,12 @@ def test_actors_are_bounded() -> None:
         ("kernel_died", {"cause": "restarted"}, False),
         ("kernel_died", {"cause": "signal"}, True),
         ("job_ended", {"exit_code": 0}, True),
-        ("shell_ended", {"exit_code": 0}, False),
+        ("shell_ended", {"exit_code": 0}, True),
+        ("shell_ended", {"exit_code": 0, "closed": True}, False),
+        ("restarted", {"signal": 9}, True),
         ("woken", {}, False),
     ],
 )
 def test_surprising_ends_are_news(kind: str, fields: dict[str, Any], expected: bool) -> None:
-    """A job that is done is not news; the end of the shell is reported by its command."""
+    """A shell that was closed is not, nor a process that was done."""
     assert is_news(kind, fields) is expected
