@@ -7,6 +7,7 @@ match. A container of a live snapshot starts with only its first process, which 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -42,8 +43,12 @@ if TYPE_CHECKING:
 LAZY_FROM = 64 << 20
 # Concurrent restores. Each is bound by one processor for a while; more would only wait for each other.
 AT_ONCE = 4
+CRIU_TASKS = 32
+"""Processes and threads that a restore has in the session's control group besides the session's."""
 # Threads of the check of the files. With all processors, it held up the start of the container for longer.
 CHECKING = max(1, (os.cpu_count() or 1) - 1)
+
+_TASK = re.compile(r"\bcore-\d+\.img$")
 
 
 class Restoring:
@@ -168,7 +173,9 @@ class Restoring:
         command = ["start"]
         if processes is not None:
             command = ["await", str(processes.root_pid)]
-        started = replace(row, image=self.kept.image)
+        most = int(row.options["pids"])
+        roomy = self._roomy(most)
+        started = replace(row, image=self.kept.image, options={**row.options, "pids": roomy})
         init = init_program.obtain(engine, home, self.context.progress)
         container = provision.create_container(
             engine, home, started, operation, init, command, self.kept, self._place
@@ -185,6 +192,8 @@ class Restoring:
         found = None
         if processes is not None:
             found = self._restore_tree(container, processes)
+            if roomy != most:
+                engine.limit_processes(container, most)
         with ThreadPoolExecutor(1, thread_name_prefix="rules") as beside:
             # The restored tree already runs: its rules can be checked once more while it wakes up.
             looked = beside.submit(self._network.check, container, network if processes is not None else None)
@@ -199,6 +208,11 @@ class Restoring:
                 found = kernel_check.compare(folder, self._gate.record, since, found)
             looked.result()
         return ArrivedSession(row, container, hooks, found)
+
+    def _roomy(self, most: int) -> int:
+        """Return the limit of processes while they are restored, where CRIU's own would exceed theirs."""
+        tasks = sum(1 for file in self.kept.files if _TASK.search(file.name))
+        return most + CRIU_TASKS if tasks and tasks + CRIU_TASKS > most else most
 
     def _restore_tree(self, container: str, processes: Processes) -> Verification:
         engine = self.context.engine

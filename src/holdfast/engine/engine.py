@@ -166,6 +166,13 @@ class Engine:
         with translated("send a signal to a container"):
             self.client.api.kill(container_id, number)
 
+    def limit_processes(self, container_id: str, most: int) -> None:
+        """Change how many processes and threads a container may have. The SDK has no parameter for it."""
+        with translated("limit the processes of a container"):
+            api: Any = self.client.api
+            answer = api._post_json(api._url("/containers/{0}/update", container_id), {"PidsLimit": most})
+            api._raise_for_status(answer)
+
     def inspect(self, container_id: str) -> ContainerState | None:
         """Return the state of a container; None if there is none of this id or name."""
         found = self._raw(container_id)
