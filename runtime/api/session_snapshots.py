@@ -219,14 +219,19 @@ class SessionSnapshots:
         self._context.background.settle()
 
     def resume(self, *, here: bool = False) -> Session:
-        """Resume a suspended session.
+        """Resume a suspended session, or start a dead one again on its files.
+
+        A session is dead when its container has ended, with the machine for example. Its files are there
+        until it is removed: the same container starts again, with another shell and kernel. The next result
+        has the event `restarted`.
 
         Args:
             here: even if a move was cut short that may have started it on another machine.
 
         Raises:
             OutcomeUnknown: it may run where it was being moved to.
-            SessionError: it is not suspended.
+            SessionError: it is neither suspended nor dead.
+            SessionDead: its container is gone.
         """
         from holdfast.runtime.restore import restore_service
 

@@ -38,7 +38,7 @@ Every day:
 
 Sessions:
   suspend         Capture a session and free its memory.
-  resume          Continue a suspended session.
+  resume          Continue a suspended session, or start a dead one again.
   rewind          Take a session back to a snapshot, in place.
   network         Show or change what a session can reach.
   shells          List shells, open one beside the main one, or close it.

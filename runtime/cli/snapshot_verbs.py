@@ -142,7 +142,7 @@ def resume(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Continue a suspended session."""
+    """Continue a suspended session, or start a dead one again on its files."""
     found = controller().session(session).resume(here=here)
     if wants_json(json):
         printing.emit(found.as_dict())

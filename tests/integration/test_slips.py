@@ -6,6 +6,7 @@ Programs are ended by name and by number all day. None of that may cost a sessio
 from __future__ import annotations
 
 import io
+import shlex
 import tarfile
 import time
 from pathlib import Path
@@ -24,6 +25,13 @@ BY_NAME = (
     "pkill -x python3",
     "pkill -9 python",
 )
+FORGED = """
+import ctypes, os, struct
+number = {"x86_64": 129}.get(os.uname().machine, 138)
+info = lambda one: struct.pack("iii", one, 0, -1).ljust(128, bytes(1))
+print([ctypes.CDLL(None).syscall(number, 1, one, info(one)) for one in (15, 2, 1, 10)])
+"""
+"""Signals to the first process that name no sender, as those from outside do: rt_sigqueueinfo(2)."""
 TO_ALL = ("kill -15 -1", "kill -HUP -1", "kill -INT -1", "kill -QUIT -1", "kill -USR1 -1", "kill -64 -1")
 
 
@@ -50,6 +58,7 @@ def test_ending_programs_by_name_or_number_leaves_the_session(hf: Holdfast) -> N
         assert hit.exit_code is not None, form
         assert hit.exit_code > 128, (form, hit.text)
     session.exec("kill 1; kill -INT 1; kill -HUP 1; kill -USR1 1; kill -9 1; kill -STOP -1; kill -CONT -1")
+    assert session.exec(f"/usr/bin/python3 -c {shlex.quote(FORGED)}").text == "[0, 0, 0, 0]\n"
 
     assert session.exec("echo $KEEP; cat result; pgrep -x holdfast").text == f"1\nwork\n{supervisor}"
     assert session.cell("6 * 7").text == "42"
@@ -154,6 +163,23 @@ def test_a_dead_session_keeps_its_files(hf: Holdfast, tmp_path: Path) -> None:
     copy.resume()
     assert copy.exec("cat a/b/f").text == "deep\nmore\n"
     assert copy.snapshot("live-again").restore("last").exec("cat a/soft").text == "deep\nmore\n"
+
+
+def test_going_back_keeps_the_files_of_a_dead_session(hf: Holdfast) -> None:
+    """What it had written since its last snapshot is in one of its own."""
+    session = hf.new("back")
+    session.exec("echo first > result")
+    session.snapshot("before")
+    session.exec("echo second > result")
+    _container(hf, session).kill()
+    with pytest.raises(SessionDead) as refused:
+        session.exec("true")
+    assert "`holdfast rewind back before` goes back" in refused.value.hint
+
+    kept = session.rewind("before").kept
+    assert kept is not None
+    assert session.exec("cat result").text == "first\n"
+    assert hf.snapshot(kept.id).restore("then").exec("cat result").text == "second\n"
 
 
 def test_a_command_that_kills_its_shell_ends_with_the_signal(shared_cli: Any) -> None:

@@ -22,7 +22,7 @@ from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.restore.arrived_session import ArrivedSession
 from holdfast.runtime.restore.restore_session import Restoring
 from holdfast.runtime.restore.rewind import switch_over
-from holdfast.runtime.sessions import moving_mark
+from holdfast.runtime.sessions import health, moving_mark
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.past_lives import journal_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.row_details import OperationKeys
-    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
+    from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotKind, SnapshotRow
 
 ACTIVITY = ("command_started", "cell_started", "job_started", "input")
 
@@ -130,16 +130,17 @@ class _Rewinding:
         return RewindOutcome(now, kept, left, lost, tuple(self._deviations))
 
     def _keep(self) -> SnapshotRow | None:
-        """Capture the present, unless it is to be discarded or there is none."""
+        """Capture the present, unless it is to be discarded or there is none: of a dead session its files."""
         from holdfast.runtime.capture import snapshot_service
 
-        if self._live is None or self._wish.discard:
+        if self._wish.discard or (self._live is None and health.ended(self._context, self._session) is None):
             return None
+        kind: SnapshotKind = "live" if self._live is not None else "filesystem"
         why = f"before going back to {self._snapshot.name}"
         auto = None if self._wish.keep else {"trigger": "rewind", "what": self._snapshot.name}
         try:
             return snapshot_service.capture(
-                self._context, self._session, self._wish.keep, "live", self._wish.reason or why, auto
+                self._context, self._session, self._wish.keep, kind, self._wish.reason or why, auto
             )
         except HoldfastError as error:
             error.hint = f"`--discard` goes back without keeping what the session holds now; {error.hint}"

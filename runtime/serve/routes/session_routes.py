@@ -109,7 +109,7 @@ async def suspend(who: From, session: Ref) -> SessionAnswer:
 
 @router.post("/{session}/resume")
 async def resume(who: From, session: Ref) -> SessionAnswer:
-    """Resume a suspended session."""
+    """Resume a suspended session, or start a dead one again on its files."""
     return await who.in_session(session, lambda found: answered(found.resume()))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.guest.records.notifications import AT_ONCE, MAX_ACTORS, News, is_news
+from holdfast.runtime.guest.records.notifications import AT_ONCE, MAX_ACTORS, MAX_SHELLS, News, is_news
 
 
 def died(news: News, seq: int, kind: str = "process_exited", **fields: Any) -> None:
@@ -63,6 +63,27 @@ def test_a_named_victim_replaces_the_count_of_memory_kills() -> None:
     assert told(news) == [2]
     died(news, 3, "oom", kills=1)
     assert told(news) == [3]
+
+
+def test_the_end_of_a_shell_is_news_to_those_who_used_it() -> None:
+    """Not to the actor whose own command ended it, nor twice; the next shell of that name is another."""
+    news = News()
+    for actor in ("agent:a", "agent:b"):
+        news.uses(actor, "main")
+    news.uses("agent:c", "other")
+    died(news, 1, "shell_ended", shell="main", exit_code=0, actor="agent:b")
+    assert told(news, "agent:a") == [1]
+    assert told(news, "agent:a") == told(news, "agent:b") == told(news, "agent:c") == []
+    died(news, 2, "shell_ended", shell="main", exit_code=0)
+    assert told(news, "agent:a") == []
+
+
+def test_users_of_shells_are_bounded() -> None:
+    """Shells are opened and closed under any name."""
+    news = News()
+    for number in range(MAX_SHELLS * 2):
+        news.uses("agent", f"s{number}")
+    assert len(news._users) == MAX_SHELLS
 
 
 def test_actors_are_bounded() -> None:

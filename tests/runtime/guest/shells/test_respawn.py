@@ -24,3 +24,15 @@ def test_hasty_ends_delay_the_next_start_more_and_more_up_to_a_limit() -> None:
     assert delays[-1] == MAX_DELAY
     respawn.works()
     assert respawn.delay == 0
+
+
+def test_shells_that_end_as_they_start_are_explained() -> None:
+    """With how the last one ended, and how often, once the next one is delayed."""
+    respawn = Respawn()
+    for _ in range(2):
+        respawn.ended(0.1, "`~/.bashrc` ended the shell with exit code 3")
+    assert respawn.trouble == ""
+    respawn.ended(0.1, "`~/.bashrc` ended the shell with exit code 3")
+    assert respawn.trouble == "`~/.bashrc` ended the shell with exit code 3, 3 times"
+    respawn.works()
+    assert respawn.trouble == ""
