@@ -149,14 +149,18 @@ def supervisor(session: Session, hf: Holdfast) -> int:
 
 @pytest.fixture
 def deaf(hf: Holdfast) -> Iterator[tuple[Session, int]]:
-    """Make a session whose supervisor is stopped for good."""
+    """Make a session whose supervisor is stopped for good, and the first process, which would continue it."""
     session = hf.new("deaf")
     session.snapshot("before")
     pid = supervisor(session, hf)
-    os.kill(pid, signal.SIGSTOP)
+    state = hf.engine.inspect(session.row.container_id or "")
+    assert state is not None
+    for each in (state.pid, pid):
+        os.kill(each, signal.SIGSTOP)
     yield session, pid
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
+    for each in (state.pid, pid):
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGCONT)
 
 
 def test_an_unresponsive_session_is_reported(

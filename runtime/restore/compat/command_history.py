@@ -80,7 +80,8 @@ def of_entries(entries: Iterable[Entry]) -> list[Recorded]:
     running: dict[tuple[str, str], str] = {}
     for entry in entries:
         fields = entry.details
-        if (entry.kind == "woken" and fields.get("begins")) or (entry.host and fields.get("only")):
+        begins = entry.kind in ("woken", "restarted") and fields.get("begins")
+        if begins or (entry.host and fields.get("only")):
             found, running = {}, {}  # its processes began here
         elif entry.host:
             continue

@@ -97,6 +97,14 @@ def test_processes_that_began_are_known_without_what_the_host_wrote() -> None:
     assert [one.text for one in found] == ["export NEW=1"]
 
 
+def test_processes_that_were_started_again_begin_there() -> None:
+    """What ran before the supervisor was killed has left nothing but files."""
+    found = command_history.of_entries(
+        entries(started("a", "export OLD=1"), ("restarted", {"begins": True}), started("b", "export NEW=1"))
+    )
+    assert [one.text for one in found] == ["export NEW=1"]
+
+
 def test_it_is_bounded() -> None:
     """The last are kept, long texts are cut and say so, and a file is never too large to be read."""
     many = [started(str(number), f"echo {number}") for number in range(command_history.MOST + 50)]
