@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import GuestDisconnected, SessionError
+from holdfast.errors import GuestDisconnected, SessionError, SessionPaused
 from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import reconnect, wire_fields
@@ -104,7 +104,7 @@ def read(
                 raise
             time.sleep(PAUSE)
         except SessionError as error:
-            if not follow:
+            if not follow or isinstance(error, SessionPaused):
                 raise
             yield ended(context, session_id, after, str(error))
             return

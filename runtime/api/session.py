@@ -228,8 +228,10 @@ class Session:
 
     @property
     def state(self) -> str:
-        """`running`, `suspended`, `dead`, `creating` or `removed`."""
-        return self._row.state
+        """`running`, `suspended`, `dead`, `creating` or `removed`; `paused` if another one than Holdfast has
+        paused it (`docker pause`).
+        """
+        return self._row.seen_state
 
     @property
     def image(self) -> str:
@@ -275,7 +277,9 @@ class Session:
     def refresh(self) -> Session:
         """Read the store and the state of the container again."""
         with contextlib.suppress(SessionNotFound):
-            health.observed(self._context, self._row, set())
+            if (seen := health.observed(self._context, self._row, set())).paused:
+                self._row = seen
+                return self
         self._row = self._context.store.find_session(self.id, removed=True) or self._row
         return self
 

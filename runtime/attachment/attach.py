@@ -128,9 +128,10 @@ class Attachment:
         for descriptor in (connection.socket.fileno(), *self._person.descriptors()):
             poll.register(descriptor, select.POLLIN)
         while True:
-            patience = self._glass.patience()
-            ready = {each for each, _ in poll.poll(None if patience is None else patience * 1000)}
+            waits = [each for each in (self._glass.patience(), connection.silence.left()) if each is not None]
+            ready = {each for each, _ in poll.poll(min(waits) * 1000 if waits else None)}
             self._glass.tick()
+            connection.silence.look()
             if self._person.resized(ready):
                 self._resize(connection)
             if self._typed(self._person.typed(ready)):

@@ -133,7 +133,9 @@ class TerminalLink:
             poll.register(connection.socket, select.POLLIN)
             poll.register(self._wake_in, select.POLLIN)
             while True:
-                ready = {descriptor for descriptor, _ in poll.poll()}
+                wait = connection.silence.left()
+                ready = {descriptor for descriptor, _ in poll.poll(None if wait is None else wait * 1000)}
+                connection.silence.look()
                 if self._wake_in in ready:
                     os.read(self._wake_in, 4096)
                 try:

@@ -89,6 +89,7 @@ class Taking:
         if container is None or (not container.running and row.kind == "live"):
             health.check(context, session.id)
             raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
+        health.check_awake(session, container)
         self._container: ContainerState = container
         labels = {
             "holdfast.home": context.home.digest,

@@ -18,6 +18,7 @@ from holdfast.runtime.capture import capture_retry
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
+from holdfast.runtime.sessions import health
 from holdfast.snapshots import service, survivability
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
 from holdfast.snapshots.link import CheckpointerFailed, Target
@@ -44,6 +45,7 @@ def report(context: Context, session: SessionRow) -> Survivability:
     container = context.engine.inspect(session.container_id or "")
     if container is None or not container.running:
         raise SessionDead(f"cannot check session {session.name}: its container is gone")
+    health.check_awake(session, container)
     return _Check(context, session, container).loaded(everything=True)
 
 

@@ -38,10 +38,12 @@ from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.guest_rpc.silence import Silence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
     from typing import Any
@@ -55,7 +57,7 @@ FRAME_SECONDS = 30.0
 MAX_ANSWER_FRAMES = 200_000
 MAX_ANSWER_BYTES = 80 << 20
 WHOLE_SECONDS = 120.0
-LOOK_UP = 1000  # milliseconds between two looks whether a signal came
+LOOK_UP = 1.0  # seconds between two looks whether a signal came
 _BOTH_WAYS = 2  # SHUT_RDWR of shutdown(2)
 ENDLESS = "cannot understand the session: its answer does not end"
 # Errors the guest may name. Any other code is a GuestError with its text.
@@ -98,8 +100,10 @@ HINTS = {
 class Connection:
     """An open connection: frames out, events in."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, judge: Callable[[float], bool] | None = None) -> None:
+        """Take over a connected socket. `judge` is asked about silence: see `Silence`."""
         self.socket = sock
+        self.silence = Silence(judge)
         self._reader = protocol.FrameReader()
         self._waited = 0.0
         self._received = 0
@@ -128,6 +132,7 @@ class Connection:
             ProtocolError: the bytes do not follow the protocol.
         """
         data = self._rest() if self._reader.pending else self._bytes()
+        self.silence.heard()
         if not data:
             raise GuestDisconnected("cannot continue: the session closed the connection")
         try:
@@ -141,22 +146,30 @@ class Connection:
 
     def _bytes(self) -> bytes:
         try:
-            if self.socket.gettimeout() is None:
-                self._await()
+            self._await(self.socket.gettimeout())
             return self.socket.recv(1 << 18)
         except OSError as error:
             raise _lost(error) from error
 
-    def _await(self) -> None:
-        """Wait for bytes without limit, but look up every second, so that no signal is missed.
+    def _await(self, patience: float | None) -> None:
+        """Wait for bytes, but look up every second, so that no signal is missed, and no death.
 
         A signal that arrives just before a system call does not interrupt it, and Python runs its handler
         when that has returned: Ctrl-C would have no effect while a command is silent.
+
+        Raises:
+            TimeoutError: none came within its patience.
         """
         arrival = select.poll()
         arrival.register(self.socket, select.POLLIN)
-        while not arrival.poll(LOOK_UP):
-            pass
+        until = None if patience is None else time.monotonic() + patience
+        while True:
+            left = LOOK_UP if until is None else min(LOOK_UP, max(0.0, until - time.monotonic()))
+            if arrival.poll(left * 1000):
+                return
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError
+            self.silence.look()
 
     def _rest(self) -> bytes:
         """Read the rest of a frame that has begun; it has less time than a new one."""
@@ -252,8 +265,16 @@ class Connection:
 class GuestClient:
     """A client of the supervisor behind the socket in a session's folder, for one actor."""
 
-    def __init__(self, folder: Path | str, actor: str | None = None, reason: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        actor: str | None = None,
+        reason: str | None = None,
+        judge: Callable[[float], bool] | None = None,
+    ) -> None:
+        """Prepare. Without `judge`, silence has no limit but that of each request."""
         self._folder = folder
+        self._judge = judge
         given = (("actor", actor), ("reason", reason), ("request", request_id()))
         self.who = {key: value for key, value in given if value is not None}
         self._sent: set[str] = set()
@@ -264,7 +285,15 @@ class GuestClient:
         Raises:
             GuestDisconnected: nothing listens.
         """
-        return Connection(run_dir.connect(self._folder, defaults.SOCKET_NAME, ANSWER_SECONDS))
+        return Connection(run_dir.connect(self._folder, defaults.SOCKET_NAME, ANSWER_SECONDS), self._judge)
+
+    def answers(self, seconds: float) -> bool:
+        """Check, over a connection of its own, whether the supervisor answers within that time."""
+        with contextlib.suppress(GuestError):
+            with Connection(run_dir.connect(self._folder, defaults.SOCKET_NAME, seconds)) as connection:
+                connection.ask("moment")
+            return True
+        return False
 
     def open(self, op: str, payload: bytes = b"", **args: Any) -> Connection:
         """Connect and send one request; the caller reads the events, which may take any time."""

@@ -84,7 +84,17 @@ class SessionChannel:
         row = self._row()
         health.check_usable(self._context, row)
         actor, reason = self._context.actor, self._context.reason
-        return GuestClient(self._context.home.shared_folder(row.id), actor, reason)
+        return GuestClient(self._context.home.shared_folder(row.id), actor, reason, self._lives)
+
+    def _lives(self, unanswered: float) -> bool:
+        """Check whether a supervisor that has been silent answers; raise if it is known why it does not.
+
+        `unanswered` is for how many seconds it has not answered such checks.
+        """
+        if GuestClient(self._context.home.shared_folder(self._row().id)).answers(health.GLANCE):
+            return True
+        health.check_silent(self._context, self._row().id, unanswered)
+        return False
 
     def persistence(self) -> Persistence:
         """Return the reconnection of a call that can be repeated until it ends or the session does."""

@@ -102,7 +102,7 @@ def move(
         if moving is not None and moving.attempt is not None and moving.to != address.host:
             moving_mark.refuse(session, "move")
         if session.state != "suspended":
-            health.check_usable(context, session)
+            health.check(context, session.id)
         moved = _Moving(context, session, address, options, through).move()
         teardown.remove(context, session.id)
         for snapshot in moved.brought:

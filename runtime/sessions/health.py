@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from holdfast.errors import SessionDead, SessionError, SessionUnhealthy
+from holdfast.errors import EngineError, SessionDead, SessionError, SessionPaused, SessionUnhealthy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationKind, SessionRow
 
+GLANCE = 1.0
+"""Seconds in which a supervisor that has been silent must answer; it takes milliseconds."""
+UNREACHABLE = 30.0
+"""Seconds without an answer after which it counts as unreachable; a capture takes less."""
+
 
 def check(context: Context, session_id: str) -> None:
     """Check that the session's container runs.
 
     Raises:
         SessionError, SessionDead, SessionNotFound: why the session cannot be used, and what to do about it.
+        SessionPaused: another program has paused it.
     """
     row = context.session_row(session_id)
     if row.state == "running" and row.container_id is not None:
@@ -28,6 +34,8 @@ def check(context: Context, session_id: str) -> None:
         from holdfast.snapshots.checkpointer.tree import waits_unconfined
 
         if state is not None and state.running and not waits_unconfined(state.pid):
+            if state.paused and _at_work(context, row) is None:
+                check_awake(row, state)
             check_usable(context, row)
             return
         why = why_ended(state)
@@ -104,6 +112,40 @@ def is_held(context: Context, session_id: str) -> bool:
     return any(not is_orphan(each) for each in under_way)
 
 
+def check_awake(row: SessionRow, state: ContainerState) -> None:
+    """Check that a container in which Holdfast has stopped nothing is not paused.
+
+    Raises:
+        SessionPaused: it is.
+    """
+    if state.paused:
+        raise SessionPaused(
+            f"cannot use session {row.name}: its container was paused, not by Holdfast",
+            hint=f"`docker unpause {state.id[:12]}` lets it continue, and begin what it was sent meanwhile",
+        )
+
+
+def check_silent(context: Context, session_id: str, seconds: float) -> None:
+    """Check why a supervisor does not answer, and has not for that many seconds.
+
+    Raises:
+        SessionError, SessionDead, SessionNotFound: as for `check`.
+        SessionUnhealthy: nothing explains it, and it has lasted too long.
+    """
+    said = ""
+    try:
+        check(context, session_id)
+    except EngineError as error:  # which the session itself does not need
+        said = f", and {error}"
+    row = context.session_row(session_id)
+    if seconds >= UNREACHABLE and _at_work(context, row) is None:
+        raise SessionUnhealthy(
+            f"cannot use session {row.name}: its supervisor does not answer{said}",
+            hint="its processes are stopped (SIGSTOP, a frozen control group), or have too little of the "
+            f"machine; {_way_out(context, row)}",
+        )
+
+
 def observe_all(context: Context) -> list[SessionRow]:
     """Return the rows of all sessions as they are now, oldest first."""
     rows = context.session_rows()
@@ -114,16 +156,26 @@ def observe_all(context: Context) -> list[SessionRow]:
 
 
 def observed(context: Context, row: SessionRow, running: set[str]) -> SessionRow:
-    """Return the row as it is now; `running` are containers that are known to run and need no inspection."""
+    """Return the row as it is now; `running` are containers that are known to run and need no inspection.
+
+    A session that another program has paused has a mark for that, which no store keeps.
+    """
     if row.state != "running" or row.container_id in running:
         return row
     # It may have been removed, suspended or restored since the list was read.
+    paused = False
     try:
         check(context, row.id)
+    except SessionPaused:
+        paused = True
     except SessionError:
         rows = context.store.sessions(removed=True)
         return next(found for found in rows if found.id == row.id)
-    return row
+    if paused == row.paused:
+        return row
+    from dataclasses import replace
+
+    return replace(row, paused=paused)
 
 
 def _check_answers(context: Context, row: SessionRow) -> None:
@@ -154,10 +206,23 @@ def _judged(context: Context, row: SessionRow, why: str) -> tuple[SessionRow, Op
 
 def _ending(context: Context, row: SessionRow) -> OperationKind | None:
     """Return the operation of a living process that ends the container of a session, if there is one."""
-    from holdfast.runtime.operations.operation import is_orphan
     from holdfast.runtime.store.rows import OperationKind
 
-    kinds = (OperationKind.SUSPEND, OperationKind.REWIND, OperationKind.MOVE, OperationKind.REMOVE)
+    return _under_way(
+        context, row, OperationKind.SUSPEND, OperationKind.REWIND, OperationKind.MOVE, OperationKind.REMOVE
+    )
+
+
+def _at_work(context: Context, row: SessionRow) -> OperationKind | None:
+    """Return the operation of a living process that may have stopped the session, if there is one."""
+    from holdfast.runtime.store.rows import OperationKind
+
+    return _ending(context, row) or _under_way(context, row, OperationKind.SNAPSHOT)
+
+
+def _under_way(context: Context, row: SessionRow, *kinds: OperationKind) -> OperationKind | None:
+    from holdfast.runtime.operations.operation import is_orphan
+
     under_way = (each for each in context.store.operations.open() if each.session_id == row.id)
     return next((each.kind for each in under_way if each.kind in kinds and not is_orphan(each)), None)
 

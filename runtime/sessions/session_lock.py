@@ -31,7 +31,8 @@ def session_lock(context: Context, session_id: str, what: str) -> AbstractContex
 def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = True) -> Iterator[SessionRow]:
     """Acquire the session's lock and yield its current row.
 
-    Another caller may have suspended or removed the session meanwhile. With `usable` it must run.
+    Another caller may have suspended or removed the session meanwhile. With `usable` it must run, and no
+    other program may have paused it.
 
     Raises:
         SessionBusy: the lock was held for all of `locks.LOCK_SECONDS`; "cannot <verb> session …".
@@ -41,6 +42,9 @@ def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = Tru
         row = context.session_row(session.id)
         if usable:
             health.check_usable(context, row)
+            # Before anything is recorded: undoing an operation lets a paused session run.
+            if (state := context.engine.inspect(row.container_id or "")) is not None:
+                health.check_awake(row, state)
         try:
             yield row
         except HoldfastError as error:

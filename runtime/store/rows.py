@@ -22,6 +22,9 @@ FITTED = "holdfast/fitted:"
 PROVIDED = "holdfast/provided:"
 """How the names of images begin that were built or loaded for sessions."""
 
+_SEEN = ("paused",)
+"""Fields that a look at the engine fills, and no column."""
+
 
 class OperationKind(StrEnum):
     """Kinds of operations: several steps that are undone if they are cut short."""
@@ -46,7 +49,8 @@ class OperationKind(StrEnum):
 class SessionRow:
     """One session. `generation` counts the restores between it and a session that was made fresh.
 
-    `parent_snapshot_id` is what its container was made from.
+    `parent_snapshot_id` is what its container was made from. `paused`: another program had paused it when it
+    was looked at; the store does not keep that.
     """
 
     id: str
@@ -59,6 +63,12 @@ class SessionRow:
     generation: int = 0
     options: dict[str, Any] = field(default_factory=dict)
     details: SessionDetails = field(default_factory=SessionDetails)
+    paused: bool = False
+
+    @property
+    def seen_state(self) -> str:
+        """The state as people should read it: `paused` if it runs and another program has paused it."""
+        return "paused" if self.paused and self.state == "running" else self.state
 
     @property
     def image_name(self) -> str:
@@ -110,4 +120,4 @@ class OperationRow:
 
 def columns(row: SessionRow | SnapshotRow | OperationRow) -> dict[str, Any]:
     """Return the values by column."""
-    return {name: getattr(row, name) for name in row.__slots__}
+    return {name: getattr(row, name) for name in row.__slots__ if name not in _SEEN}

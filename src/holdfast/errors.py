@@ -21,6 +21,7 @@ HoldfastError
     SessionExists      the name is taken
     SessionDead        the container or its supervisor is gone
       SessionUnhealthy the container runs, but its supervisor does not answer
+    SessionPaused      another program than Holdfast paused the container
     SessionBusy        another caller holds the session, shell or kernel
     NetworkNotClosed   its network could not be closed to the host, so nothing was run in it
     SessionRewound     the session was rewound in the meantime
@@ -190,6 +191,12 @@ class SessionUnhealthy(SessionDead):
     """The session's container runs, but its supervisor does not answer."""
 
     code = "session_unhealthy"
+
+
+class SessionPaused(SessionError):
+    """Another program than Holdfast has paused the session's container (`docker pause`)."""
+
+    code = "session_paused"
 
 
 class SessionBusy(SessionError):

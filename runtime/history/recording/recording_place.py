@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
-from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionError
+from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionError, SessionPaused
 from holdfast.runtime.history.recording.live_recording import LiveRecording
 from holdfast.runtime.history.recording.recording import RecordingPoint, RecordingSource
 from holdfast.runtime.store import parents
@@ -31,6 +31,8 @@ def source(line: SessionChannel, shell: str) -> RecordingSource:
             live = LiveRecording(line.client, line.persistence(), shell)
             live.kept()
             return live
+    except SessionPaused:
+        raise  # it is there, but only the paused supervisor can read it
     except SessionError as error:
         row = line.row
         if not isinstance(error, SessionDead) or row.container_id is None:

@@ -6,6 +6,7 @@ this module is cheap; the SDK is imported on connecting.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -18,7 +19,7 @@ from holdfast.base.interrupts import held
 from holdfast.engine import disk_limits, engine_place, machine_facts
 from holdfast.engine.container_files import ContainerFiles
 from holdfast.engine.container_state import ContainerState, state_of
-from holdfast.engine.engine_connection import connected, require_here
+from holdfast.engine.engine_connection import asked, connected, require_here
 from holdfast.engine.engine_faults import is_lost_start, translated, unmounted
 from holdfast.engine.engine_images import EngineImages
 from holdfast.engine.engine_layers import EngineLayers
@@ -189,7 +190,8 @@ class Engine:
     def running(self, **labels: str) -> set[str]:
         """Return the ids of running containers that have these labels."""
         with translated("list containers"):
-            found = self.client.api.containers(filters={"label": label_filters(labels), "status": "running"})
+            wanted = {"label": label_filters(labels), "status": ["running"]}
+            found = asked(self.client, "/containers/json", filters=json.dumps(wanted))
         return {str(item["Id"]) for item in found}
 
     def kill_remove(self, container_id: str) -> bool:
@@ -335,7 +337,7 @@ class Engine:
 
         with translated("inspect container"):
             try:
-                return dict(self.client.api.inspect_container(container_id))
+                return dict(asked(self.client, "/containers/{0}/json", container_id))
             except docker.errors.NotFound:
                 return None
 

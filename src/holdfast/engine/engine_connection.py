@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The engine answers in milliseconds, except for a commit of gigabytes.
 TIMEOUT_SECONDS = 900
+ANSWER_SECONDS = 30
+"""How long it may take over a question. An engine that hangs accepts connections, and says nothing."""
 
 
 def connected(place: EnginePlace) -> docker.DockerClient:
@@ -41,7 +43,9 @@ def connected(place: EnginePlace) -> docker.DockerClient:
         )
         direct = not place.path and not place.elsewhere
         if not settings.get("tls") and not direct:
-            return sdk.DockerClient(**settings, timeout=TIMEOUT_SECONDS)
+            asking = sdk.DockerClient(**settings, timeout=ANSWER_SECONDS)  # it asks for the version
+            asking.api.timeout = TIMEOUT_SECONDS
+            return asking
         version = _offered(settings, direct=direct)
         made = sdk.DockerClient(**settings, version=version, timeout=TIMEOUT_SECONDS)
         return _trusting(made, direct=direct)
@@ -59,6 +63,16 @@ def require_here(place: EnginePlace) -> None:
     raise EngineUnavailable(
         f"cannot use the engine of {source} from here: it is on another machine", hint=ELSEWHERE_HINT
     )
+
+
+def asked(client: docker.DockerClient, path: str, *places: str, **wanted: str) -> Any:
+    """Return the engine's answer to a question: GET of a path, in whose places these words belong.
+
+    The SDK's own methods wait for all answers as long as for the slowest. Raises its errors.
+    """
+    api: Any = client.api
+    answer = api._get(api._url(path, *places), params=wanted, timeout=ANSWER_SECONDS)
+    return api._result(answer, True)
 
 
 def _knock(place: EnginePlace) -> None:
@@ -81,7 +95,7 @@ def _offered(settings: dict[str, Any], *, direct: bool) -> str:
     import docker as sdk
     from docker.constants import DEFAULT_DOCKER_API_VERSION
 
-    asking = sdk.DockerClient(**settings, version=DEFAULT_DOCKER_API_VERSION)
+    asking = sdk.DockerClient(**settings, version=DEFAULT_DOCKER_API_VERSION, timeout=ANSWER_SECONDS)
     with closing(_trusting(asking, direct=direct)):
         return str(asking.api.version(api_version=False)["ApiVersion"])
 

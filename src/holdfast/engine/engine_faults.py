@@ -16,6 +16,7 @@ from holdfast.base.text import plain
 from holdfast.errors import EngineError, EngineUnavailable, HoldfastError, ImageError
 
 START_HINT = "start it (`systemctl start docker`), or point DOCKER_HOST or a Docker context at one that runs"
+SILENT_HINT = "it hangs, or has too much to do; sessions that run continue without it"
 PERMISSION_HINT = "join the group of its socket, or run as root"
 CERTIFICATES_HINT = (
     "ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, or those of the context, must be for this engine"
@@ -74,6 +75,8 @@ def translate(error: Exception, what: str) -> EngineError | ImageError:
         why = "permission denied" if "Permission" in str(error) else "no Docker engine answers"
         hint = PERMISSION_HINT if why.startswith("permission") else START_HINT
         return EngineUnavailable(f"cannot {what}: {why}", hint=hint)
+    if _silent(error):
+        return EngineUnavailable(f"cannot {what}: the Docker engine does not answer", hint=SILENT_HINT)
     text = getattr(error, "explanation", None) or str(error)
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -131,6 +134,17 @@ def _distrust(error: Exception) -> str:
             return f"TLS with it failed: {plain(reason, 200)}"
         seen = seen.__cause__ or seen.__context__
     return ""
+
+
+def _silent(error: Exception) -> bool:
+    """Check whether no answer came in time, which the SDK wraps when it asks for the engine's version."""
+    import docker.errors
+    import requests.exceptions
+
+    seen: BaseException | None = None if isinstance(error, docker.errors.APIError) else error
+    while seen is not None and not isinstance(seen, requests.exceptions.Timeout):
+        seen = seen.__cause__ or seen.__context__
+    return seen is not None
 
 
 def _refused(error: Exception) -> bool:

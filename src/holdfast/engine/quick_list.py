@@ -13,8 +13,8 @@ import socket
 from holdfast.engine import usual_place
 from holdfast.engine.label_filters import label_filters
 
-PATIENCE = 30.0
-"""Seconds for each part of an answer."""
+PATIENCE = 10.0
+"""Seconds for each part of an answer. The SDK, which is asked then, waits longer."""
 LARGEST = 64 << 20
 _LENGTH = b"content-length"
 
