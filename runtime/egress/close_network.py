@@ -27,7 +27,7 @@ from holdfast.errors import (
     SessionError,
     StoreError,
 )
-from holdfast.runtime.egress import home_file, host_network, reach
+from holdfast.runtime.egress import home_file, host_network, name_lookup, reach
 from holdfast.runtime.sessions import init_program, name_files, network_exceptions, session_options
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots.checkpointer import netrules
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 RESOLVERS = "resolvers"
 """Folder of the home with the files that sessions find at /etc/resolv.conf, one for each content."""
 _WAIT_SECONDS = 20.0
+_NAMES_SECONDS = 10.0
+"""How long names that a session is to reach are looked up, all at once."""
 _POLL_SECONDS = 0.001
 
 
@@ -144,7 +146,9 @@ class Closing:
         Raises:
             InvalidArgument: one has none.
         """
-        _, unknown = network_exceptions.openings(map(Allowed.parse, options.allow), home_file.lookup)
+        items = [Allowed.parse(text) for text in options.allow]
+        lookup = name_lookup.ready((item.host for item in items if item.is_name), _NAMES_SECONDS)
+        _, unknown = network_exceptions.openings(items, lookup)
         if unknown:
             raise InvalidArgument(
                 f"cannot allow {unknown[0]}: no address is known for that name",
@@ -158,7 +162,9 @@ class Closing:
 
     def _opened(self, options: SessionOptions) -> list[Opening]:
         items = [*map(Allowed.parse, options.allow), *home_file.read(self.home).every]
-        found, unknown = network_exceptions.openings(items, home_file.lookup)
+        patience = _NAMES_SECONDS if options.allow else home_file.GLANCE
+        lookup = name_lookup.ready((item.host for item in items if item.is_name), patience)
+        found, unknown = network_exceptions.openings(items, lookup)
         for name in unknown:
             self.progress(f"network: no address is known for {name}; it stays closed")
         return found

@@ -2,14 +2,16 @@
 
 `found` are the machine's own sources of packages that sessions could not otherwise reach: written by
 `holdfast image build`, or when the first session is made. `allow` is for people to add to, `close` for
-entries of `found` they do not want. For the gateway there are `ca`, a file with more roots for verifying
-servers, and `hosts`, addresses of names.
+entries of `found` they do not want. `unknown` are sources whose names had no answer yet; they are looked up
+again when a session starts, a minute later at the earliest. For the gateway there are `ca`, a file with more
+roots for verifying servers, and `hosts`, addresses of names.
 """
 
 from __future__ import annotations
 
 import json
-import socket
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,12 +19,18 @@ from pathlib import Path
 from holdfast.base import private_files
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, StoreError
-from holdfast.runtime.egress import host_network, package_hosts, reach
+from holdfast.runtime.egress import host_network, name_lookup, package_hosts, reach
 from holdfast.runtime.gateway.names import Address, canonical
 from holdfast.runtime.sessions.network_exceptions import Allowed
 
 NAME = "network.json"
-_LISTS = ("found", "allow", "close")
+_LISTS = ("found", "allow", "close", "unknown")
+GLANCE = 1.0
+"""Seconds in which names are looked up while a session starts."""
+SEARCH = 20.0
+"""Seconds in which they are when a person asks for it."""
+AGAIN = 60.0
+"""Seconds after which those without an answer are looked up again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class HomeNetwork:
     close: tuple[Allowed, ...] = ()
     ca: str | None = None
     hosts: tuple[tuple[str, Address], ...] = ()
+    unknown: tuple[Allowed, ...] = ()
 
     @property
     def every(self) -> tuple[Allowed, ...]:
@@ -51,10 +60,12 @@ def read(home: Home) -> HomeNetwork:
     path = home.root / NAME
     try:
         config = json.loads(path.read_text())
-        found, allow, close = (_items(config, key) for key in _LISTS)
-        return HomeNetwork(found, allow, close, _ca(config), _hosts(config))
+        found, allow, close, unknown = (_items(config, key) for key in _LISTS)
+        known = HomeNetwork(found, allow, close, _ca(config), _hosts(config), unknown)
+        due = unknown and time.time() - path.stat().st_mtime > AGAIN
     except FileNotFoundError:
-        return _write(home, HomeNetwork(_private(package_hosts.find())))
+        private, unknown = _private(package_hosts.find(), GLANCE)
+        return _write(home, HomeNetwork(private, unknown=unknown))
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, InvalidArgument) as error:
@@ -62,6 +73,10 @@ def read(home: Home) -> HomeNetwork:
             f"cannot use {path}: {error}",
             hint='its form is {"found": ["HOST:PORT", …], "allow": […], "close": […]}',
         ) from error
+    if not due:
+        return known
+    private, unknown = _private(known.unknown, GLANCE)
+    return _write(home, replace(known, found=(*known.found, *private), unknown=unknown))
 
 
 def refresh(home: Home) -> HomeNetwork:
@@ -71,7 +86,8 @@ def refresh(home: Home) -> HomeNetwork:
         StoreError: the file cannot be read or written.
     """
     config = read(home) if (home.root / NAME).exists() else HomeNetwork()
-    return _write(home, replace(config, found=_private(package_hosts.find(ask_npm=True))))
+    private, unknown = _private(package_hosts.find(ask_npm=True), SEARCH)
+    return _write(home, replace(config, found=private, unknown=unknown))
 
 
 def ways_out(home: Home) -> list[Allowed]:
@@ -99,25 +115,24 @@ def roots(home: Home) -> str | None:
         raise StoreError(f"cannot read {named}, which {NAME} names as `ca`: {error}") from error
 
 
-def lookup(name: str) -> list[str]:
-    """Return the addresses of a name, as this machine resolves it; empty if it has none."""
-    try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found if "%" not in str(entry[4][0])))
+def _private(items: Iterable[Allowed], seconds: float) -> tuple[tuple[Allowed, ...], tuple[Allowed, ...]]:
+    """Return those that the default rules would refuse, and those whose names had no answer in that time.
 
-
-def _private(items: list[Allowed]) -> tuple[Allowed, ...]:
-    """Return those that the default rules would refuse. Loopback cannot be reached by a session anyway."""
-    machine = host_network.look()
-    kept = []
+    Loopback cannot be reached by a session anyway.
+    """
+    machine, items = host_network.look(), list(items)
+    known = name_lookup.together((item.host for item in items if item.is_name), seconds)
+    kept, unknown = list[Allowed](), list[Allowed]()
     for item in items:
-        addresses = [str(one.network.network_address) for one in item.openings(lookup)]
+        if item.is_name and known[item.host] is None:
+            unknown.append(item)
+            continue
+        openings = item.openings(lambda name: known[name] or [])
+        addresses = [str(one.network.network_address) for one in openings]
         outside = [address for address in addresses if not _loopback(address)]
         if any(reach.closed(address, machine) for address in outside):
             kept.append(item)
-    return tuple(kept)
+    return tuple(kept), tuple(unknown)
 
 
 def _loopback(address: str) -> bool:
@@ -147,8 +162,10 @@ def _hosts(config: dict[str, object]) -> tuple[tuple[str, Address], ...]:
 
 def _write(home: Home, config: HomeNetwork) -> HomeNetwork:
     path = home.root / NAME
-    lists = zip(_LISTS, (config.found, config.allow, config.close), strict=True)
-    kept: dict[str, object] = {key: [str(one) for one in items] for key, items in lists}
+    lists = zip(_LISTS, (config.found, config.allow, config.close, config.unknown), strict=True)
+    kept: dict[str, object] = {
+        key: [str(one) for one in items] for key, items in lists if items or key != "unknown"
+    }
     if config.ca is not None:
         kept["ca"] = config.ca
     if config.hosts:

@@ -1,7 +1,7 @@
 """Silence on a connection: when it has lasted, whether the session can still answer.
 
-A session that another program has stopped keeps its connections open and says nothing, like one whose command has
-nothing to say. It knows neither engine nor session; the judge does.
+A session that another program has stopped keeps its connections open and says nothing, like one whose
+command has nothing to say. It knows neither engine nor session; the judge does.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def create(
     if name is not None:
         ids.check_name(name)
     chosen, kept = SessionOptions.parse(**options), policies.parse(policy or {})
-    if name is not None and any(row.name == name for row in context.store.sessions()):
+    if name is not None and context.store.session_named(name) is not None:
         raise SessionExists(
             f"cannot name session '{name}': the name is taken",
             hint=f"choose another name, or `holdfast rm {name}`",

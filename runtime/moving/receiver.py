@@ -132,11 +132,11 @@ class Receiver:
                 f"cannot receive {name}: options do not travel ({plain(str(min(others)), 60)})"
             )
         known = fields.get("attempt")
-        for row in context.store.sessions():
-            if row.name == name and (known is None or _attempt_of(row) != known):
-                raise SessionExists(
-                    f"the name {name} is taken there", hint=f"`holdfast rm {name}` there, if it is not needed"
-                )
+        taken = context.store.session_named(name)
+        if taken is not None and (known is None or _attempt_of(taken) != known):
+            raise SessionExists(
+                f"the name {name} is taken there", hint=f"`holdfast rm {name}` there, if it is not needed"
+            )
         context.engine.info()
         return {}
 

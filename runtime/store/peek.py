@@ -30,6 +30,11 @@ VERSION = 4  # kept equal to schema.VERSION, which costs the import
 BUSY_SECONDS = {"ro": 10.0, "rw": 60.0}
 """Seconds to wait for a process that writes: a question of a frequent command, and a change."""
 _STATES = ("running", "suspended", "dead", "creating")
+MATCHES = " UNION ".join(
+    f"SELECT id, name FROM sessions WHERE {match} AND state != 'removed'"  # noqa: S608
+    for match in ("id = :ref", "name = :ref", "id >= :ref AND id < :end")
+)
+"""Finds whatever a reference may mean, each part by an index: a home may have ten thousand sessions."""
 _COLUMNS = (
     "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options, details"
 )
@@ -82,10 +87,18 @@ def session_in(db: sqlite3.Connection, ref: str) -> SessionRow | None:
     Raises:
         sqlite3.Error: it cannot be read.
     """
-    pairs = db.execute("SELECT id, name FROM sessions WHERE state != 'removed'").fetchall()
-    found = resolve(ref, pairs)
+    found = resolve(ref, db.execute(MATCHES, bounds(ref)).fetchall())
     row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (found,)).fetchone()  # noqa: S608
     return None if row is None else _row(row)
+
+
+def bounds(ref: str) -> dict[str, str]:
+    """Return the values for `MATCHES`: what begins with the reference is from it on, and before the end.
+
+    Names and ids are of ASCII (`base/ids.py`); not all else that a command line has can be put into a query.
+    """
+    plain = ref if ref.isascii() else ""
+    return {"ref": plain, "end": plain[:-1] + chr(ord(plain[-1]) + 1) if plain else ""}
 
 
 def sessions(database: Place) -> list[SessionRow] | None:

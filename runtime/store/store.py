@@ -16,6 +16,7 @@ from sqlalchemy import (
     delete,
     insert,
     select,
+    text,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -23,7 +24,7 @@ from sqlalchemy.exc import IntegrityError
 from holdfast.base import ids
 from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
-from holdfast.runtime.store import parents, schema
+from holdfast.runtime.store import parents, peek, schema
 from holdfast.runtime.store.database import Database, Leaving
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
@@ -96,8 +97,18 @@ class Store:
         Raises:
             SessionNotFound, InvalidArgument: none or several match.
         """
-        rows = {row.id: row for row in self.sessions()}
-        return rows[resolve(ref, ((row.id, row.name) for row in rows.values()))]
+        with self._db.reading() as db:
+            pairs = [(each.id, each.name) for each in db.exec_driver_sql(peek.MATCHES, peek.bounds(ref))]
+            found = resolve(ref, pairs)
+            return _session(db.execute(select(schema.sessions).where(schema.sessions.c.id == found)).one())
+
+    def session_named(self, name: str) -> SessionRow | None:
+        """Return the session with exactly this name, or None."""
+        table = schema.sessions
+        query = select(table).where(table.c.name == name).where(text("state != 'removed'"))
+        with self._db.reading() as db:
+            row = db.execute(query).one_or_none()
+        return None if row is None else _session(row)
 
     def find_session(self, session_id: str | None, *, removed: bool = False) -> SessionRow | None:
         """Return the session with exactly this id, or None; a removed one only if requested."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import socket
+import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -72,6 +75,41 @@ def test_all_of_them_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(found) == len(set(found))
 
 
+def _no_address(*_: object, **__: object) -> NoReturn:
+    raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+
+def test_a_resolver_that_does_not_answer_is_asked_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first session does not wait for it, and what it has not said is not taken for an answer."""
+    home, answers = Home(tmp_path / "home").create(), threading.Event()
+    asked = list[str]()
+
+    def resolver(name: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        asked.append(name)
+        if not answers.wait(60):
+            _no_address()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", 0))]
+
+    given = [Allowed.parse(one) for one in ("10.0.0.9:80", "mirror.example:80", "npm.example:443")]
+    monkeypatch.setattr(package_hosts, "find", lambda **_: given)
+    monkeypatch.setattr(socket, "getaddrinfo", resolver)
+    monkeypatch.setattr(home_file, "GLANCE", 0.05)
+
+    first = home_file.read(home)  # while the resolver holds all names
+
+    assert [str(one) for one in first.every] == ["10.0.0.9:80"]
+    assert sorted(asked) == ["mirror.example", "npm.example"], "they were asked at once"
+    assert home_file.read(home) == first
+    assert len(asked) == 2, "not again so soon"
+    answers.set()
+    monkeypatch.setattr(home_file, "AGAIN", -1.0)
+    monkeypatch.setattr(home_file, "GLANCE", 60.0)
+    assert home_file.read(home).every == tuple(given)
+    assert "unknown" not in json.loads((home.root / home_file.NAME).read_text())
+
+
 def test_only_closed_destinations_are_opened_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A destination on the internet or on loopback, or an invalid one, needs no opening. Additions of
     people stay.
@@ -81,7 +119,7 @@ def test_only_closed_destinations_are_opened_for_all(tmp_path: Path, monkeypatch
         Allowed.parse(one) for one in ("10.0.0.9:80", "8.8.8.8:443", "127.0.0.1:3128", "gone.invalid:80")
     ]
     monkeypatch.setattr(package_hosts, "find", lambda **_: given)
-    monkeypatch.setattr(home_file, "lookup", lambda _: [])
+    monkeypatch.setattr(socket, "getaddrinfo", _no_address)
     (home.root / home_file.NAME).write_text('{"allow": ["db.example:5432"]}')
 
     kept = home_file.refresh(home)
