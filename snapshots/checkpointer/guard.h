@@ -151,6 +151,9 @@ void read_load(const char *descriptor, const char *pids, const char *after);
 /* CRIU has received `size` bytes: the pid of a task whose descriptor comes next, or anything else. */
 void number_received(const void *buffer, size_t size);
 
+/* A range of memory that the kernel did not take from CRIU; keeps errno. */
+void not_answered(int memory, unsigned long long start, unsigned long long length);
+
 /* Is this a capture? */
 int is_capture(void);
 

@@ -8,6 +8,8 @@
  * not loaded yet.
  *
  * Whatever is still there of the range is empty for CRIU: a request for it gets zeros, as after a success.
+ *
+ * What the kernel refuses to fill for now, CRIU leaves for later: see guard_waits.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,6 +33,11 @@ int ioctl(int fd, unsigned long request, ...)
 	if (request == PAGE_SCAN)
 		return (int)scan_pages(fd, argument);
 	result = (int)syscall(SYS_ioctl, fd, request, argument);
+	if (result < 0 && request == UFFDIO_COPY)
+		not_answered(fd, ((struct uffdio_copy *)argument)->dst, ((struct uffdio_copy *)argument)->len);
+	if (result < 0 && request == UFFDIO_ZEROPAGE)
+		not_answered(fd, ((struct uffdio_zeropage *)argument)->range.start,
+			     ((struct uffdio_zeropage *)argument)->range.len);
 	if (result < 0 && request == UFFDIO_UNREGISTER && errno == EINVAL)
 		return 0;
 	return result;

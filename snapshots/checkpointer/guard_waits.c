@@ -12,6 +12,11 @@
  *   - as many milliseconds as HOLDFAST_LOAD_AFTER says have passed, if it is there: what runs first has the processors
  *     until then.
  *
+ * While an event waits to be read (a fork, memory given back), the kernel takes no page (EAGAIN, ioctl_userfaultfd(2)),
+ * and it reports what is touched before events. CRIU then puts the page back into its list, and has forgotten that a thread
+ * waits for it: it would bring the page a moment later anyway. Here nothing would bring it. So these threads are woken
+ * when no event is left; they touch the memory again, and that is reported again.
+ *
  * HOLDFAST_WAITING has the pids of those processes, as numbered in the images. All others have their memory already:
  * their descriptors are replaced, whereupon the kernel forgets that it was to ask (userfaultfd(2)). Otherwise each
  * child that a shell makes would be announced, and kept until the end.
@@ -19,11 +24,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,6 +38,8 @@
 #include "guard.h"
 
 enum { TOUCHES = 2048, PAUSE_MS = 50, CHILDREN = 64 };
+/* How long a process may take to return from the call whose event was read; only then are pages taken again. */
+enum { RETURN_MS = 1 };
 /* What CRIU's restore sends instead of a pid when all is restored; LAZY_PAGES_RESTORE_FINISHED. */
 enum { FINISHED = 0x52535446 };
 
@@ -43,6 +52,11 @@ static size_t wholes;
 static int children, touches;
 static long long touched_at;
 static long long load_after = -1, load_at;
+static struct refused {
+	int memory;
+	struct uffdio_range range;
+} *unanswered;
+static size_t refusals, refusals_room;
 
 void read_load(const char *descriptor, const char *pids, const char *after)
 {
@@ -95,6 +109,45 @@ static int events_of(int epoll, struct epoll_event *events, int most, int timeou
 	return found;
 }
 
+void not_answered(int memory, unsigned long long start, unsigned long long length)
+{
+	int before = errno;
+
+	if (refusals == refusals_room) {
+		refusals_room = 2 * refusals_room + 64;
+		unanswered = realloc(unanswered, refusals_room * sizeof(*unanswered));
+		if (!unanswered)
+			die("note memory that a thread waits for");
+	}
+	unanswered[refusals++] = (struct refused){memory, {start, length}};
+	errno = before;
+}
+
+/* Let threads touch again what they were not given. A descriptor may be that of other memory by now, or of none: to
+ * wake a thread that nothing waits for does no harm.
+ */
+static void wake_unanswered(void)
+{
+	while (refusals > 0) {
+		struct refused *one = &unanswered[--refusals];
+
+		syscall(SYS_ioctl, one->memory, UFFDIO_WAKE, &one->range);
+	}
+}
+
+/* As epoll_wait(2), but never while a thread waits for memory that nothing brings. */
+static int events_or_wake(int epoll, struct epoll_event *events, int most, int timeout)
+{
+	if (refusals > 0) {
+		int found = events_of(epoll, events, most, timeout == 0 ? 0 : RETURN_MS);
+
+		if (found != 0)
+			return found;
+		wake_unanswered();
+	}
+	return events_of(epoll, events, most, timeout);
+}
+
 static void replace_whole(void)
 {
 	int none = eventfd(0, EFD_CLOEXEC);
@@ -123,7 +176,7 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 	int found;
 
 	if (timeout != 0 || load < 0)
-		return events_of(epoll, events, most, timeout);
+		return events_or_wake(epoll, events, most, timeout);
 	if (!restored) {
 		restored = 1;
 		load_at = milliseconds() + load_after;
@@ -132,10 +185,14 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 	found = events_of(epoll, events, most, 0);
 	while (found == 0) {
 		struct pollfd wanted[] = {{epoll, POLLIN, 0}, {load, POLLIN, 0}};
-		int ready = poll(wanted, 2, patience());
+		int ready = poll(wanted, 2, refusals > 0 ? RETURN_MS : patience());
 
 		if (ready < 0 && errno != EINTR)
 			die("wait for what is touched");
+		if (ready == 0 && refusals > 0) {
+			wake_unanswered();
+			continue;
+		}
 		if (ready == 0 || wanted[1].revents) {
 			load = -1;
 			return 0;

@@ -20,6 +20,8 @@ LEAST_OF_TREE = 32 << 20
 # Of CRIU's include/image.h: the kinds of a mapping.
 _STACK, _HEAP, _PRIVATE = 1 << 1, 1 << 5, 1 << 9
 _GROWS_DOWN, _LOCKED = 0x100, 0x2000  # mmap(2)
+_WIPED = 1 << 18
+"""Of the advice for a mapping: MADV_WIPEONFORK (madvise(2)). A child would be given what it must not see."""
 
 
 def heaps(areas: Iterable[Any]) -> list[tuple[int, int]]:
@@ -30,6 +32,7 @@ def heaps(areas: Iterable[Any]) -> list[tuple[int, int]]:
         if area.status & _PRIVATE
         and not area.status & (_STACK | _HEAP)
         and not area.flags & (_GROWS_DOWN | _LOCKED)
+        and not area.madv & _WIPED
         and area.end - area.start >= LEAST
     ]
 

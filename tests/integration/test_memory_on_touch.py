@@ -206,3 +206,67 @@ def test_small_sessions_are_loaded_at_once(hf: Holdfast, cli: Cli) -> None:
     assert cli("fork", "parent", "--name", "copy", "-n", "2", "--eager").code == 0
     assert cli("fork", "parent", "--name", "other").code == 0
     assert [serving(session) for session in hf.sessions()] == [[], [], [], []]
+
+
+WHILE_FORKING = """
+import hashlib, subprocess, threading
+hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+view = memoryview(heap)
+def touch(part):
+    for at in range(part * 4096, 8 * 200 * 4096, 8 * 4096):  # hashing lets the others run
+        hashlib.sha1(view[at:at + 4096])
+threads = [threading.Thread(target=touch, args=(part,), daemon=True) for part in range(8)]
+for thread in threads:
+    thread.start()
+children = 0
+while any(thread.is_alive() for thread in threads) and children < 50:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    children += 1
+for thread in threads:
+    thread.join(60)
+for hog in hogs:
+    hog.kill()
+    hog.wait()
+children > 0, any(thread.is_alive() for thread in threads)
+"""
+
+
+def test_threads_get_their_memory_while_another_forks(filled: Snapshot) -> None:
+    """Also on busy processors, where the kernel reports what they touch before it reports the fork."""
+    fork = filled.fork(1, "copy")[0]
+    assert resident(fork) < SIZE / 2
+    assert says(fork, WHILE_FORKING) == "(True, False)"
+    assert says(fork, "whole()") == "True"
+
+
+@pytest.mark.thorough
+def test_a_child_does_not_see_what_is_hidden_from_it(hf: Holdfast) -> None:
+    """MADV_WIPEONFORK: the child of a fork reads zeros, as a child of the parent does."""
+    session = hf.new("parent")
+    says(
+        session,
+        """
+import mmap, os
+hidden = mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+hidden.madvise(18)  # MADV_WIPEONFORK
+for at in range(0, len(hidden), 4096):
+    hidden[at] = 7
+def in_child():
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writes, bytes([max(hidden[at] for at in range(0, len(hidden), 4096))]))
+        os._exit(0)
+    os.close(writes)
+    said = os.read(reads, 1)
+    os.close(reads)
+    os.waitpid(pid, 0)
+    return said[0]
+""",
+    )
+    assert says(session, "in_child(), hidden[4096 * 9000]") == "(0, 7)"
+    fork = session.snapshot("hidden").fork(1, "copy")[0]
+    assert says(fork, "in_child(), hidden[4096 * 9000]") == "(0, 7)"

@@ -22,6 +22,7 @@ class Area:
     end: int
     status: int = ANONYMOUS
     flags: int = PLAIN
+    madv: int = 0
 
 
 @dataclass
@@ -44,6 +45,8 @@ class Entry:
         (Area(0, LARGE, FILE), False),
         (Area(0, LARGE, flags=LOCKED), False),
         (Area(0, LARGE, flags=GROWS_DOWN), False),
+        (Area(0, LARGE, madv=1 << 18), False),  # MADV_WIPEONFORK
+        (Area(0, LARGE, madv=1 << 14), True),  # MADV_HUGEPAGE
     ],
 )
 def test_only_large_heaps_wait(area: Area, waits: bool) -> None:
