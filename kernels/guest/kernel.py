@@ -6,12 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from holdfast.kernels.guest.cell_journal import CellChronicle
 from holdfast.kernels.guest.cell_log import CellEvents, CellRecord, SentCells
-from holdfast.kernels.guest.messages import Cell, CellStatus, events_of
+from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
 from holdfast.kernels.guest.observing import Observing
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
 from holdfast.kernels.guest.questions import Questions
@@ -33,6 +34,10 @@ REPLY = 2.0
 MOMENT = 0.2
 """Seconds before the first process starts. It and its library compute for most of a second, and what a
 session is asked first is usually a command."""
+
+LEAVE = 5.0
+"""Seconds for a process to end that has said it will."""
+LEFT = "[the cell has ended its kernel: its variables are gone, and the next cell runs in a new one]\n"
 
 logger = logging.getLogger(__name__)
 
@@ -183,7 +188,10 @@ class RunningKernel:
             KernelFailure: it could not be started.
         """
         async with self._life:
-            if self._process and self._process.ended.is_set():
+            if self._process and self._process.leaving:
+                with suppress(TimeoutError):  # it ends by itself, which is how it is reported
+                    await asyncio.wait_for(self._process.ended.wait(), LEAVE)
+            if self._process and (self._process.ended.is_set() or self._process.leaving):
                 await self._stop()
             if self.closed:
                 raise KernelFailure(f"cannot start kernel {self.name}: it was closed")
@@ -307,6 +315,9 @@ class RunningKernel:
             return
         kind, content = message["msg_type"], message["content"]
         if channel == "shell" and kind == "execute_reply":
+            if leaves(content) and self._process and record.cell.epoch == self.epoch:
+                self._process.leaving = True
+                self._say(record, LEFT)
             record.cell.replied(content)
             self.execution_count = record.cell.execution_count or self.execution_count
         elif kind == "status" and content.get("execution_state") == "idle":
@@ -322,6 +333,12 @@ class RunningKernel:
             return
         if record.cell.settled and record is self._current:
             self._release(record)
+
+    def _say(self, record: CellRecord, text: str) -> None:
+        """Add a remark to the errors that a cell shows."""
+        for event in events_of("stream", {"name": "stderr", "text": text}):
+            self.journal.add(record, event)
+            self._chronicle.heard(record.cell, event)
 
     def _give_up(self, record: CellRecord) -> None:
         """End a cell whose kernel is idle and has not replied: an interrupt can hit it while it does."""

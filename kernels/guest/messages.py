@@ -48,6 +48,15 @@ def events_of(kind: str, content: Mapping[str, Any]) -> Iterator[Frame]:
         yield Frame({"event": kind, "prompt": prompt, "password": bool(content.get("password"))})
 
 
+def leaves(reply: Mapping[str, Any]) -> bool:
+    """Check whether a cell made its kernel end, as `exit()` does: IPython asks for that in its reply."""
+    asked = reply.get("payload")
+    return isinstance(asked, list) and any(
+        isinstance(one, dict) and one.get("source") == "ask_exit" and not one.get("keepkernel")
+        for one in asked
+    )
+
+
 @dataclass(slots=True)
 class Cell:
     """One piece of code on its way through a kernel.

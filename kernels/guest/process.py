@@ -143,6 +143,8 @@ class KernelProcess:
         self.returncode: int | None = None
         self.replaced = False
         """True if it was ended in order to be restarted."""
+        self.leaving = False
+        """True once it has said that it will end."""
         self._folder = folder
         self._account = account
         self._workspace = workspace

@@ -145,6 +145,18 @@ def test_a_dead_kernel_is_reported_and_replaced(guest: Guest) -> None:
     assert guest.run_cell("1")[0].head["epoch"] == epoch + 1
 
 
+def test_a_cell_that_ends_its_kernel_says_so_and_the_next_one_is_not_lost(guest: Guest) -> None:
+    """`exit()` at the end of a cell: the kernel replies and ends, with the next cell on its way to it."""
+    for count in range(3):
+        frames = guest.run_cell(f"kept = {count}; exit()")
+        assert frames[-1].head["status"] == "ok"
+        assert "has ended its kernel" in text_of(frames, "stderr")
+        after = guest.run_cell("'kept' in globals()")
+        assert after[-1].head["status"] == "ok"
+        assert rich(after, "execute_result")["data"]["text/plain"] == "False"
+        assert after[0].head["epoch"] == frames[0].head["epoch"] + 1
+
+
 def test_a_kernel_killed_while_idle_is_noticed(guest: Guest) -> None:
     """A death between cells shows in the state of the session."""
     guest.run_cell("1")
