@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import polling
 from holdfast.base.text import plain
-from holdfast.errors import CaptureFailed, GuestError, HoldfastError, LiveUnsupported, SessionDead
+from holdfast.errors import (
+    CaptureFailed,
+    GuestDisconnected,
+    GuestError,
+    HoldfastError,
+    LiveUnsupported,
+    SessionDead,
+)
 from holdfast.runtime.capture import capture_retry
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc import wire_fields
@@ -79,8 +86,14 @@ def names(
 ) -> dict[tuple[int, int | None], str]:
     """Return commands by pid, and open files by pid and descriptor, to describe a failure."""
     found: dict[tuple[int, int | None], str] = {}
+
+    def look() -> Survivability:
+        return _Check(context, session, container).look(everything=True)
+
     with suppress(HoldfastError):
-        for one in _Check(context, session, container).look(everything=True).resources:
+        # The capture has just failed, and the supervisor may not listen again yet.
+        seen = polling.while_raising(GuestDisconnected, look, capture_retry.AWAKE_SECONDS, 0.05)
+        for one in seen.resources:
             found[one.pid, None] = one.command
             if one.fd is not None:
                 found[one.pid, one.fd] = one.what

@@ -236,3 +236,25 @@ def test_a_fork_lives_without_the_dropped_obstacles(held: Held) -> None:
     assert copied["size"] == 0
     fork.remove()
     taken.remove()
+
+
+# Starts short children, holds a pidfd of each, and counts them.
+SHORT_CHILDREN = r"""
+import os
+while True:
+    pid = os.posix_spawn("/bin/sleep", ["sleep", "0.02"], os.environ)
+    held = os.pidfd_open(pid)
+    os.waitpid(pid, 0)
+    os.close(held)
+"""
+
+
+def test_pidfds_of_short_children_prevent_no_capture(hf: Holdfast) -> None:
+    """As Go and asyncio hold them: a child that began while the session was looked at is not outside."""
+    session = hf.new("work")
+    session.exec(f"cat > /srv/short.py <<'END'\n{SHORT_CHILDREN}\nEND")
+    session.exec("for each in 1 2 3 4 5 6 7 8; do python3 /srv/short.py & done", timeout=60)
+    seen = [one for _ in range(25) for one in session.check().resources if "pidfd" in one.kind]
+    assert seen, "none was looked at"
+    assert [one for one in seen if one.kind != "pidfd"] == []
+    session.snapshot("busy")

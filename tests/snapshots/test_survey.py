@@ -69,7 +69,7 @@ def world(*processes: SeenProcess, network: Network | None = None) -> World:
         network or Network({}),
         PLACES,
         SPACES,
-        pids={one.pid: one.inner for one in everyone},
+        pids={one.pid: one.inner for one in everyone} | {4999: 0},
     )
 
 
@@ -248,6 +248,7 @@ REGULAR = FileState("file", 50, 5, 4096, 1)
         (opened("anon_inode:[pidfd]", "flags:\t02\nPid:\t4000\n"), "pidfd"),
         (opened("pidfd:[99]", "flags:\t02\nPid:\t-1\n"), "pidfd"),
         (opened("anon_inode:[pidfd]", "flags:\t02\nPid:\t1\n"), "pidfd_outside"),
+        (opened("anon_inode:[pidfd]", "flags:\t02\nPid:\t4999\n"), "pidfd"),  # one that has ended since
         (opened("anon_inode:[pidfd]", "flags:\t0202\nPid:\t4000\n"), "pidfd_outside"),
         (opened("anon_inode:inotify", "inotify wd:1 ino:5 sdev:32 mask:fc6\n"), "watch"),
         (opened("anon_inode:inotify", "inotify wd:1 ino:5 sdev:32 mask:fc6\n", unread=16), "watch_unread"),

@@ -68,7 +68,8 @@ def _pidfd(world: World, one: SeenDescriptor) -> tuple[str, str]:
     if pid is None or pid == -1:
         return "pidfd", "pidfd of a process that has ended"
     if pid in world.pids:
-        return "pidfd", f"pidfd of process {world.pids[pid]}"
+        inner = world.pids[pid]
+        return "pidfd", f"pidfd of process {inner}" if inner else "pidfd of a process that has ended"
     return "pidfd_outside", "pidfd of a process outside"
 
 

@@ -39,6 +39,8 @@ MAX_OUTSIDE = 100
 MAX_TOTAL = 50_000
 """Maximum number of descriptors of all processes together."""
 MAX_MAPPED = 500
+MOST_PARENTS = 64
+"""Between a process that began during a survey and one that it had listed."""
 STUCK_LOOKS, STUCK_PAUSE = 10, 0.02
 PATIENCE = 2.0
 """Seconds to search for uninterruptible tasks, in all processes together; after that none is reported."""
@@ -83,11 +85,38 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
         network=_network(root, processes, outside),
         places=places,
         root_namespaces=namespaces,
-        pids={one.pid: one.inner for one in processes},
+        pids=_begun_since(processes, depth) | {one.pid: one.inner for one in processes},
         outside=tuple(found for pid in outside if (found := _brief(pid, depth)) is not None),
         whole=tree.whole and not looker.left_out,
         open=counted,
     )
+
+
+def _begun_since(processes: tuple[SeenProcess, ...], depth: int) -> dict[int, int]:
+    """Return the inner pids of processes of the tree that were found by pidfds only.
+
+    Processes are listed first and their descriptors later: a short child may begin in between. One that has
+    ended meanwhile has no pid any more (0).
+    """
+    known = {one.pid for one in processes}
+    found: dict[int, int] = {}
+    held = (one for process in processes for one in process.descriptors if one.link.name == "pidfd")
+    for pid in {one.info.pid for one in held if one.info is not None} - known:
+        if pid is None or pid < 1:
+            continue
+        status = above = walk.status_of(pid)
+        if status is None:
+            found[pid] = 0
+            continue
+        for _ in range(MOST_PARENTS):
+            if above is None or above.parent in known:
+                break
+            above = walk.status_of(above.parent)
+        # A parent that ended meanwhile has left its children to one that is known: look once more.
+        above = above or walk.status_of(pid)
+        if above is None or above.parent in known:
+            found[pid] = status.pid_at(depth)
+    return found
 
 
 def _counted(pids: tuple[int, ...]) -> dict[int, int]:

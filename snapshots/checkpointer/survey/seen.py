@@ -112,9 +112,9 @@ class World:
     """A session at one instant. Pids are the host's; processes come parents first, the supervisor foremost.
 
     `outside` are processes of the container that are not in the tree; `pids` maps the host's pid of each
-    process of the tree to its inner pid. `whole` is false if there was more than was read. `open` counts
-    descriptors by the host's pid, including those that were not read, until there are more than a restore
-    judges.
+    process of the tree to its inner pid, 0 if it has ended meanwhile. `whole` is false if there was more than
+    was read. `open` counts descriptors by the host's pid, including those that were not read, until there are
+    more than a restore judges.
     """
 
     processes: tuple[SeenProcess, ...]
