@@ -103,6 +103,7 @@ class Taking:
         self._files = Filing(context.engine, ask, container, self._staging, ref, labels, known)
         self._ask = ask
         self._twins = True
+        self._attempts = 0
 
     def filesystem(self) -> SnapshotRow:
         """Keep the files, as of one instant at which everything in the container is paused."""
@@ -180,12 +181,16 @@ class Taking:
             versions,
             moment_of(frame),
         )
-        taken = ""
+        taken, event = "", "aborted"
+        self._attempts += 1
         try:
             yield prepared
-            taken = self.row.id
+            taken, event = self.row.id, "resumed"
+        except CheckpointerFailed as failure:
+            if capture_retry.repeats(failure, self._attempts):
+                event = "again"
+            raise
         finally:
-            event = "resumed" if taken else "aborted"
             with held():
                 identity_messages.wake(self._run_dir, self.session, prepared.token, event, taken)
 

@@ -40,10 +40,19 @@ def until_settled(attempt: Callable[[], T], refuse: Callable[[CheckpointerFailed
         try:
             return attempt()
         except CheckpointerFailed as refusal:
-            if refusal.kind != "criu" or not explain.explain(refusal.errors).passing:
+            if not _passes(refusal):
                 refuse(refusal)
         time.sleep(pause)
     try:
         return attempt()
     except CheckpointerFailed as refusal:
         refuse(refusal)
+
+
+def repeats(failure: CheckpointerFailed, made: int) -> bool:
+    """Check whether `until_settled` makes another attempt after one that failed like this, `made` so far."""
+    return made <= len(PAUSES) and _passes(failure)
+
+
+def _passes(failure: CheckpointerFailed) -> bool:
+    return failure.kind == "criu" and explain.explain(failure.errors).passing

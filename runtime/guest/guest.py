@@ -131,6 +131,9 @@ class Guest:
     def become(self, fields: Mapping[str, Any], event: str) -> None:
         """Continue after a pause, with the identity the host gave."""
         before, self.identity = self.identity, self.identity.updated(dict(fields))
+        if event == "again":  # the attempt failed, another follows, whose outcome is recorded
+            self.captures.woken(event, "")
+            return
         snapshot = fields.get("snapshot")
         awakening = Awakening(event, snapshot if isinstance(snapshot, str) else "", before)
         if event == "restored":

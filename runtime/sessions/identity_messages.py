@@ -73,7 +73,10 @@ def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None, again: 
 
 
 def wake(folder: Path, row: SessionRow, token: str, event: str, snapshot: str = "") -> None:
-    """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (nothing was captured)."""
+    """End a pause. `event` is `restored` (in a copy), `resumed`, or `aborted` (nothing was captured).
+
+    It is `again` after an attempt that is followed by another: a capture has one outcome.
+    """
     fields = {"token": token, "event": event, "snapshot": snapshot, **who(row)}
     run_dir.write_json(folder, layout.WAKE_NAME, fields)
 

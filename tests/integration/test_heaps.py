@@ -97,7 +97,9 @@ def looking(session: Session, *options: str) -> None:
 
 @pytest.mark.thorough
 def test_who_ends_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
-    """Then the heaps are written while the session is frozen."""
+    """Then the heaps are written while the session is frozen. The attempt before is no event of the session,
+    nor is the end of a twin.
+    """
     session = hf.new("hostile")
     begun(session, "open")
     looking(session, "end")
@@ -105,6 +107,11 @@ def test_who_ends_the_twins_does_not_prevent_a_snapshot(hf: Holdfast) -> None:
     assert session.exec("wc -w < /srv/seen; : > /srv/stop").text.strip() != "0"
     assert copied_later(snapshot) == 0
     assert heaps(session, "open") == "equal 0 0"
+    events = [*session.events()]
+    assert [each.data["event"] for each in events if each.kind == "woken"][-1] == "resumed"
+    assert [each.data for each in events if each.kind == "woken" and each.data["event"] == "aborted"] == []
+    ends = [each.data["command"] for each in events if each.kind == "process_exited"]
+    assert [command for command in ends if "heaps.py" in command] == []
     copy = snapshot.restore("copy")
     copy.exec(": > /srv/stop")
     assert heaps(copy, "open") == "equal 0 0"

@@ -149,7 +149,7 @@ class Pause:
             desk.woken(copy=event == "restored")
         # The controller asks first, once the last process of the copy runs.
         guest.arriving = event == "restored"
-        guest.become(fields, event if event in ("resumed", "restored") else "aborted")
+        guest.become(fields, event if event in ("resumed", "restored", "again") else "aborted")
         guest.watch.resume()
         logger.info("%s as %s", fields.get("event", "woke"), guest.identity)
         self._waking = self._loop.create_task(self._server.listen_again())

@@ -113,7 +113,8 @@ class Roster:
     ) -> tuple[list[WatchedProcess], list[WatchedProcess]]:
         """Apply a scan of all processes; return those watched from now on, and those that are gone.
 
-        The latter stay in the roster until they are removed: how they ended may not be known yet.
+        The latter stay in the roster until they are removed: how they ended may not be known yet. What a
+        capture holds may be its own; if it is not, a later scan finds it.
         """
         seen = {process.pid: process for process in table}
         gone = [each for each in self.watched.values() if not _is(each, seen.get(each.pid))]
@@ -124,7 +125,7 @@ class Roster:
                 # Keep the old ports if there are none now: it may have ended since the table was read.
                 each = self.watched[process.pid]
                 each.ports = listening.get(process.pid) or each.ports
-            elif origin is None or len(self.watched) >= MAX_WATCHED:
+            elif origin is None or process.held or len(self.watched) >= MAX_WATCHED:
                 continue
             elif (process.pid in listening or origin_of(process.parent) != origin) and is_left(
                 origin, running

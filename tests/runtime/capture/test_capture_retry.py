@@ -62,6 +62,13 @@ def test_it_is_tried_a_bounded_number_of_times() -> None:
     assert said.value.__cause__ is PASSING
 
 
+def test_what_is_repeated_is_known_beforehand() -> None:
+    """So that a session is not told of a failure that another attempt makes good."""
+    assert [capture_retry.repeats(PASSING, made) for made in (1, 2, 3, 4)] == [True, True, True, False]
+    assert not capture_retry.repeats(LASTING, 1)
+    assert not capture_retry.repeats(OTHER, 1)
+
+
 @pytest.mark.parametrize("refusal", [LASTING, OTHER])
 def test_everything_else_is_reported_at_once(refusal: CheckpointerFailed) -> None:
     """Neither a debugger nor a full disk goes away automatically."""
