@@ -17,7 +17,7 @@ from holdfast.engine.container_state import ContainerState
 from holdfast.engine.engine import Engine
 from holdfast.engine.engine_faults import is_lost_unpacking
 from holdfast.errors import CaptureFailed, EngineError, ImageError, LiveUnsupported
-from holdfast.snapshots.checkpointer.layers import file_entry
+from holdfast.snapshots.checkpointer.layers import apart, file_entry
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import LayerArchive
 from holdfast.snapshots.layer.known_blobs import KnownBlobs
@@ -131,7 +131,10 @@ class Filing:
 
     def _added(self, layer: Path) -> image.Added:
         assert self._parent is not None
-        return image.add(self._engine, self._parent, LayerArchive(layer), self._ref, self._labels)
+        archive = LayerArchive(layer)
+        if archive.apart and not (self._staging / apart.LIST).exists():
+            apart.write(self._staging, archive.apart, layer / file_entry.DATA)
+        return image.add(self._engine, self._parent, archive, self._ref, self._labels)
 
     def _asked(self, **fields: object) -> bool:
         target = {

@@ -3,6 +3,8 @@
     snapshots/<id>/manifest.json   this, written last
     snapshots/<id>/images/         process images (live snapshots only), tmpfs archives, facts.json,
                                    file-numbers.json
+    snapshots/<id>/apart.json, .data
+                                   files that its image cannot have (form 2)
 
 The files of the session are a Docker image, named here by its id, which is itself a digest. The manifest
 is the truth about a snapshot; the store is an index of it.
@@ -18,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.errors import SnapshotDamaged
 from holdfast.snapshots import form_number
+from holdfast.snapshots.checkpointer.layers import apart
 from holdfast.snapshots.failure import Failure
 from holdfast.snapshots.fitness import Needs
 from holdfast.snapshots.machine import MachineFeatures
@@ -57,7 +60,7 @@ class Processes(_ManifestPart):
 class Manifest(_ManifestPart):
     """One snapshot. Sizes in bytes, times in UTC, durations in seconds."""
 
-    format: Literal[1] = 1
+    format: Literal[1, 2] = 1
     id: str
     kind: Literal["live", "filesystem"]
     label: str | None
@@ -72,6 +75,11 @@ class Manifest(_ManifestPart):
     files: list[StoredFile]
     failure: Failure | None = None
     needs: Needs | None = None
+
+    @property
+    def has_apart(self) -> bool:
+        """Whether there are files of the session that its image cannot have."""
+        return any(entry.name == apart.LIST for entry in self.files)
 
     def all_needs(self) -> Needs:
         """Return what it needs; of one that an older version took, as much as that has recorded."""
@@ -88,8 +96,10 @@ class Manifest(_ManifestPart):
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest into a snapshot's folder; leave out newer fields that are empty.
 
-    So older versions, which do not know those fields, can read it.
+    So older versions, which do not know those fields, can read it. They cannot make files that are kept apart
+    from the image: a snapshot with these has the second form.
     """
+    manifest = manifest.model_copy(update={"format": 2 if manifest.has_apart else 1})
     added = [name for name, field in Manifest.model_fields.items() if not field.is_required()]
     left_out = {name for name in added if getattr(manifest, name) is None}
     (folder / FILE).write_text(manifest.model_dump_json(indent=2, exclude=left_out))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ from holdfast.snapshots.manifest import Manifest, Processes
 from holdfast.snapshots.verification import Verification
 
 if TYPE_CHECKING:
+    from holdfast.engine.container_state import ContainerState
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import OperationRow, SessionRow, SnapshotRow
 
@@ -186,6 +188,9 @@ class Restoring:
         if self._chosen.script is not None:
             engine.files.write(container, command_script.PATH, self._chosen.script.encode("utf-8", "replace"))
         provision.start(engine, container)
+        if self.kept.has_apart:
+            verified.result()
+            self._make_apart(container)
         options = SessionOptions.parse(**row.options)
         network = self._network.close(options, container)
         verified.result()
@@ -214,11 +219,33 @@ class Restoring:
         tasks = sum(1 for file in self.kept.files if _TASK.search(file.name))
         return most + CRIU_TASKS if tasks and tasks + CRIU_TASKS > most else most
 
-    def _restore_tree(self, container: str, processes: Processes) -> Verification:
-        engine = self.context.engine
-        state = engine.inspect(container)
+    def _make_apart(self, container: str) -> None:
+        """Make the files that the image cannot have, before anything runs in the container."""
+        state = self._running(container)
+        fields = {"container": state.id, "init_pid": state.pid, "folder": self.snapshot.id}
+        ask = partial(service.ask, self.context.engine, self.context.home, self.context.progress)
+        try:
+            with ask("apart", **fields) as link:
+                link.until("done")
+        except CheckpointerFailed as refusal:
+            raise self._failed(refusal) from refusal
+        except LinkLost as error:
+            raise self._lost() from error
+
+    def _running(self, container: str) -> ContainerState:
+        state = self.context.engine.inspect(container)
         if state is None or not state.running:
             raise RestoreFailed(f"cannot restore {self.snapshot.name}: the new container ended at once")
+        return state
+
+    def _lost(self) -> RestoreFailed:
+        return RestoreFailed(
+            f"cannot restore {self.snapshot.name}: the checkpointer ended meanwhile", hint="try again"
+        )
+
+    def _restore_tree(self, container: str, processes: Processes) -> Verification:
+        engine = self.context.engine
+        state = self._running(container)
         target = Target(state.id, state.pid, processes.root_pid)
         try:
             with service.ask(
@@ -239,9 +266,7 @@ class Restoring:
         except CheckpointerFailed as refusal:
             raise self._failed(refusal) from refusal
         except LinkLost as error:
-            raise RestoreFailed(
-                f"cannot restore {self.snapshot.name}: the checkpointer ended meanwhile", hint="try again"
-            ) from error
+            raise self._lost() from error
 
     def _failed(self, refusal: CheckpointerFailed) -> RestoreFailed | StoreError:
         if refusal.kind != "criu":

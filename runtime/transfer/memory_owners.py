@@ -29,6 +29,7 @@ _KINDS = (
     ("images/beyond-", "terminals"),
     ("record.json.gz", "the record of its processes"),
     ("baseline.json.gz", "the record of its files"),
+    ("apart.", "files that its image cannot have"),
 )
 
 

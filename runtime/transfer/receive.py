@@ -8,7 +8,7 @@ have been judged. Only what `sanitize` lets through of the description is record
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.oci_layout import FileOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.bundle.sealing import Opener, Sealing
+from holdfast.snapshots.checkpointer.layers import apart
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -164,6 +165,8 @@ class _Wanted:
         unpack_parts.check_names(self.config, journal_export.FILE)
         self.live = self.foreign.kind == "live" and not files_only
         self.files_only = files_only
+        # Without processes, of all files only those that belong to the image.
+        self.files = [entry for entry in self.foreign.files if self.live or entry.name in apart.FILES]
         self.options = sanitize.options(self.foreign.options, options)
         self.layers = [
             (diff_id, layer.descriptor(), unpack_parts.raw_size(layer.descriptor()))
@@ -205,21 +208,21 @@ class _Receiving:
         missing = wanted.layers[loading.there(context.engine, diff_ids) :]
         self._refuse_left_out([blob for _, blob, _ in missing])
         grown = sum(size for _, _, size in missing)
-        state = sum(segment.bytes for segment in config.segments) if wanted.live else 0
+        state = sum(segment.bytes for segment in config.segments) if wanted.files else 0
         self._all = max(1, state + grown)
         self._staging.mkdir(mode=0o700)
-        whole = sum(entry.bytes for entry in wanted.foreign.files) if wanted.live else 0
+        whole = sum(entry.bytes for entry in wanted.files)
         # Layers exist twice for a while: as archives, and as the engine unpacks them.
         unpack_parts.check_room(self._staging, whole + 2 * grown)
 
         source = wanted.opened.source
         parts = Segments(source, wanted.segments, config.segments, self._advance, whole, self._earlier)
         if isinstance(wanted.opened.origin, Resuming):
-            segments = parts.missing() if wanted.live else []
+            segments = parts.missing() if wanted.files else []
             wanted.opened.origin.ahead([*segments, *(blob for _, blob, _ in missing)])
         entries = self._past(parts)
         with ExitStack() as held:
-            written = held.enter_context(closing(self._live_files(config, parts))) if wanted.live else None
+            written = held.enter_context(closing(self._files(config, parts))) if wanted.files else None
             return self._take_in(label, missing, entries, grown, written)
 
     def _take_in(
@@ -277,30 +280,41 @@ class _Receiving:
             return []
         return journal_export.read(parts.text(found, journal_export.MAX_BYTES))
 
-    def _live_files(self, config: form.Config, parts: Segments) -> files.Ahead:
-        """Assemble the files, compare them, and have the processes in them judged.
+    def _files(self, config: form.Config, parts: Segments) -> files.Ahead:
+        """Assemble the files, compare them, and have what is in them judged.
 
         They are on their way to the disk meanwhile, and still when this returns.
         """
-        (self._staging / raw_cache.IMAGES).mkdir(mode=0o700)
+        wanted = {entry.name for entry in self._wanted.files}
+        if self._wanted.live:
+            (self._staging / raw_cache.IMAGES).mkdir(mode=0o700)
         for file in config.files:
-            if file.name != journal_export.FILE:
+            if file.name in wanted:
                 parts.write(file, self._staging / file.name)
         written = files.Ahead(self._staging, raw_cache.IMAGES)
         try:
-            self._compare(config.snapshot, written.digests())
-            sanitize.facts((self._staging / raw_cache.IMAGES / "facts.json").read_bytes())
-            for path in sorted((self._staging / raw_cache.IMAGES).glob("tmpfs-*.tar")):
-                tarball.check_memory(path)
-            image_audit.judge(self._context, self._staging, config.snapshot)
+            self._compare(self._wanted.files, written.digests())
+            self._check_apart()
+            if self._wanted.live:
+                sanitize.facts((self._staging / raw_cache.IMAGES / "facts.json").read_bytes())
+                for path in sorted((self._staging / raw_cache.IMAGES).glob("tmpfs-*.tar")):
+                    tarball.check_memory(path)
+                image_audit.judge(self._context, self._staging, config.snapshot)
         except BaseException:
             written.close()
             raise
         return written
 
-    def _compare(self, foreign: manifest.Manifest, digests: Mapping[str, str]) -> None:
+    def _check_apart(self) -> None:
+        """Check the list of files that its image cannot have."""
+        try:
+            apart.read(self._staging)
+        except OSError as error:
+            raise BundleRefused(f"cannot import: {error}", hint="it is forged or damaged") from error
+
+    def _compare(self, described: Iterable[manifest.StoredFile], digests: Mapping[str, str]) -> None:
         """Compare every file with its description, whatever it was made of; `digests` are known ones."""
-        for entry in foreign.files:
+        for entry in described:
             path, known = self._staging / entry.name, digests.get(entry.name)
             why = files.fault(path, entry, compare=known is None)
             if why is None and known is not None and known != entry.blake3:
@@ -354,7 +368,7 @@ class _Receiving:
                 "image": image,
                 "options": wanted.options,
                 "processes": wanted.foreign.processes if wanted.live else None,
-                "files": wanted.foreign.files if wanted.live else [],
+                "files": wanted.files,
             }
         )
         try:

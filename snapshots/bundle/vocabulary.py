@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from holdfast.snapshots.checkpointer.layers import apart
+
 _NUMBER = r"[0-9]{1,20}"
 # One for each process, thread, table or object, by a number; then those that exist once. CRIU also reads the
 # images of its first versions, one for each kind of file. No judge knows them, so they have no name here.
@@ -28,7 +30,7 @@ _IMAGE = re.compile(
     rf"|tmpfs-{_NUMBER}\.tar"
     rf"|beyond-{_NUMBER})"
 )
-_BESIDES = frozenset({"record.json.gz", "baseline.json.gz"})
+_BESIDES = frozenset({"record.json.gz", "baseline.json.gz", *apart.FILES})
 
 
 def belongs(name: str) -> bool:

@@ -19,6 +19,7 @@ import traceback
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import (
+    apart_files,
     audit,
     check,
     confine,
@@ -140,6 +141,8 @@ def _carry_out(request: requests.Request, channel: HostChannel) -> None:  # noqa
             _describe(request, channel)
         case requests.CopyFiles():
             _keep_files(request, channel)
+        case requests.ApartFiles():
+            apart_files.run(request, channel)
         case requests.Dump(target=target):
             with container_turn.turn(target.container):
                 dump.run(request, channel)
@@ -185,7 +188,7 @@ def _keep_files(request: requests.CopyFiles, channel: HostChannel) -> None:
     tree.check_container(request.init_pid, request.container)
     if not request.last:
         kept = keep.begin(request.init_pid, request.folder, request.flatten)
-    elif (copy := keep.begun(request.folder)) is None:
+    elif (copy := keep.begun(request.init_pid, request.folder)) is None:
         kept = False
     else:
         keep.complete(copy, request.init_pid, Deadline(request.limit))

@@ -31,7 +31,7 @@ from holdfast.snapshots.checkpointer.requests import Attempts, Confine
 LIMIT = 30
 """Seconds after which this process ends, whatever it does. It takes milliseconds."""
 WAIT = 10.0
-"""Seconds for the container's first process to begin to wait. The engine has just started it."""
+"""Seconds for the container's first process to begin to wait."""
 _POLL_SECONDS = 0.001
 
 
@@ -89,7 +89,7 @@ def _identified(init_pid: int, container: str) -> tuple[int, int]:
     """Return a container's first process and its network, as descriptors, after checking whose they are."""
     process = os.pidfd_open(init_pid)
     tree.check_container(init_pid, container)
-    _await_ours(init_pid)
+    first_process.await_ours(init_pid)
     network = os.open(f"/proc/{init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     _check_own(network)
     # The process is still there: what was looked at and opened by its number is its own.
@@ -136,31 +136,6 @@ def _nft() -> Any:
     import nftables
 
     return nftables.Nftables()
-
-
-def _await_ours(init_pid: int) -> None:
-    """Wait until the first process runs our program, as it soon does when the engine has started it.
-
-    Until then it runs the engine's. One that runs a file of the container's will not become ours by itself.
-    """
-    deadline = time.monotonic() + WAIT
-    while True:
-        inside = _runs_inside(init_pid)
-        try:
-            first_process.check(init_pid)
-        except tree.TargetMismatch:
-            if inside or time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL_SECONDS)
-        else:
-            return
-
-
-def _runs_inside(init_pid: int) -> bool:
-    try:
-        return mounted_places.program_is_inside(init_pid)
-    except OSError as error:
-        raise tree.TargetMismatch(f"process {init_pid} cannot be read: {error.strerror}") from error
 
 
 def _await_waiting(init_pid: int) -> None:

@@ -158,7 +158,7 @@ def run(request: Dump, channel: HostChannel) -> None:
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
     freezer = Freezer(target.init_pid)
     drain_closed_sockets.deliver(root)
-    layer = keep.begun(request.folder)
+    layer = keep.begun(target.init_pid, request.folder)
     images = folders.create_staging(request.folder)
     folder = folders.open_folder(images)
     arguments = [

@@ -10,10 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import folders, tree
+from holdfast.snapshots.checkpointer import folders, mounted_places, tree
+
+START_LIMIT = 10.0
+"""Seconds for the engine to have a process run its program, once that was started."""
+_POLL_SECONDS = 0.001
 
 _digests: dict[tuple[int, ...], str] = {}
 """Of programs as they were. This process serves one request, in which each is checked several times."""
@@ -51,6 +56,34 @@ def ends_with_tree(init_pid: int, *, ends: bool) -> None:
             signal.pidfd_send_signal(process, signal.SIGHUP if ends else signal.SIGUSR1)
         finally:
             os.close(process)
+
+
+def await_ours(init_pid: int) -> None:
+    """Wait until the first process runs one of those programs, as it soon does when the engine has started it.
+
+    Until then it runs the engine's. One that runs a file of the container's will not become ours by itself.
+
+    Raises:
+        TargetMismatch: it does not.
+    """
+    deadline = time.monotonic() + START_LIMIT
+    while True:
+        inside = _runs_inside(init_pid)
+        try:
+            check(init_pid)
+        except tree.TargetMismatch:
+            if inside or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+def _runs_inside(init_pid: int) -> bool:
+    try:
+        return mounted_places.program_is_inside(init_pid)
+    except OSError as error:
+        raise tree.TargetMismatch(f"process {init_pid} cannot be read: {error.strerror}") from error
 
 
 def _programs() -> list[Path]:

@@ -207,6 +207,15 @@ class CopyFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class ApartFiles:
+    """Make the files of snapshot `folder` that its image cannot have, where nothing runs yet."""
+
+    container: str
+    init_pid: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Room:
     """Make or remove the room of folder `folder` below `home`/run.
 
@@ -230,6 +239,7 @@ Request = (
     | Attempts
     | Describe
     | CopyFiles
+    | ApartFiles
     | Room
 )
 
@@ -335,6 +345,7 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
         None if raw.get("container") is None else _target(raw),
     ),
     "files": _files,
+    "apart": lambda raw: ApartFiles(_container(raw), _pid(raw, "init_pid"), _name(raw, "folder")),
     "room": lambda raw: Room(
         _path(raw, "home"), _folder(raw, "folder"), _pid(raw, "engine", 1), raw.get("make") is True
     ),

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.layers import file_entry
+from holdfast.snapshots.checkpointer.layers import apart, file_entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
 END = bytes(2 * tarfile.BLOCKSIZE)
@@ -64,7 +64,10 @@ class NewLayer(ABC):
 
 
 class LayerArchive(NewLayer):
-    """The copy of a layer, of which the archive is generated while it is read."""
+    """The copy of a layer, of which the archive is generated while it is read.
+
+    `apart` is what it cannot say.
+    """
 
     def __init__(self, folder: Path) -> None:
         """List the layer's folder.
@@ -75,43 +78,59 @@ class LayerArchive(NewLayer):
         super().__init__()
         self._data = folder / file_entry.DATA
         self._headers = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - lives as long as this
-        self._members: list[tuple[int, int, int]] = []
+        self._members: list[tuple[int, FileEntry | None]] = []
         self.size = len(END)
-        for header, offset, size in _members(file_entry.read(folder / file_entry.ENTRIES)[0]):
+        entries, self.apart = apart.divided(file_entry.read(folder / file_entry.ENTRIES)[0])
+        for header, content in _members(entries):
             self._headers.write(header)
-            self._members.append((len(header), offset, size))
-            self.size += len(header) + _padded(size)
+            self._members.append((len(header), content))
+            self.size += len(header) + _padded(content.size if content else 0)
 
     def _pieces(self) -> Iterator[bytes]:
         self._headers.seek(0)
         with self._headers as headers, self._data.open("rb") as data:
-            for length, offset, size in self._members:
+            for length, content in self._members:
                 yield headers.read(length)
-                for at in range(offset, offset + size, _PIECE):
-                    yield os.pread(data.fileno(), min(_PIECE, offset + size - at), at)
-                yield b"\0" * (_padded(size) - size)
+                if content is not None:
+                    yield from _content(content, data.fileno())
         yield END
 
 
-def _members(entries: list[FileEntry]) -> Iterator[tuple[bytes, int, int]]:
-    """Yield headers in the order of the archive, each with offset and size of the content that follows it."""
+def _content(item: FileEntry, data: int) -> Iterator[bytes]:
+    """Yield what a file reads as: zeros where it has holes."""
+    at, place = 0, item.offset
+    for begin, length in item.pieces():
+        yield from _zeros(begin - at)
+        for done in range(0, length, _PIECE):
+            yield os.pread(data, min(_PIECE, length - done), place + done)
+        at, place = begin + length, place + length
+    yield from _zeros(_padded(item.size) - at)
+
+
+def _zeros(count: int) -> Iterator[bytes]:
+    for done in range(0, count, _PIECE):
+        yield bytes(min(_PIECE, count - done))
+
+
+def _members(entries: list[FileEntry]) -> Iterator[tuple[bytes, FileEntry | None]]:
+    """Yield headers in the order of the archive, each with the file whose content follows it, if one does."""
     first: dict[str, str] = {}
     for item in entries:
         if item.kind == file_entry.WHITEOUT:
             above, slash, name = item.path.rpartition("/")
-            yield _header(tarfile.TarInfo(f"{above}{slash}.wh.{name}")), 0, 0
+            yield _header(tarfile.TarInfo(f"{above}{slash}.wh.{name}")), None
             continue
         made = _described(item)
         if item.group and item.group in first:
             made.type, made.linkname = tarfile.LNKTYPE, first[item.group]
-            yield _header(made), 0, 0
+            yield _header(made), None
             continue
         if item.group:
             first[item.group] = item.path
         made.size = item.size
-        yield _header(made), item.offset, item.size
+        yield _header(made), item
         if item.opaque:
-            yield _header(tarfile.TarInfo(f"{item.path}/.wh..wh..opq")), 0, 0
+            yield _header(tarfile.TarInfo(f"{item.path}/.wh..wh..opq")), None
 
 
 def _described(item: FileEntry) -> tarfile.TarInfo:
@@ -120,12 +139,21 @@ def _described(item: FileEntry) -> tarfile.TarInfo:
     made.mode, made.uid, made.gid = item.mode, item.uid, item.gid
     made.linkname = item.target
     made.devmajor, made.devminor = os.major(item.device), os.minor(item.device)
-    made.pax_headers = {"mtime": f"{item.mtime // 10**9}.{item.mtime % 10**9:09}"}
+    made.pax_headers = {"mtime": _seconds(item.mtime)}
+    unsaid = apart.unsaid(item)
     for name, value in item.attributes.items():
+        if name in unsaid:
+            continue
         # Bytes that are not text survive this only as escapes.
         as_text = value.encode("latin-1").decode("utf-8", "surrogateescape")
         made.pax_headers[f"SCHILY.xattr.{name}"] = as_text
     return made
+
+
+def _seconds(time: int) -> str:
+    """Return nanoseconds as decimal seconds."""
+    seconds, rest = divmod(abs(time), 10**9)
+    return f"{'-' if time < 0 else ''}{seconds}.{rest:09}"
 
 
 def _header(made: tarfile.TarInfo) -> bytes:

@@ -52,13 +52,16 @@ def _baseline(folder: Path, change: dict[str, Any]) -> object:
 
 
 OF_SNAPSHOTS = [_manifest, _record, _baseline]
+NEWEST_FORM: dict[Read, int] = {_manifest: 2, _record: 1, _baseline: 1}
 
 
 @pytest.mark.parametrize("read", OF_SNAPSHOTS)
-@pytest.mark.parametrize("change", [{"format": 2}, {"format": 7, "more": 1}])
+@pytest.mark.parametrize("change", [{"format": 3}, {"format": 7, "more": 1}])
 def test_parts_of_newer_snapshots_are_named_so(folder: Path, read: Read, change: dict[str, Any]) -> None:
     assert read(folder, {})
-    with pytest.raises(SnapshotNewer, match=f"form {change['format']}; this one reads 1") as refused:
+    with pytest.raises(
+        SnapshotNewer, match=f"form {change['format']}; this one reads {NEWEST_FORM[read]}"
+    ) as refused:
         read(folder, change)
     assert str(refused.value).startswith(f"cannot use snapshot {samples.SNAPSHOT}: a newer version")
     assert "upgrade" in refused.value.hint
@@ -76,8 +79,11 @@ def test_a_newer_bundle_is_named_so() -> None:
     path = NEWEST / samples.CONFIG
     assert form.parse(form.Config, path.read_bytes(), "config")
     inner = json.loads(path.read_text())["snapshot"]
-    for change in ({"format": 2}, {"snapshot": inner | {"format": 2}}):
-        with pytest.raises(BundleNewer, match="form 2; this one reads 1") as refused:
+    for change, forms in (
+        ({"format": 2}, "form 2; this one reads 1"),
+        ({"snapshot": inner | {"format": 3}}, "form 3; this one reads 2"),
+    ):
+        with pytest.raises(BundleNewer, match=forms) as refused:
             form.parse(form.Config, _changed(path, change), "config")
         assert isinstance(refused.value, BundleRefused)
     with pytest.raises(BundleRefused) as other:

@@ -108,7 +108,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     """This version cannot know what a later one meant."""
     make(tmp_path)
     path = tmp_path / "manifest.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    path.write_text(path.read_text().replace('"format": 1', '"format": 3'))
 
-    with pytest.raises(SnapshotNewer, match="form 2; this one reads 1"):
+    with pytest.raises(SnapshotNewer, match="form 3; this one reads 2"):
         manifest.read(tmp_path)

@@ -14,6 +14,10 @@ from collections.abc import Callable
 _PIECE = 1 << 20
 _RANGE = 32 << 20
 """Bytes that one call copies: on a slow disk a few seconds' worth."""
+LEAST_HOLE = 64 << 10
+"""Bytes of a hole that is noted."""
+MOST_HOLES = 100_000
+"""Holes that are noted of all files of a copy."""
 # copy_file_range(2) refuses between some file systems, and on some.
 _USE_READ = {errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ETXTBSY, errno.EBADF}
 
@@ -32,29 +36,57 @@ def written_by_nobody(source: int) -> bool:
     return True
 
 
-def copy(source: int, target: int, offset: int, size: int, check: Callable[[], None]) -> None:
-    """Copy `size` bytes to `offset`, holes left out: the target reads as zeros there.
+def copy(
+    source: int,
+    target: int,
+    offset: int,
+    size: int,
+    check: Callable[[], None],
+    most: int = MOST_HOLES,
+) -> list[list[int]]:
+    """Copy `size` bytes to `offset` but for holes, and return these: offsets in the file, and lengths.
 
-    If the file has become shorter, the rest reads as zeros. `check` is called now and then, and ends the copy
-    by what it raises.
+    What follows a hole follows what precedes it there. Smaller holes, and those beyond the first `most`, are
+    zeros in the copy; so is the rest if the file has become shorter. `check` is called now and then, and ends
+    the copy by what it raises.
 
     Raises:
         OSError: a file cannot be read or written.
     """
-    position = 0
+    holes: list[list[int]] = []
+    position, to = 0, offset
     while position < size:
-        try:
-            begin = os.lseek(source, position, os.SEEK_DATA)
-            end = os.lseek(source, begin, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole from here
-                return
-            if error.errno != errno.EINVAL:  # the file system knows of no holes
-                raise
-            begin, end = position, size
-        end = min(end, size)
-        _copy_range(source, target, begin, offset + begin, end - begin, check)
-        position = max(end, position + 1)
+        begin, end = _data_after(source, position, size)
+        if begin - position >= LEAST_HOLE and len(holes) < most:
+            holes.append([position, begin - position])
+        else:
+            to += begin - position
+        _copy_range(source, target, begin, to, end - begin, check)
+        to += end - begin
+        position = end
+    return holes
+
+
+def _data_after(source: int, position: int, size: int) -> tuple[int, int]:
+    """Return where the next data of a file begins and ends; both are its size if there is only a hole."""
+    try:
+        begin = min(os.lseek(source, position, os.SEEK_DATA), size)
+        return begin, max(min(os.lseek(source, begin, os.SEEK_HOLE), size), min(position + 1, size))
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # nothing but a hole from here
+            return size, size
+        if error.errno != errno.EINVAL:  # the file system knows of no holes
+            raise
+        return position, size
+
+
+def move(source: int, target: int, begin: int, to: int, count: int) -> None:
+    """Copy part of a file to a place in another.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    _copy_range(source, target, begin, to, count, lambda: None)
 
 
 def _copy_range(source: int, target: int, begin: int, to: int, count: int, check: Callable[[], None]) -> None:

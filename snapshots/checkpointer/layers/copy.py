@@ -12,10 +12,11 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.layers import contents, file_entry, merge, scan
+from holdfast.snapshots.checkpointer.layers import contents, file_entry, merge, room, scan
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 from holdfast.snapshots.checkpointer.layers.scan import Identity, ScannedEntry
 
@@ -24,6 +25,12 @@ PASSES = 3
 LITTLE = 16 << 20
 # No single write(2) takes longer than this. Nanoseconds.
 LONG_WRITE = 600 * 10**9
+MOST_LARGE = 512
+"""Large files that are open until all of a pass are known; more are copied at once."""
+_BLOCK = 512
+
+Place = tuple[int, int, list[list[int]]]
+"""Offset, size and holes of a file's contents in the copy."""
 
 
 class LayerCopy:
@@ -33,11 +40,14 @@ class LayerCopy:
     another process.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, private: str) -> None:
+        """Begin in a folder. `private` is what the attributes begin with that are the overlay's own."""
         self._folder = folder
+        self._private = private
+        self._holes_left = contents.MOST_HOLES
         self._known: dict[str, tuple[Identity, FileEntry]] = {}
         # Where the contents of a settled file are.
-        self._contents: dict[Identity, tuple[int, int]] = {}
+        self._contents: dict[Identity, Place] = {}
         self._lower: list[list[FileEntry]] = []
         self._end = 0
 
@@ -77,6 +87,7 @@ class LayerCopy:
         facts = {
             "end": self._end,
             "identities": [list(identity) for identity, _ in self._known.values()],
+            "holes": self._holes_left,
             "contents": [[list(identity), *where] for identity, where in self._contents.items()],
             "lower": [[file_entry.as_fields(item) for item in layer] for layer in self._lower],
         }
@@ -88,8 +99,17 @@ class LayerCopy:
         self._end = facts["end"]
         for item, identity in zip(entries, facts["identities"], strict=True):
             self._known[item.path] = (tuple(identity), item)
-        self._contents = {tuple(identity): (offset, size) for identity, offset, size in facts["contents"]}
+        self._holes_left = facts["holes"]
+        self._contents = {tuple(identity): tuple(where) for identity, *where in facts["contents"]}
         self._lower = [[FileEntry(**fields) for fields in layer] for layer in facts["lower"]]
+
+    def sockets(self) -> dict[int, list[str]]:
+        """Return the names of sockets in the layer, by the number of their inode there."""
+        found: dict[int, list[str]] = {}
+        for _, item in self._known.values():
+            if item.kind == file_entry.SOCKET:
+                found.setdefault(int(item.group), []).append(item.path)
+        return found
 
     def save(self) -> None:
         """Write down the layer that was copied."""
@@ -109,21 +129,28 @@ class LayerCopy:
             if deadline is not None:
                 deadline.check("to copy its files")
 
-        # By inode: files with several names are copied once.
-        names: dict[int, list[FileEntry]] = {}
         folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         data = os.open(self._folder / file_entry.DATA, os.O_WRONLY | os.O_CLOEXEC)
+        large: list[_Large] = []
+        # By inode: files with several names are copied once.
+        names: dict[int, list[FileEntry]] = {}
         try:
-            for seen in scan.scan(folder, self._unchanged, budget):
+            for seen in scan.scan(folder, self._private, self._unchanged, budget):
                 check()
                 item, inode = seen.entry, seen.identity[0]
                 if item.kind == file_entry.FILE:
                     if seen.identity[2] > 1:
                         item.group = f"{group}{inode}"
-                    self._fill(seen, data, mapped, names.setdefault(inode, []), check)
+                    self._fill(seen, data, mapped, names.setdefault(inode, []), large, check)
                 # What is not settled is looked at again, whatever it looks like then.
                 found[item.path] = (seen.identity if seen.settled else (), item)
+            room.check(self._folder, layer, [(one.seen.entry, one.held) for one in large])
+            for one in large:
+                self._copy(one.seen, one.source, data, one.names, check)
+                found[one.seen.entry.path] = (one.seen.identity if one.seen.settled else (), one.seen.entry)
         finally:
+            for one in large:
+                os.close(one.source)
             os.close(data)
             os.close(folder)
         if not group:
@@ -139,41 +166,78 @@ class LayerCopy:
         seen: ScannedEntry,
         data: int,
         mapped: set[str],
-        others: list[FileEntry],
+        names: list[FileEntry],
+        large: list[_Large],
         check: Callable[[], None],
     ) -> None:
-        """See that the contents of a file are there. `others` are the names of it that were seen before."""
-        item = seen.entry
-        there = (others[0].offset, others[0].size) if others else self._contents.get(seen.identity)
-        if there is not None and item.path not in mapped:
-            item.offset, item.size = there
-        else:
-            self._copy(seen, data, check)
-            if seen.settled:
-                self._contents[seen.identity] = (item.offset, item.size)
-            for other in others:
-                other.offset, other.size = item.offset, item.size
-        others.append(item)
+        """See that the contents of a file are there, or will be: large ones are copied when all are known.
 
-    def _copy(self, seen: ScannedEntry, data: int, check: Callable[[], None]) -> None:
+        `names` are those of it that were seen before.
+        """
         item = seen.entry
-        item.offset, item.size, seen.settled = self._end, 0, False
-        try:
-            source = seen.open()
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
-                raise
+        is_new = not names
+        names.append(item)
+        if not is_new and any(one.names is names for one in large):
+            return
+        there = self._contents.get(seen.identity) if is_new else _place(names[0])
+        if there is not None and item.path not in mapped:
+            item.offset, item.size, item.holes = there
+            return
+        source = _opened(seen)
+        if source is None:
+            item.offset, item.size, item.holes, seen.settled = self._end, 0, [], False
+            return
+        held = os.fstat(source).st_blocks * _BLOCK
+        if held >= room.LARGE and len(large) < MOST_LARGE:
+            large.append(_Large(seen, source, names, held))
             return
         try:
-            quiet = scan.settled(seen.identity, LONG_WRITE) or contents.written_by_nobody(source)
-            found = os.fstat(source)
-            if not stat.S_ISREG(found.st_mode):
-                return
-            seen.identity = scan.identify(found)
-            seen.settled = quiet and scan.settled(seen.identity)
-            item.size = found.st_size
-            contents.copy(source, data, item.offset, item.size, check)
+            self._copy(seen, source, data, names, check)
         finally:
             os.close(source)
-        self._end += item.size
+
+    def _copy(
+        self, seen: ScannedEntry, source: int, data: int, names: list[FileEntry], check: Callable[[], None]
+    ) -> None:
+        item = seen.entry
+        quiet = scan.settled(seen.identity, LONG_WRITE) or contents.written_by_nobody(source)
+        found = os.fstat(source)
+        seen.identity = scan.identify(found)
+        seen.settled = quiet and scan.settled(seen.identity)
+        item.offset, item.size = self._end, found.st_size
+        item.holes = contents.copy(source, data, item.offset, item.size, check, self._holes_left)
+        self._holes_left -= len(item.holes)
+        self._end += item.stored
         os.ftruncate(data, self._end)
+        if seen.settled:
+            self._contents[seen.identity] = _place(item)
+        for name in names:
+            name.offset, name.size, name.holes = _place(item)
+
+
+@dataclass(frozen=True, slots=True)
+class _Large:
+    """A file that is still to be copied: its contents, open; its names; how much it takes on the disk."""
+
+    seen: ScannedEntry
+    source: int
+    names: list[FileEntry]
+    held: int
+
+
+def _place(item: FileEntry) -> Place:
+    return item.offset, item.size, item.holes
+
+
+def _opened(seen: ScannedEntry) -> int | None:
+    """Open a file that was seen; None if there is something else by now."""
+    try:
+        source = seen.open()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
+            raise
+        return None
+    if stat.S_ISREG(os.fstat(source).st_mode):
+        return source
+    os.close(source)
+    return None

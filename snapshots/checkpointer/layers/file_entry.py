@@ -7,6 +7,7 @@ all files are one after the other in `data`; an entry says where its own are.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ DATA = "data"
 ENTRIES = "entries.json"
 FIRST = "first.json"
 
-FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT = (
+FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT, SOCKET, TOUCH = (
     "file",
     "directory",
     "link",
@@ -24,16 +25,20 @@ FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT = (
     "character",
     "block",
     "whiteout",
+    "socket",
+    "touch",
 )
+"""A whiteout hides the name in the layers below. A `touch` only has attributes and a time for a name."""
 
 
 @dataclass(slots=True)
 class FileEntry:
     """One name. Times are in nanoseconds, `offset` is that of the contents in `data`.
 
-    `target` is that of a symbolic link. Names of the same file are of the same `group`; a file with a single
-    name has none. Attributes are kept as text, one character to a byte. A directory that is `opaque` hides
-    what lower layers have below it.
+    `holes` are parts of a file that have no contents there, as offsets in the file and lengths. `target` is
+    that of a symbolic link. Names of the same file are of the same `group`; a file with a single name has
+    none, and a socket the number of its inode. Attributes are kept as text, one character to a byte. A
+    directory that is `opaque` hides what lower layers have below it.
     """
 
     path: str
@@ -49,6 +54,20 @@ class FileEntry:
     group: str = ""
     opaque: bool = False
     attributes: dict[str, str] = field(default_factory=dict)
+    holes: list[list[int]] = field(default_factory=list)
+
+    @property
+    def stored(self) -> int:
+        """Bytes of its contents in `data`."""
+        return self.size - sum(length for _, length in self.holes)
+
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """Yield the parts of a file that have contents: offsets in the file and lengths, in their order."""
+        at = 0
+        for begin, length in [*self.holes, [self.size, 0]]:
+            if begin > at:
+                yield at, begin - at
+            at = begin + length
 
 
 _FIELDS = tuple(each.name for each in fields(FileEntry))

@@ -23,7 +23,7 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
     found = where.layers(init_pid)
     if found is None:
         return False
-    copy = LayerCopy(_folder(folder))
+    copy = LayerCopy(_folder(folder), found.private)
     try:
         # The topmost layer is the engine's own, for the files it mounts into the container.
         copy.first(found.upper, found.lowers[1 : 1 + flatten])
@@ -34,11 +34,14 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
     return True
 
 
-def begun(folder: str) -> LayerCopy | None:
+def begun(init_pid: int, folder: str) -> LayerCopy | None:
     """Return what `begin` copied, to continue with; None if it did not."""
     if not (_folder(folder) / file_entry.FIRST).exists():
         return None
-    copy = LayerCopy(_folder(folder))
+    found = where.layers(init_pid)
+    if found is None:
+        raise OSError("the container's files are no longer where they were")
+    copy = LayerCopy(_folder(folder), found.private)
     copy.resume()
     return copy
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import NoReturn
 
 from holdfast.snapshots.checkpointer.layers import file_entry as entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
@@ -24,10 +25,14 @@ MOST_FILES = 500_000
 MOST_TEXT = 256 << 20
 # Deeper than any tree made in earnest; each level is an open descriptor.
 DEEPEST = 400
+# Bytes of a path that programs and engines can have (PATH_MAX).
+LONGEST = 4095
 # Changes within one tick of the kernel's clock have the same time (10 ms at 100 Hz). Nanoseconds.
 UNSETTLED = 50_000_000
 
-_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+OPAQUE = "opaque"
+"""The attribute of a folder that hides what lower layers have below it, after what all of the overlay's own
+begin with (`where.LayerFolders.private`)."""
 # Renamed directories and files without contents, which only the overlay itself can put together.
 _STRANGE = ("redirect", "metacopy")
 # Kept; what else there is belongs to the overlay or to a security module of this host.
@@ -35,8 +40,6 @@ _KEPT = ("user.", "security.capability", "system.posix_acl_")
 # The kernel's errors for a name that is gone, is not a link any more, or lost an attribute: a process put
 # something else in its place just now. The next pass finds that.
 _REPLACED = (errno.ENOENT, errno.EINVAL, errno.ENODATA)
-# The image format uses these names for what is deleted.
-_RESERVED = ".wh."
 
 Identity = tuple[int, ...]
 
@@ -50,6 +53,14 @@ class TooMany(OSError):
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(f"the session has more than {what} that its image has not, most of them in {where}")
+
+
+class TooDeep(OSError):
+    """Folders are nested deeper than any copy can have them."""
+
+    def __init__(self, where: str) -> None:
+        first = "/".join(where.split("/")[:3])
+        super().__init__(f"folders are nested more than {DEEPEST} deep in '/{first[:200]}'")
 
 
 class Budget:
@@ -126,32 +137,37 @@ def settled(identity: Identity, least: int = UNSETTLED) -> bool:
 Known = Callable[[str, Identity], FileEntry | None]
 
 
-def scan(folder: int, known: Known, budget: Budget) -> Iterator[ScannedEntry]:
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    private: str
+    known: Known
+
+
+def scan(folder: int, private: str, known: Known, budget: Budget) -> Iterator[ScannedEntry]:
     """Yield everything below a folder given by its descriptor; parents come before what is in them.
 
-    `known` returns the entry a path had when its identity was the same, so that its attributes need not be
-    read again; None if it has to be examined.
+    Attributes that begin with `private` are the overlay's; others of its kind are a program's. `known`
+    returns the entry a path had when its identity was the same, so that its attributes need not be read
+    again; None if it has to be examined.
 
     Raises:
         Unsupported: of anything in it.
         TooMany: there is more than the budget allows.
         OSError: it cannot be read; what vanishes meanwhile is left out.
     """
-    yield from _scan(folder, "", 0, known, budget)
+    yield from _scan(folder, "", 0, _Rules(private, known), budget)
 
 
-def _scan(folder: int, prefix: str, depth: int, known: Known, budget: Budget) -> Iterator[ScannedEntry]:
+def _scan(folder: int, prefix: str, depth: int, rules: _Rules, budget: Budget) -> Iterator[ScannedEntry]:
     if depth > DEEPEST:
-        raise Unsupported(f"directories are nested more than {DEEPEST} deep")
+        _refuse_depth(prefix)
     with os.scandir(folder) as listing:
         items = budget.listed(listing, prefix)
     for item in items:
-        if item.name.startswith(_RESERVED):
-            continue
         path = prefix + item.name
         try:
             found = item.stat(follow_symlinks=False)
-            seen = _look(folder, item.name, path, found, known)
+            seen = _look(folder, item.name, path, found, rules)
         except OSError as error:
             if error.errno not in _REPLACED:
                 raise
@@ -161,18 +177,25 @@ def _scan(folder: int, prefix: str, depth: int, known: Known, budget: Budget) ->
         budget.kept(seen.entry, prefix)
         yield seen
         if seen.entry.kind == entry.DIRECTORY:
-            yield from _below(folder, item.name, path, depth, known, budget)
+            yield from _below(folder, item.name, path, depth, rules, budget)
+
+
+def _refuse_depth(prefix: str) -> NoReturn:
+    """Leave a layer to the engine, unless that cannot make its names either."""
+    if len(os.fsencode(prefix)) > LONGEST:
+        raise TooDeep(prefix)
+    raise Unsupported(f"directories are nested more than {DEEPEST} deep")
 
 
 def _below(
-    folder: int, name: str, path: str, depth: int, known: Known, budget: Budget
+    folder: int, name: str, path: str, depth: int, rules: _Rules, budget: Budget
 ) -> Iterator[ScannedEntry]:
     try:
         below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError):
         return
     try:
-        yield from _scan(below, path + "/", depth + 1, known, budget)
+        yield from _scan(below, path + "/", depth + 1, rules, budget)
     finally:
         os.close(below)
 
@@ -182,21 +205,21 @@ def _look(
     name: str,
     path: str,
     found: os.stat_result,
-    known: Known,
+    rules: _Rules,
 ) -> ScannedEntry | None:
     identity = identify(found)
-    made = known(path, identity)
+    made = rules.known(path, identity)
     if made is None:
         kind = _kind(found)
         if kind is None:
             return None
         made = FileEntry(path, kind)
         if kind != entry.WHITEOUT:
-            _describe(made, folder, name, found)
+            _describe(made, folder, name, found, rules.private)
     return ScannedEntry(made, identity, settled(identity), lambda: _open(folder, name))
 
 
-def _describe(made: FileEntry, folder: int, name: str, found: os.stat_result) -> None:
+def _describe(made: FileEntry, folder: int, name: str, found: os.stat_result, private: str) -> None:
     made.mode, made.uid, made.gid = stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
     made.mtime = found.st_mtime_ns
     if made.kind == entry.FILE:
@@ -205,13 +228,17 @@ def _describe(made: FileEntry, folder: int, name: str, found: os.stat_result) ->
         made.target = os.readlink(name, dir_fd=folder)
     elif made.kind in (entry.CHARACTER, entry.BLOCK):
         made.device = found.st_rdev
+    elif made.kind == entry.SOCKET:
+        made.group = str(found.st_ino)
     # There is no listxattr for a name in a folder; the last step of this path is not followed.
     here = f"/proc/self/fd/{folder}/{name}"
     for attribute in os.listxattr(here, follow_symlinks=False):
-        if attribute in _OPAQUE:
-            made.opaque = os.getxattr(here, attribute, follow_symlinks=False) == b"y"
-        elif ".overlay." in attribute and attribute.rpartition(".")[2] in _STRANGE:
-            raise Unsupported("the overlay keeps renamed directories in a way only it can read")
+        own = attribute.removeprefix(private)
+        if own != attribute:
+            if own == OPAQUE:
+                made.opaque = os.getxattr(here, attribute, follow_symlinks=False) == b"y"
+            elif own in _STRANGE:
+                raise Unsupported("the overlay keeps renamed directories in a way only it can read")
         elif attribute.startswith(_KEPT):
             value = os.getxattr(here, attribute, follow_symlinks=False)
             made.attributes[attribute] = value.decode("latin-1")
@@ -229,8 +256,9 @@ def _kind(found: os.stat_result) -> str | None:
         return entry.FIFO
     if stat.S_ISCHR(mode):
         return entry.CHARACTER if found.st_rdev else entry.WHITEOUT
-    # A restored process binds its socket again.
-    return entry.BLOCK if stat.S_ISBLK(mode) else None
+    if stat.S_ISBLK(mode):
+        return entry.BLOCK
+    return entry.SOCKET if stat.S_ISSOCK(mode) else None
 
 
 def _open(folder: int, name: str) -> int:

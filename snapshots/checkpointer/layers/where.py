@@ -17,10 +17,14 @@ HERE = Path("/layers")
 
 @dataclass(frozen=True, slots=True)
 class LayerFolders:
-    """The folder a container writes to, and those of its image, the topmost first."""
+    """The folder a container writes to, and those of its image, the topmost first.
+
+    `private` is what the attributes begin with in which the overlay keeps its own state.
+    """
 
     upper: Path
     lowers: tuple[Path, ...]
+    private: str
 
 
 def layers(init_pid: int) -> LayerFolders | None:
@@ -38,4 +42,4 @@ def find(mountinfo: bytes, there: str, here: Path) -> LayerFolders | None:
     if folders is None or not all(path.startswith(prefix) for path in folders):
         return None
     top, *rest = [here / path.removeprefix(prefix) for path in folders]
-    return LayerFolders(top, tuple(rest))
+    return LayerFolders(top, tuple(rest), overlay_mount.private(mountinfo))

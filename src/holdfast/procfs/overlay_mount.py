@@ -27,6 +27,17 @@ def folders(mountinfo: bytes) -> list[str] | None:
     return None
 
 
+def private(mountinfo: bytes) -> str:
+    """Return what the attributes begin with in which that overlay keeps its state.
+
+    Other attributes of this kind are those of programs, for which they mean nothing there.
+    """
+    for mount in mount_table.parse(mountinfo):
+        if mount.point == "/" and mount.kind == "overlay" and "userxattr" in mount.options.split(","):
+            return "user.overlay."
+    return "trusted.overlay."
+
+
 def _parse(options: str) -> list[str] | None:
     upper = ""
     lowers: list[str] = []

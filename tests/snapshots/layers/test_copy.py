@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import mmap
 import os
+import socket
 import stat
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests import peak_memory
 
 from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
-from holdfast.snapshots.checkpointer.layers import contents, copy, file_entry, scan
+from holdfast.snapshots.checkpointer.layers import contents, copy, file_entry, room, scan
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
@@ -50,7 +52,7 @@ def age(path: Path) -> None:
 
 
 def complete(upper: Path, folder: Path, *, mapped: tuple[str, ...] = ()) -> LayerCopy:
-    made = LayerCopy(folder)
+    made = LayerCopy(folder, "trusted.overlay.")
     made.resume()
     made.last(upper, mapped)
     made.save()
@@ -58,7 +60,7 @@ def complete(upper: Path, folder: Path, *, mapped: tuple[str, ...] = ()) -> Laye
 
 
 def begin(upper: Path, folder: Path) -> LayerCopy:
-    made = LayerCopy(folder)
+    made = LayerCopy(folder, "trusted.overlay.")
     made.first(upper)
     made.pause()
     return made
@@ -70,7 +72,17 @@ def saved(folder: Path) -> dict[str, FileEntry]:
 
 def data(folder: Path, item: FileEntry) -> bytes:
     with (folder / file_entry.DATA).open("rb") as file:
-        return os.pread(file.fileno(), item.size, item.offset)
+        return os.pread(file.fileno(), item.stored, item.offset)
+
+
+def contents_of(folder: Path, item: FileEntry) -> list[tuple[int, bytes]]:
+    """Return the parts of a file that are no holes."""
+    stored, found = data(folder, item), []
+    for begin, length in item.pieces():
+        found.append((begin, stored[:length]))
+        stored = stored[length:]
+    assert not stored
+    return found
 
 
 def test_what_did_not_change_is_not_copied_again(upper: Path, folder: Path) -> None:
@@ -103,7 +115,7 @@ class Swapping(LayerCopy):
     """A link of the session becomes a folder after it was looked at, and before it is read."""
 
     def __init__(self, folder: Path, link: Path) -> None:
-        super().__init__(folder)
+        super().__init__(folder, "trusted.overlay.")
         self._link = link
 
     def _unchanged(self, path: str, identity: scan.Identity) -> FileEntry | None:
@@ -214,10 +226,69 @@ def test_holes_take_no_space(upper: Path, folder: Path) -> None:
     begin(upper, folder)
     complete(upper, folder)
     found = saved(folder)
-    assert found["sparse"].size == (64 << 20) + 3
-    assert data(folder, found["sparse"]) == b"\0" * (64 << 20) + b"end"
-    assert data(folder, found["after"]) == b"after"
-    assert (folder / file_entry.DATA).stat().st_blocks * 512 < 4 << 20
+    assert (found["sparse"].size, found["sparse"].holes) == ((64 << 20) + 3, [[0, 64 << 20]])
+    assert contents_of(folder, found["sparse"]) == [(64 << 20, b"end")]
+    assert contents_of(folder, found["after"]) == [(0, b"after")]
+    assert (folder / file_entry.DATA).stat().st_size == len(b"endafter")
+
+
+def test_small_holes_are_zeros(upper: Path, folder: Path) -> None:
+    """A file of which every other block is a hole does not make a list of them."""
+    with (upper / "file").open("wb") as file:
+        for block in range(8):
+            file.seek(block * 8192)
+            file.write(b"x" * 4096)
+    begin(upper, folder)
+    complete(upper, folder)
+    item = saved(folder)["file"]
+    assert item.holes == []
+    assert contents_of(folder, item) == [(0, (b"x" * 4096 + bytes(4096)) * 7 + b"x" * 4096)]
+
+
+def test_all_names_of_a_large_file_have_its_contents(
+    upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large files are copied when all of a pass are known, each once."""
+    monkeypatch.setattr(room, "LARGE", 4096)
+    (upper / "a").write_bytes(b"large" * 4096)
+    (upper / "b").hardlink_to(upper / "a")
+    begin(upper, folder)
+    complete(upper, folder)
+    found = saved(folder)
+    assert contents_of(folder, found["a"]) == contents_of(folder, found["b"]) == [(0, b"large" * 4096)]
+    assert found["a"].offset == found["b"].offset
+    assert found["a"].group == found["b"].group != ""
+
+
+def test_what_is_larger_than_what_is_free_is_refused_by_name(
+    upper: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing large is copied then. What a file takes counts, and its length where the image has it."""
+    monkeypatch.setattr(room, "LARGE", 4096)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=20, f_frsize=1 << 20))
+    (upper / "large").write_bytes(bytes(8 << 20))
+    with (upper / "map").open("wb") as file:
+        file.truncate(1 << 40)
+        file.write(b"x" * 8192)
+    with pytest.raises(OSError, match=r"'/large' holds 8 of 8 MiB.* 24 MiB are needed, and 20 MiB are free"):
+        begin(upper, folder)
+    assert (folder / file_entry.DATA).stat().st_size == 0
+    (upper / "large").unlink()
+    begin(upper, folder.with_name("again"))
+
+
+def test_a_programs_attribute_is_no_mark_of_the_overlay(upper: Path, folder: Path) -> None:
+    """Which of them the overlay heeds is decided by its mount; any program may set the other one."""
+    (upper / "etc").mkdir()
+    os.setxattr(upper / "etc", "user.overlay.opaque", b"y")
+    os.setxattr(upper / "etc", "user.overlay.redirect", b"/somewhere")
+    begin(upper, folder)
+    complete(upper, folder)
+    item = saved(folder)["etc"]
+    assert not item.opaque
+    assert item.attributes == {"user.overlay.opaque": "y", "user.overlay.redirect": "/somewhere"}
+    with pytest.raises(scan.Unsupported):
+        LayerCopy(folder.with_name("private"), "user.overlay.").first(upper)
 
 
 def test_everything_is_described(upper: Path, folder: Path) -> None:
@@ -257,7 +328,7 @@ def test_links_of_a_session_are_not_followed(upper: Path, folder: Path, tmp_path
 
     descriptor = os.open(upper, os.O_RDONLY)
     try:
-        found = list(scan.scan(descriptor, swap, scan.Budget()))
+        found = list(scan.scan(descriptor, "trusted.overlay.", swap, scan.Budget()))
     finally:
         os.close(descriptor)
     assert "folder/key" not in {seen.entry.path for seen in found}
@@ -268,16 +339,18 @@ def test_a_tree_without_bottom_is_refused(upper: Path, folder: Path, monkeypatch
     monkeypatch.setattr(scan, "DEEPEST", 5)
     (upper / "/".join("abcdefg")).mkdir(parents=True)
     with pytest.raises(scan.Unsupported, match="nested"):
-        LayerCopy(folder).first(upper)
+        LayerCopy(folder, "trusted.overlay.").first(upper)
 
 
-def test_reserved_names_are_left_out(upper: Path, folder: Path) -> None:
-    """A file called like the sign for a deletion cannot delete anything in an image."""
-    (upper / ".wh.etc").write_text("x")
-    (upper / ".wh..").write_text("x")
-    begin(upper, folder)
-    complete(upper, folder)
-    assert saved(folder) == {}
+def test_sockets_are_known_by_their_inodes(upper: Path, folder: Path) -> None:
+    """A restored process binds its socket by the first name; the file has all of them."""
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(upper / "first"))
+        (upper / "second").hardlink_to(upper / "first")
+        begin(upper, folder)
+        made = LayerCopy(folder, "trusted.overlay.")
+        made.resume()
+        assert made.sockets() == {(upper / "first").stat().st_ino: ["first", "second"]}
 
 
 def test_passes_are_repeated_while_much_changes(
@@ -297,7 +370,7 @@ def test_passes_are_repeated_while_much_changes(
         return real(self, layer, group, mapped)
 
     monkeypatch.setattr(LayerCopy, "_pass", counting)
-    LayerCopy(folder).first(upper)
+    LayerCopy(folder, "trusted.overlay.").first(upper)
     assert passes == copy.PASSES
 
 
@@ -313,7 +386,7 @@ def test_more_files_than_are_kept_are_refused_by_name(
             (upper / "srv" / "cache" / str(number) / str(name)).touch()
 
     with pytest.raises(OSError, match=r"more than 100 files .*, most of them in /srv/cache"):
-        LayerCopy(folder).first(upper)
+        LayerCopy(folder, "trusted.overlay.").first(upper)
 
 
 def test_a_crowded_folder_is_not_listed_to_its_end(
@@ -333,7 +406,7 @@ def test_a_crowded_folder_is_not_listed_to_its_end(
     monkeypatch.setattr(scan, "identify", identify)
 
     with pytest.raises(OSError, match="most of them in /heap"):
-        LayerCopy(folder).first(upper)
+        LayerCopy(folder, "trusted.overlay.").first(upper)
 
 
 NESTED = """
@@ -343,7 +416,7 @@ from holdfast.snapshots.checkpointer.layers import scan
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 scan.MOST_FILES = 20_000
 try:
-    LayerCopy(Path(sys.argv[2])).first(Path(sys.argv[1]))
+    LayerCopy(Path(sys.argv[2]), "trusted.overlay.").first(Path(sys.argv[1]))
 except scan.TooMany as error:
     print(error)
 """
@@ -378,10 +451,10 @@ def test_what_is_kept_of_the_layers_below_counts(
         for number in range(40):
             (layer / str(number)).touch()
     monkeypatch.setattr(scan, "MOST_FILES", 120)
-    LayerCopy(folder).first(upper, lowers)
+    LayerCopy(folder, "trusted.overlay.").first(upper, lowers)
     monkeypatch.setattr(scan, "MOST_FILES", 119)
     with pytest.raises(scan.TooMany):
-        LayerCopy(tmp_path / "again").first(upper, lowers)
+        LayerCopy(tmp_path / "again", "trusted.overlay.").first(upper, lowers)
 
 
 def test_a_copy_that_takes_too_long_ends(upper: Path, folder: Path) -> None:
@@ -424,4 +497,4 @@ def test_long_names_are_counted_too(upper: Path, folder: Path, monkeypatch: pyte
         (upper / f"link{number}").symlink_to("x" * 4000)
 
     with pytest.raises(OSError, match="more than 3 MB of names"):
-        LayerCopy(folder).first(upper)
+        LayerCopy(folder, "trusted.overlay.").first(upper)

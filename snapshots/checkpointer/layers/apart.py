@@ -1,0 +1,155 @@
+"""What an image's layer cannot say of a session's files: kept beside the image, made in each copy.
+
+Four things: names that image formats use for deletions (`.wh.NAME`), paths longer than an engine's unpacker
+makes, files most of which are holes, which it would fill with zeros, and attributes and times that its
+archives have no form for. Pure but for reading and writing `apart.json` and `apart.data`; the host and the
+checkpointer use it. What is read here may come from another machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.procfs import bounded
+from holdfast.snapshots.checkpointer.layers import contents, file_entry
+from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
+
+FILES = LIST, DATA = ("apart.json", "apart.data")
+MOST_TEXT = 64 << 20
+"""Bytes of the list."""
+LONGEST_PATH = 4095 - 256
+"""Bytes of a path that an engine unpacks, below a folder of its own."""
+LEAST_HOLES = 1 << 20
+"""Bytes of holes in a file for which it is kept beside the image."""
+MOST_CONTENT = 1 << 30
+"""Bytes that a file may hold if its holes are fewer: each copy writes them, while it shares an image's."""
+_RESERVED = ".wh."
+_KINDS = (
+    *(file_entry.FILE, file_entry.DIRECTORY, file_entry.LINK, file_entry.FIFO),
+    file_entry.TOUCH,
+)
+
+
+def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEntry]]:
+    """Divide a layer: what an archive of it can say, and what is kept apart; both in their order.
+
+    Where a whole name is kept apart, the layer hides what the layers below have of it. Names of one file stay
+    together.
+
+    Raises:
+        OSError: something can be kept neither way; the error names it.
+    """
+    entries = list(entries)
+    groups = {item.group for item in entries if item.group and (_is_special(item) or unsaid(item))}
+    layer: list[FileEntry] = []
+    beside: list[FileEntry] = []
+    for item in entries:
+        if item.kind in (file_entry.WHITEOUT, file_entry.SOCKET):
+            # A socket is bound again by a restored process, and finds its name free.
+            if not _is_unnameable(item.path):
+                layer.append(FileEntry(item.path, file_entry.WHITEOUT))
+            continue
+        if _is_special(item) or item.group in groups:
+            if item.kind not in _KINDS:
+                raise OSError(f"cannot keep {shown(item.path)}: it is a device whose name no image can have")
+            beside.append(item)
+            if not _is_unnameable(item.path):
+                layer.append(FileEntry(item.path, file_entry.WHITEOUT))
+            continue
+        layer.append(item)
+        if (attributes := unsaid(item)) or item.mtime < 0:
+            beside.append(FileEntry(item.path, file_entry.TOUCH, mtime=item.mtime, attributes=attributes))
+    return layer, beside
+
+
+def unsaid(item: FileEntry) -> dict[str, str]:
+    """Return the attributes of a file for which archives have no form: names with `=`, and empty values."""
+    return {name: value for name, value in item.attributes.items() if "=" in name or not value}
+
+
+def _is_special(item: FileEntry) -> bool:
+    return _is_unnameable(item.path) or is_sparse(item) or bool(item.group and item.mtime < 0)
+
+
+def _is_unnameable(path: str) -> bool:
+    """Check whether no archive of a layer can have a name."""
+    return (
+        path.startswith(_RESERVED)
+        or f"/{_RESERVED}" in path
+        or (len(path) > LONGEST_PATH // 4 and len(os.fsencode(path)) > LONGEST_PATH)
+    )
+
+
+def is_sparse(item: FileEntry) -> bool:
+    """Check whether a file is kept beside the image for its holes."""
+    empty = item.size - item.stored
+    return empty >= LEAST_HOLES and item.stored <= max(empty, MOST_CONTENT)
+
+
+def write(folder: Path, entries: list[FileEntry], data: Path) -> None:
+    """Write what is kept apart into a folder, with its contents, which are in `data`.
+
+    Raises:
+        OSError: it cannot be written, or is more than a copy reads: the error names the folder with most.
+    """
+    moved: list[FileEntry] = []
+    with data.open("rb") as source, (folder / DATA).open("xb") as target:
+        os.fchmod(target.fileno(), 0o600)
+        end = 0
+        there: dict[int, int] = {}
+        for item in entries:
+            if item.stored and item.offset not in there:
+                there[item.offset] = end
+                contents.move(source.fileno(), target.fileno(), item.offset, end, item.stored)
+                end += item.stored
+            moved.append(replace(item, offset=there[item.offset] if item.stored else 0))
+    file_entry.write(folder / LIST, moved)
+    (folder / LIST).chmod(0o600)
+    if (folder / LIST).stat().st_size > MOST_TEXT:
+        first = Counter(item.path.split("/")[0] for item in entries).most_common(1)[0][0]
+        raise OSError(f"there is more in {shown(first)} that no image can have than is kept beside one")
+
+
+def read(folder: Path) -> list[FileEntry]:
+    """Read the list of what is kept apart; empty if there is none.
+
+    Raises:
+        OSError: it is not one, or cannot be read.
+    """
+    try:
+        text = bounded.read(folder / LIST, MOST_TEXT)
+    except FileNotFoundError:
+        return []
+    try:
+        return [_checked(fields) for fields in json.loads(text)["entries"]]
+    except (ValueError, TypeError, LookupError, RecursionError, AttributeError) as error:
+        raise OSError(f"{LIST} cannot be read ({error})") from error
+
+
+def _checked(fields: dict[str, Any]) -> FileEntry:
+    item = FileEntry(**fields)
+    parts = item.path.split("/")
+    if item.kind not in _KINDS or "\0" in item.path or any(part in ("", ".", "..") for part in parts):
+        raise ValueError(f"it names {shown(item.path)}")
+    numbers = (item.mode, item.uid, item.gid, item.mtime, item.size, item.offset)
+    if not all(type(number) is int for number in numbers) or min(item.size, item.offset) < 0:
+        raise ValueError("a number is not valid")
+    if not all(isinstance(text, str) for text in (item.target, item.group, *item.attributes.values())):
+        raise ValueError("a text is not valid")
+    at = 0
+    for begin, length in item.holes:
+        if not at <= begin < begin + length <= item.size:
+            raise ValueError("a hole is not in its file")
+        at = begin + length
+    return item
+
+
+def shown(path: str) -> str:
+    """Return a path of a session for an error: absolute, and no longer than a line."""
+    return repr(f"/{path}" if len(path) <= 200 else f"/{path[:120]}...{path[-60:]}")
