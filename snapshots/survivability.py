@@ -75,7 +75,9 @@ class Resource:
 class Survivability:
     """The fate of everything in a session if it were captured now. Bytes are estimates, at most.
 
-    If there was more than is examined or reported, `whole` is false and `left_out` counts the rest.
+    If there was more than is examined or reported, `whole` is false and `left_out` counts the rest. Files
+    that changed since the session's image have a `changed_length` and take `changed_bytes` on the disk, which
+    is less if there are holes; `fault` says why they cannot be copied, and is usually empty.
     """
 
     resources: tuple[Resource, ...]
@@ -87,6 +89,10 @@ class Survivability:
     seconds: float
     whole: bool = True
     left_out: int = 0
+    changed_files: int = 0
+    changed_length: int = 0
+    changed_bytes: int = 0
+    fault: str = ""
 
     @property
     def blocks(self) -> tuple[Resource, ...]:
@@ -118,6 +124,10 @@ class Survivability:
             "memory_bytes": self.memory_bytes,
             "file_bytes": self.file_bytes,
             "free_bytes": self.free_bytes,
+            "changed_files": self.changed_files,
+            "changed_length": self.changed_length,
+            "changed_bytes": self.changed_bytes,
+            "fault": self.fault,
             "seconds": self.seconds,
             "whole": self.whole,
             "left_out": self.left_out,

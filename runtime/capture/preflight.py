@@ -165,6 +165,10 @@ class _Check:
             seconds=round(float(answer["seconds"]), 4),
             whole=bool(answer["whole"]),
             left_out=int(answer["left_out"]),
+            changed_files=int(answer["changed"]["files"]),
+            changed_length=int(answer["changed"]["length"]),
+            changed_bytes=int(answer["changed"]["held"]),
+            fault=plain(str(answer["changed"]["fault"]), 400),
         )
 
     def settled(self) -> Survivability:

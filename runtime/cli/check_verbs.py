@@ -108,9 +108,15 @@ def _summary(report: Survivability) -> Iterable[str]:
     )
     yield (
         f"to be written: up to {printing.size(report.memory_bytes)} of memory and "
-        f"{printing.size(report.file_bytes)} of files without a name or in memory, besides changed files; "
+        f"{printing.size(report.file_bytes)} of files without a name or in memory; "
         f"{printing.size(report.free_bytes)} are free"
     )
+    yield (
+        f"besides, {report.changed_files} files changed since the session's image: "
+        f"{printing.size(report.changed_bytes)}, without holes {printing.size(report.changed_length)}"
+    )
+    if report.fault:
+        yield f"these cannot be copied: {report.fault}"
     if not report.whole or report.left_out:
         yield "there is more than is listed here"
     if blocks:

@@ -13,8 +13,9 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,14 @@ class Audit:
         except standstill.Outsiders as error:
             raise NotWanted(str(error)) from error
 
-    def images(self, folder: Path) -> ImageFolder:
-        """Ask whether these images may be restored; returns what was judged. Raises NotWanted, Unreadable."""
+    def images(self, folder: Path, names: Iterable[str]) -> ImageFolder:
+        """Ask whether these images may be restored; returns what was judged. Raises NotWanted, Unreadable.
+
+        `names` are those that are made besides what is in the images.
+        """
         source = ImageFolder(folder)
         lost = escaping_links.astray(
-            Path(f"/proc/{self._target.init_pid}/root"), escaping_links.names(source)
+            Path(f"/proc/{self._target.init_pid}/root"), chain(escaping_links.names(source), names)
         )
         if lost is not None:
             raise NotWanted(f"a link takes {lost[:300]!r} out of the session")

@@ -8,11 +8,13 @@ from __future__ import annotations
 import gc
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from holdfast.procfs import bounded, walk
 from holdfast.snapshots.checkpointer import cgroups, folders, tmpfs, tree
 from holdfast.snapshots.checkpointer.channel import HostChannel
+from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.requests import CheckRequest
 from holdfast.snapshots.checkpointer.survey import judge, look
 from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, SURVIVES
@@ -40,6 +42,7 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
     ][:MAX_FINDINGS]
     size = judge.size(world)
     space = os.statvfs(folders.STATE)
+    layer = keep.measure(target.init_pid) if request.everything else keep.LayerSize()
     channel.send(
         "done",
         findings=[one.as_dict() for one in reported],
@@ -50,6 +53,7 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
         memory_bytes=size.memory,
         deleted_bytes=size.deleted,
         tmpfs_bytes=sum(_used(target.init_pid, point) for point in _tmpfs(target.init_pid)),
+        changed=asdict(layer),
         free_bytes=space.f_bavail * space.f_frsize,
         seconds=time.monotonic() - began,
     )

@@ -25,8 +25,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from holdfast.snapshots.checkpointer import (
+    copied_files,
     criu,
     criu_images,
     drain_closed_sockets,
@@ -34,6 +36,7 @@ from holdfast.snapshots.checkpointer import (
     first_process,
     folders,
     personalities,
+    renamed_sockets,
     repair,
     standstill,
     tmpfs,
@@ -48,7 +51,7 @@ from holdfast.snapshots.checkpointer.child import Process
 from holdfast.snapshots.checkpointer.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
 from holdfast.snapshots.checkpointer.held_packets import Holding, PacketKind
-from holdfast.snapshots.checkpointer.layers import keep
+from holdfast.snapshots.checkpointer.layers import keep, where
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.requests import CaptureTarget, Dump
 
@@ -96,6 +99,7 @@ class _Capture:
     tmpfs: list[str] = field(default_factory=list)
     last_pid: int = 0
     personalities: dict[str, int] = field(default_factory=dict)
+    sockets: dict[str, list[str]] = field(default_factory=dict)
     deadline: Deadline = field(init=False)
 
     def check_alone(self) -> None:
@@ -128,6 +132,20 @@ class _Capture:
         if self.layer is not None:
             self.layer.save()
             folders.give_to_owner(self.images.parent)
+
+    def check_files(self, entries: list[Any]) -> None:
+        """Before a session ends, check that the copy has all files that its images name."""
+        init_pid = self.request.target.init_pid
+        found = where.layers(init_pid) if self.layer is not None else None
+        if self.request.leave_running and found is not None:
+            return
+        copied_files.check(
+            Path(f"/proc/{init_pid}/root"),
+            found.upper if found is not None else None,
+            entries,
+            criu_images.read(self.images / "remap-fpath.img")[1],
+            self.layer.has if self.layer is not None else lambda _: False,
+        )
 
     def let_go(self) -> None:
         """Let the session run on. Raises OSError; it runs all the same."""
@@ -295,9 +313,15 @@ def _host_agrees(capture: _Capture) -> bool:
         capture.copy_layer()
     if not capture.request.leave_running:
         capture.save_layer()
-    lonely = unix_peers.without_peer(criu_images.read(capture.images / "files.img")[1])
+    entries = criu_images.read(capture.images / "files.img")[1]
+    lonely = unix_peers.without_peer(entries)
     if lonely:
         raise DumpFailed("a connection is in the images with one end only", [f"Dangling connection {lonely}"])
+    capture.check_files(entries)
+    if capture.layer is not None:
+        capture.sockets = renamed_sockets.note(
+            capture.request.target.init_pid, entries, capture.layer.sockets()
+        )
     capture.twins.take(capture.root, capture.images, partial(capture.deadline.check, "copying its memory"))
     capture.check_alone()
     _keep_facts(capture)
@@ -317,6 +341,7 @@ def _keep_facts(capture: _Capture) -> None:
         "tmpfs": capture.tmpfs,
         "last_pid": capture.last_pid,
         "personalities": capture.personalities,
+        **({"sockets": capture.sockets} if capture.sockets else {}),
     }
     (capture.images / "facts.json").write_text(json.dumps(facts))
     folders.give_to_owner(capture.images.parent)

@@ -24,6 +24,7 @@
  *   epoll_wait, epoll_ctl  interruptions, and memory that is loaded when it is touched: see guard_waits.c
  *   ioctl    memory that is given back while it is served: see guard_returned.c
  *   ioctl, pread  memory that is not written while the tasks are stopped: see guard_heaps.c
+ *   bind, unlinkat  names of sockets' files: see guard_sockets.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid of the root of the
@@ -40,6 +41,7 @@
  *   in a restore         HOLDFAST_TERMINALS  guard_terminals.c
  *                        HOLDFAST_ADOPTED    guard_adoption.c
  *                        HOLDFAST_PERSONALITIES  guard_personality.c
+ *                        HOLDFAST_SOCKETS    guard_sockets.c
  *   serving memory       HOLDFAST_LOAD, HOLDFAST_LOAD_AFTER, HOLDFAST_WAITING  guard_waits.c
  */
 #define _GNU_SOURCE
@@ -110,6 +112,8 @@ __attribute__((constructor)) static void enter_session(void)
 	unsetenv("HOLDFAST_SUBSTITUTE");
 	read_births(getenv("HOLDFAST_ADOPTED"));
 	unsetenv("HOLDFAST_ADOPTED");
+	read_socket_names(getenv("HOLDFAST_SOCKETS"));
+	unsetenv("HOLDFAST_SOCKETS");
 	read_personalities(getenv("HOLDFAST_PERSONALITIES"));
 	unsetenv("HOLDFAST_PERSONALITIES");
 	read_layers(getenv("HOLDFAST_WATCHES"));

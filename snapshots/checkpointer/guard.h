@@ -71,6 +71,9 @@ void read_watchers(const char *spec);
 /* The process whose folder in /proc is open; -1: of none. */
 pid_t process_of(int directory);
 
+/* Note the names that files of sockets are to have; NULL: none. */
+void read_socket_names(const char *spec);
+
 /* Note which layers to search for what is watched; NULL: none. */
 void read_layers(const char *spec);
 

@@ -37,6 +37,7 @@ from holdfast.snapshots.checkpointer import (
     personalities,
     profiles,
     remembered,
+    renamed_sockets,
     standstill,
     streams,
     tmpfs,
@@ -60,7 +61,7 @@ from holdfast.snapshots.checkpointer.restore_lifeline import Lifeline
 RESTORE_LIMIT = 300.0
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
 _MAX_FACTS = 1 << 20
-"""Bytes. It has two numbers, the name of a mount, and two numbers for some processes."""
+"""Bytes. It has two numbers, the name of a mount, two numbers for some processes, and names of sockets."""
 MAX_BEYOND, MOST_BEYOND = 1 << 14, 2 * 1001
 """Bytes that the guard keeps of one terminal, and of how many (guard_queues.c, LARGEST and MOST)."""
 _MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
@@ -98,11 +99,12 @@ def run(request: Restore, channel: HostChannel) -> None:
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there also lead: what is examined must be all that CRIU will find.
-            source = audit.images(images)
+            source = audit.images(images, renamed_sockets.paths(facts["sockets"]))
             login_ids.forget(images, source)
             adopted = births.prepare(images, source)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
             files = file_numbers.read(kept)
+            named = renamed_sockets.give(images, facts["sockets"])
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
@@ -117,7 +119,7 @@ def run(request: Restore, channel: HostChannel) -> None:
         queues = tuple(overflow.holders(source, prepared.queues))
         search = partial(remembered.places, source, files)
         begin = Beginning(queues, search, facts["personalities"])
-        _restore(request, folder, prepared, audit, {**labelled, **adopted}, begin)
+        _restore(request, folder, prepared, audit, {**labelled, **adopted, **named}, begin)
         ended = time.monotonic()
         channel.send(
             "done",
@@ -225,7 +227,11 @@ def read_facts(kept: Path) -> dict[str, Any]:
         raise ImagesUnreadable(f"facts.json cannot be read ({error})") from error
     if not isinstance(facts, dict) or not isinstance(facts.get("tmpfs"), list):
         raise ImagesUnreadable("facts.json cannot be read (it is of another version)")
-    return {**facts, "personalities": personalities.noted(facts.get("personalities"))}
+    return {
+        **facts,
+        "personalities": personalities.noted(facts.get("personalities")),
+        "sockets": renamed_sockets.checked(facts.get("sockets")),
+    }
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:

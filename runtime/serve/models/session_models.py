@@ -349,6 +349,10 @@ class CheckAnswer(AnswerBody):
     memory_bytes: int
     file_bytes: int
     free_bytes: int
+    changed_files: int
+    changed_length: int
+    changed_bytes: int
+    fault: str
     seconds: float
     whole: bool
     left_out: int

@@ -52,14 +52,14 @@ def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEnt
     for item in entries:
         if item.kind in (file_entry.WHITEOUT, file_entry.SOCKET):
             # A socket is bound again by a restored process, and finds its name free.
-            if not _is_unnameable(item.path):
+            if not is_unnameable(item.path):
                 layer.append(FileEntry(item.path, file_entry.WHITEOUT))
             continue
         if _is_special(item) or item.group in groups:
             if item.kind not in _KINDS:
                 raise OSError(f"cannot keep {shown(item.path)}: it is a device whose name no image can have")
             beside.append(item)
-            if not _is_unnameable(item.path):
+            if not is_unnameable(item.path):
                 layer.append(FileEntry(item.path, file_entry.WHITEOUT))
             continue
         layer.append(item)
@@ -74,10 +74,10 @@ def unsaid(item: FileEntry) -> dict[str, str]:
 
 
 def _is_special(item: FileEntry) -> bool:
-    return _is_unnameable(item.path) or is_sparse(item) or bool(item.group and item.mtime < 0)
+    return is_unnameable(item.path) or is_sparse(item) or bool(item.group and item.mtime < 0)
 
 
-def _is_unnameable(path: str) -> bool:
+def is_unnameable(path: str) -> bool:
     """Check whether no archive of a layer can have a name."""
     return (
         path.startswith(_RESERVED)

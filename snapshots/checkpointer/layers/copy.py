@@ -27,7 +27,6 @@ LITTLE = 16 << 20
 LONG_WRITE = 600 * 10**9
 MOST_LARGE = 512
 """Large files that are open until all of a pass are known; more are copied at once."""
-_BLOCK = 512
 
 Place = tuple[int, int, list[list[int]]]
 """Offset, size and holes of a file's contents in the copy."""
@@ -103,6 +102,10 @@ class LayerCopy:
         self._contents = {tuple(identity): tuple(where) for identity, *where in facts["contents"]}
         self._lower = [[FileEntry(**fields) for fields in layer] for layer in facts["lower"]]
 
+    def has(self, path: str) -> bool:
+        """Check whether a name of the layer was copied; the path is relative to its folder."""
+        return path in self._known
+
     def sockets(self) -> dict[int, list[str]]:
         """Return the names of sockets in the layer, by the number of their inode there."""
         found: dict[int, list[str]] = {}
@@ -144,7 +147,7 @@ class LayerCopy:
                     self._fill(seen, data, mapped, names.setdefault(inode, []), large, check)
                 # What is not settled is looked at again, whatever it looks like then.
                 found[item.path] = (seen.identity if seen.settled else (), item)
-            room.check(self._folder, layer, [(one.seen.entry, one.held) for one in large])
+            room.check(self._folder, layer, [(one.seen.entry, one.seen.held) for one in large])
             for one in large:
                 self._copy(one.seen, one.source, data, one.names, check)
                 found[one.seen.entry.path] = (one.seen.identity if one.seen.settled else (), one.seen.entry)
@@ -187,9 +190,8 @@ class LayerCopy:
         if source is None:
             item.offset, item.size, item.holes, seen.settled = self._end, 0, [], False
             return
-        held = os.fstat(source).st_blocks * _BLOCK
-        if held >= room.LARGE and len(large) < MOST_LARGE:
-            large.append(_Large(seen, source, names, held))
+        if seen.held >= room.LARGE and len(large) < MOST_LARGE:
+            large.append(_Large(seen, source, names))
             return
         try:
             self._copy(seen, source, data, names, check)
@@ -217,12 +219,11 @@ class LayerCopy:
 
 @dataclass(frozen=True, slots=True)
 class _Large:
-    """A file that is still to be copied: its contents, open; its names; how much it takes on the disk."""
+    """A file that is still to be copied: its contents, open, and its names."""
 
     seen: ScannedEntry
     source: int
     names: list[FileEntry]
-    held: int
 
 
 def _place(item: FileEntry) -> Place:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.snapshots.checkpointer import folders, tree
 from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.layers import file_entry, mapped, where
+from holdfast.snapshots.checkpointer.layers import file_entry, mapped, scan, where
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.layers.scan import Unsupported
 
@@ -32,6 +34,42 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
         folders.discard_staging(folder, file_entry.FOLDER)
         return False
     return True
+
+
+@dataclass(slots=True)
+class LayerSize:
+    """What a container wrote: how many files, how long they are, and how much they take on the disk.
+
+    `fault` says why it cannot be copied; it may be empty.
+    """
+
+    files: int = 0
+    length: int = 0
+    held: int = 0
+    fault: str = ""
+
+
+def measure(init_pid: int) -> LayerSize:
+    """Measure what a copy would have to copy; nothing where layers cannot be read."""
+    size = LayerSize()
+    found = where.layers(init_pid)
+    if found is None:
+        return size
+    once: set[int] = set()
+    folder = os.open(found.upper, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for seen in scan.scan(folder, found.private, lambda *_: None, scan.Budget()):
+            if seen.entry.kind == file_entry.FILE and seen.identity[0] not in once:
+                once.add(seen.identity[0])
+                size.files, size.length = size.files + 1, size.length + seen.entry.size
+                size.held += seen.held
+    except Unsupported:
+        pass
+    except OSError as error:
+        size.fault = str(error)
+    finally:
+        os.close(folder)
+    return size
 
 
 def begun(init_pid: int, folder: str) -> LayerCopy | None:

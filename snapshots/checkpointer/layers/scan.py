@@ -27,6 +27,7 @@ MOST_TEXT = 256 << 20
 DEEPEST = 400
 # Bytes of a path that programs and engines can have (PATH_MAX).
 LONGEST = 4095
+_BLOCK = 512  # stat(2)
 # Changes within one tick of the kernel's clock have the same time (10 ms at 100 Hz). Nanoseconds.
 UNSETTLED = 50_000_000
 
@@ -107,12 +108,14 @@ class ScannedEntry:
     """An entry and what tells whether it has changed: equal identities, once settled, are equal files.
 
     `open()` gives a descriptor of a regular file's contents. Whether a file is settled is only known then.
+    `held` are the bytes that it takes on the disk.
     """
 
     entry: FileEntry
     identity: Identity
     settled: bool
     open: Callable[[], int]
+    held: int
 
 
 def identify(found: os.stat_result) -> Identity:
@@ -216,7 +219,8 @@ def _look(
         made = FileEntry(path, kind)
         if kind != entry.WHITEOUT:
             _describe(made, folder, name, found, rules.private)
-    return ScannedEntry(made, identity, settled(identity), lambda: _open(folder, name))
+    held = found.st_blocks * _BLOCK
+    return ScannedEntry(made, identity, settled(identity), lambda: _open(folder, name), held)
 
 
 def _describe(made: FileEntry, folder: int, name: str, found: os.stat_result, private: str) -> None:

@@ -90,6 +90,18 @@ CATALOGUE: dict[str, ResourceKind] = {
         "belongs to a session that has more than a restore can check",
         "close some, or end processes",
     ),
+    "deep": ResourceKind(
+        BLOCKS,
+        "process in a folder whose path is too long",
+        "stands in a folder whose path is longer than the kernel can tell, so that a copy cannot go there",
+        "change to another folder, or end the process",
+    ),
+    "no_descriptor": ResourceKind(
+        BLOCKS,
+        "process without a free descriptor",
+        "has as many descriptors open as it may, and a capture opens two in it for a moment",
+        "let it close some, raise its limit (`prlimit --nofile`), or end it",
+    ),
     "trap": ResourceKind(
         BLOCKS,
         "process with a debugger's signal",
@@ -269,6 +281,13 @@ CATALOGUE: dict[str, ResourceKind] = {
         "has a unix connection that carries data, or was closed, before it was accepted",
         "try again when the server has accepted it, or end one of the two",
         passing=True,
+    ),
+    "socket_renamed": ResourceKind(
+        BLOCKS,
+        "unix socket whose file was renamed where a copy cannot repeat it",
+        "has a unix socket whose file was renamed or linked since it was bound, outside of the session's own "
+        "files or after it was bound by a relative name",
+        "close it or end the process; a name from `/` can be renamed, and its folder too",
     ),
     "netlink": ResourceKind(SURVIVES, "netlink socket"),
     "netlink_unread": ResourceKind(

@@ -24,6 +24,15 @@ def listed(process: int) -> list[SocketRow]:
         return []
 
 
+def files(process: int) -> dict[int, tuple[int, int]]:
+    """Return the files of unix sockets in the network namespace of a process, see `sock_diag.unix_files`."""
+    try:
+        with _in_namespace(process) as link:
+            return sock_diag.unix_files(link)
+    except OSError:
+        return {}
+
+
 def _in_namespace(process: int) -> socket.socket:
     """Return a socket that queries another namespace. A socket stays in the namespace where it was made."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)

@@ -11,6 +11,8 @@ from holdfast.snapshots.checkpointer.survey.seen import Mapped, SeenProcess, Wor
 
 GHOST_LIMIT = 256 << 20
 """Bytes of a deleted file that CRIU is configured to keep at most."""
+NEEDED = 2
+"""Descriptors that a capture opens in a process for a moment."""
 _SIGTRAP = 1 << 4
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time_for_children", "user", "uts")
 
@@ -32,6 +34,11 @@ def process(world: World, one: SeenProcess) -> Iterator[Finding]:
         yield finding.of(one, "trap", "SIGTRAP pending")
     elif one.stuck:
         yield finding.of(one, "stuck", f"thread {one.stuck} in an uninterruptible sleep")
+    if one.is_deep:
+        yield finding.of(one, "deep", "path longer than 4095 bytes")
+    held = world.open.get(one.pid, 0)
+    if one.most_open and held + NEEDED > one.most_open:
+        yield finding.of(one, "no_descriptor", f"{held} of {one.most_open} descriptors")
     if one.label:
         yield finding.of(one, "label", f"security label {one.label[:100]!r}")
     inner_kinds = [

@@ -54,6 +54,8 @@ def _connection(world: World, found: SocketRow) -> tuple[str, str]:
 
 def _unix(world: World, found: SocketRow) -> tuple[str, str]:
     what = f"{found.protocol} {found.local_end}".strip()
+    if found.inode in world.network.astray:
+        return "socket_renamed", what
     if found.state == "listening":
         return ("unix_waiting", what) if _closed_early(found) else ("listener", what)
     if found.peer:

@@ -6,7 +6,9 @@ where they matter: fdinfo of files and of watched descriptors, stat of whatever 
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -21,7 +23,7 @@ from holdfast.procfs.process_status import ProcessStatus
 from holdfast.snapshots.checkpointer import pidfd_files
 from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_DESCRIPTORS
-from holdfast.snapshots.checkpointer.survey import diag
+from holdfast.snapshots.checkpointer.survey import diag, socket_files
 from holdfast.snapshots.checkpointer.survey.seen import (
     FileState,
     Mapped,
@@ -82,7 +84,7 @@ def world(init: int, root: int, container: tuple[int, ...], mounted: tuple[str, 
     outside = tuple(pid for pid in container if pid not in members)[:MAX_OUTSIDE]
     return World(
         processes=processes,
-        network=_network(root, processes, outside),
+        network=_network(init, root, processes, outside),
         places=places,
         root_namespaces=namespaces,
         pids=_begun_since(processes, depth) | {one.pid: one.inner for one in processes},
@@ -151,7 +153,7 @@ def _places(init: int, mounted: tuple[str, ...]) -> SessionMounts:
     )
 
 
-def _network(root: int, processes: tuple[SeenProcess, ...], outside: tuple[int, ...]) -> Network:
+def _network(init: int, root: int, processes: tuple[SeenProcess, ...], outside: tuple[int, ...]) -> Network:
     sockets = diag.listed(root)
     known = {one.inode for one in sockets}
     held = {found.link.inode for one in processes for found in one.descriptors if found.link.kind == "socket"}
@@ -166,6 +168,7 @@ def _network(root: int, processes: tuple[SeenProcess, ...], outside: tuple[int, 
         listeners=tuple(one for one in sockets if one.waiting),
         in_flight=bool(peers & known) and _in_flight(processes),
         unread=_unread(root, processes),
+        astray=socket_files.astray(init, {one.inode: one for one in sockets if one.inode in held}, processes),
     )
 
 
@@ -243,6 +246,8 @@ class _Looker:
             tuple(_memory(pid)),
             self._stuck(pid, status.threads, status.state),
             self._label(pid),
+            _most_open(pid),
+            _is_deep(pid),
         )
 
     def _spaces(self, pid: int) -> dict[str, int]:
@@ -290,6 +295,23 @@ class _Looker:
         if mount is not None and mount.kind.partition(".")[0] in _SLOW:
             return SeenDescriptor(number, link, info)
         return SeenDescriptor(number, link, info, _file(walk.stat_of(pid, number)))
+
+
+def _most_open(pid: int) -> int:
+    """Return how many descriptors a process may have; 0 if that is not known."""
+    try:
+        return max(0, resource.prlimit(pid, resource.RLIMIT_NOFILE)[0])
+    except OSError:
+        return 0
+
+
+def _is_deep(pid: int) -> bool:
+    """Check whether a process stands in a folder whose path is longer than the kernel tells."""
+    try:
+        os.readlink(f"{walk.PROC}/{pid}/cwd")  # noqa: PTH115 - a magic link
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False
 
 
 def _unread_events(pid: int, number: int) -> int:

@@ -67,6 +67,8 @@ class SeenProcess:
     memory: tuple[Mapped, ...] = ()
     stuck: int = 0
     label: str = ""
+    most_open: int = 0
+    is_deep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Network:
     processes. `ends` are the local and remote address of each TCP connection, `unaccepted` those of
     connections that only a listener holds; `listeners` are the unix sockets that listen. `in_flight`:
     descriptors are on their way through unix sockets of the tree, out of sight. `unread` are netlink sockets
-    with messages.
+    with messages, `astray` unix sockets whose file was renamed in a way that a copy cannot repeat.
     """
 
     sockets: Mapping[int, SocketRow]
@@ -105,6 +107,7 @@ class Network:
     listeners: tuple[SocketRow, ...] = ()
     in_flight: bool = False
     unread: frozenset[int] = frozenset()
+    astray: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,9 @@ _INTERNET = struct.Struct("=BBxx2s2s16s16s12xIIIII")
 # family, protocol; states, inode, what to show, cookie (struct unix_diag_req).
 _UNIX_REQUEST = struct.Struct("=BBxxIIIII")
 _UNIX = struct.Struct("=BBBxIII")
-_SHOW = 0x1 | 0x4 | 0x8 | 0x10  # name, peer, connections not accepted, queues
-_NAME, _PEER, _ICONS, _QUEUE, _SHUTDOWN = 0, 2, 3, 4, 6
+_FILE_ONLY = 0x2
+_SHOW = 0x1 | _FILE_ONLY | 0x4 | 0x8 | 0x10  # name, file, peer, connections not accepted, queues
+_NAME, _FILE, _PEER, _ICONS, _QUEUE, _SHUTDOWN = 0, 1, 2, 3, 4, 6
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _PROTOCOLS = (("tcp", socket.IPPROTO_TCP), ("udp", socket.IPPROTO_UDP))
 
@@ -75,6 +76,22 @@ def every(link: socket.socket) -> Iterator[SocketRow]:
             yield found
 
 
+def unix_files(link: socket.socket) -> dict[int, tuple[int, int]]:
+    """Return inode (32 bits) and device of the files of unix sockets, by the sockets' inodes.
+
+    The device is as the kernel has it: the minor number in 20 bits.
+
+    Raises:
+        OSError: the kernel does not answer.
+    """
+    request = _UNIX_REQUEST.pack(socket.AF_UNIX, 0, ALL, 0, _FILE_ONLY, ALL, ALL)
+    return {
+        found.inode: found.file
+        for body in _bounded(link, request)
+        if (found := unix(body)) is not None and found.file != (0, 0)
+    }
+
+
 def _bounded(link: socket.socket, request: bytes) -> Iterator[bytes]:
     """Yield the first answers; the rest is read all the same, so that the next request has its own."""
     with suppress(netlink.KernelRefused):
@@ -115,6 +132,7 @@ def unix(body: bytes) -> SocketRow | None:
     queues = found.get(_QUEUE, b"")
     received, sent = struct.unpack_from("=II", queues) if len(queues) >= 8 else (0, 0)
     peer = found.get(_PEER, b"")
+    file = found.get(_FILE, b"")
     return SocketRow(
         f"unix {socket_tables.UNIX_TYPES.get(kind, 'other')}",
         socket_tables.state("unix", state),
@@ -125,6 +143,7 @@ def unix(body: bytes) -> SocketRow | None:
         peer=struct.unpack("=I", peer)[0] if len(peer) == 4 else 0,
         waiting=struct.unpack(f"={len(icons) // 4}I", icons[: len(icons) // 4 * 4]),
         closed=found.get(_SHUTDOWN, b"") == b"\3",
+        file=struct.unpack("=II", file) if len(file) == 8 else (0, 0),
     )
 
 

@@ -43,7 +43,8 @@ class SocketRow(NamedTuple):
     Inode 0: no descriptor leads to it (not accepted yet, or closed). The rest is known of unix sockets by
     sock_diag(7) alone: `peer` is the inode of the other end, 0 if there is none or it is not accepted yet;
     `waiting` are the inodes of connections that a listener did not accept yet, 0 for one whose other end is
-    closed; `closed` means shut down in both directions.
+    closed; `closed` means shut down in both directions; `file` is the inode (32 bits) and the device of its
+    file, as the kernel has them.
     """
 
     protocol: str
@@ -59,6 +60,7 @@ class SocketRow(NamedTuple):
     peer: int = 0
     waiting: tuple[int, ...] = ()
     closed: bool = False
+    file: tuple[int, int] = (0, 0)
 
     @property
     def local_end(self) -> str:

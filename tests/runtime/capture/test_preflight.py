@@ -22,6 +22,7 @@ QUIET = {
     "deleted_bytes": 0,
     "tmpfs_bytes": 0,
     "free_bytes": 1 << 40,
+    "changed": {"files": 0, "length": 0, "held": 0, "fault": ""},
     "seconds": 0.01,
     "whole": True,
     "left_out": 0,

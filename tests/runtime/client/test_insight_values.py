@@ -87,6 +87,10 @@ CHECK = Survivability(
     seconds=0.25,
     whole=False,
     left_out=2,
+    changed_files=5,
+    changed_length=1 << 33,
+    changed_bytes=4096,
+    fault="folders are nested too deep",
 )
 VERIFIED = Verification(
     compared={"processes": 3}, deviations=[Deviation(about="file", pid=4, text="gone")], more=1
