@@ -150,4 +150,3 @@ def test_what_a_copy_cannot_repeat_is_refused_beforehand(hf: Holdfast) -> None:
         "deep": "path longer than 4095 bytes",
     }
     assert all(one.command.split()[0] == "python3" for one in found.values())
-    session.snapshot("without", force_drop=[f"pid:{one.pid}" for one in found.values()])
