@@ -17,8 +17,8 @@ from holdfast.runtime.journal import host_events
 
 if TYPE_CHECKING:
     from holdfast.runtime.files.file_watch import FileWatch
-    from holdfast.runtime.files.watch_budget import WatchShare
     from holdfast.runtime.files.stopped_files import StoppedFiles
+    from holdfast.runtime.files.watch_budget import WatchShare
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 

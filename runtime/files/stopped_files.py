@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+from holdfast.base.bounded_tar import BoundedTar
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError, InvalidArgument, ProtocolError, SessionFileNotFound
 from holdfast.runtime.files import tar_times
@@ -79,17 +80,15 @@ class StoppedFiles:
 
         place, _ = self.look(path)
         made = Copied()
-        with (
-            tarfile.open(fileobj=self._stream(place), mode="r|", errors="surrogateescape") as found,
-            tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8") as tar,
-        ):
+        found = BoundedTar(self._stream(place))
+        with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8") as tar:
             for member in found:
                 inside = _inside(member)
                 if inside or not member.isdir():
                     member.name = "/".join(inside) or posixpath.basename(place)
                     if member.islnk():
                         member.linkname = member.linkname.partition("/")[2]
-                    tar.addfile(member, found.extractfile(member) if member.isreg() else None)
+                    tar.addfile(member, found.content(member) if member.isreg() else None)
                     made.files += member.isreg()
                     made.folders += member.isdir()
                     made.links += member.issym()
@@ -103,17 +102,17 @@ class StoppedFiles:
 class _Unpacking(UnpackTree):
     """Unpacks what engines send: all names begin with the last one of the path, and no account follows."""
 
-    def _each(self, take: Callable[[tarfile.TarFile, tarfile.TarInfo], None]) -> None:
+    def _each(self, take: Callable[[BoundedTar, tarfile.TarInfo], None]) -> None:
         import tarfile
 
         try:
-            with tarfile.open(fileobj=self._stream, mode="r|", errors="surrogateescape") as tar:
-                for member in tar:
-                    take(tar, member)
+            tar = BoundedTar(self._stream)
+            for member in tar:
+                take(tar, member)
         except (tarfile.TarError, EOFError, EngineError) as error:
             raise ProtocolError(f"cannot read the rest of the session's files: {error}") from error
 
-    def _member(self, tar: tarfile.TarFile, member: tarfile.TarInfo, root: LocalFolder) -> None:
+    def _member(self, tar: BoundedTar, member: tarfile.TarInfo, root: LocalFolder) -> None:
         member.name = "/".join(_inside(member))
         if not member.name:
             return

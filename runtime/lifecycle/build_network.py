@@ -19,7 +19,6 @@ from holdfast.errors import EngineError, InvalidArgument
 from holdfast.images import build as images
 from holdfast.runtime.egress import host_network
 from holdfast.runtime.egress.close_network import Closing
-from holdfast.runtime.guest import layout
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.lifecycle.take_back import take_back
 from holdfast.runtime.operations.operation import carry_out
@@ -84,12 +83,13 @@ def opened(context: Context, allow: Sequence[str]) -> Iterator[str]:
 
 
 def _options(context: Context, image: str, init: Path, operation_id: str) -> dict[str, Any]:
-    mount = {"Type": "bind", "Source": str(init), "Target": str(layout.INIT), "ReadOnly": True}
+    first = init_program.place()
+    mount = {"Type": "bind", "Source": str(init), "Target": first, "ReadOnly": True}
     return {
         "image": image,
         "name": f"holdfast-build-{operation_id}",
         "hostname": "build",
-        "entrypoint": [str(layout.INIT)],
+        "entrypoint": [first],
         "command": ["start"],
         "labels": {
             "holdfast.home": context.home.digest,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
 from holdfast.errors import ImageError
-from holdfast.runtime.egress import home_file, host_network
+from holdfast.runtime.egress import host_network, name_lookup
 from holdfast.runtime.lifecycle import build_file, chosen_image
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ _IGNORE = ".dockerignore"
 _LONGEST_IGNORE = 1 << 20
 _OUTSIDE = ".dockerfile.holdfast"
 """The name of a Dockerfile from elsewhere; the engine takes it out of the context."""
+_NAME_SECONDS = 15.0
+"""How long a resolver may take; a name without an address leads nowhere."""
 _OPTION = "--allow-remote-sources builds it, if you trust the project"
 
 
@@ -134,7 +136,7 @@ def _is_this_machine(host: str) -> bool:
     try:
         found = [ip_address(host)]
     except ValueError:
-        found = [ip_address(text) for text in home_file.lookup(host)]
+        found = [ip_address(text) for text in name_lookup.ready([host], _NAME_SECONDS)(host)]
     return any(one.is_loopback or one.is_link_local or one.is_unspecified or one in own for one in found)
 
 

@@ -59,7 +59,7 @@ def ends_with_tree(init_pid: int, *, ends: bool) -> None:
 
 
 def await_ours(init_pid: int) -> None:
-    """Wait until the first process runs one of those programs, as it soon does when the engine has started it.
+    """Wait until the first process runs one of those programs, as it soon does once it is started.
 
     Until then it runs the engine's. One that runs a file of the container's will not become ours by itself.
 
