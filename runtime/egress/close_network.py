@@ -98,7 +98,7 @@ class Closing:
         return rules
 
     def hold(self, options: SessionOptions, container_id: str, what: str) -> None:
-        """Close the network of a started container whose first process goes on waiting, for others in it.
+        """Close the network of a started container whose first process waits on, for others in it.
 
         These may send packets past the rules, so its links have rules too. Nothing may call in.
 

@@ -2,8 +2,8 @@
 
 Steps of a build have rules for their network; what the engine fetches has none: sources of ADD, programs that
 read the file instead of the builder (`# syntax=`), images. These are found here, as builders would find them.
-Builders differ in what they take for the text of a step (here-documents): each reading counts. What cannot be
-told, because a variable decides it, is counted as fetched.
+Builders differ in what they take for the text of a step (here-documents): each reading counts. What is
+unknown, because a variable decides it, is counted as fetched.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def harmless_bytes(data: bytes) -> bytes:
 
 
 def values(text: str, section: str, key: str) -> list[str]:
-    """Return the values of `section.key`, in order; those of subsections are others."""
+    """Return the values of `section.key`, in order; not those of its subsections."""
     found, current = [], ""
     for line in _joined(text):
         rest = line
