@@ -108,6 +108,8 @@ class Names:
             with suppress(OSError):
                 self._socket.bind((self.address, 53))
                 break
+        else:
+            raise OSError("something has port 53 of all addresses of loopback")
         threading.Thread(target=self._answer, daemon=True).start()
 
     def _answer(self) -> None:
