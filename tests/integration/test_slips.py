@@ -89,7 +89,7 @@ def test_a_killed_supervisor_is_followed_by_another(hf: Holdfast) -> None:
     session.exec("KEEP=2")
     copy = session.snapshot("after").restore("copy")
     assert copy.exec("sleep 1000", patience=0.01).running
-    assert _container(hf, copy).exec_run(["pkill", "-9", "-x", "holdfast"]).exit_code == 0
+    _container(hf, copy).exec_run(["pkill", "-9", "-x", "holdfast"])  # which may be ended with all the rest
     deadline = time.monotonic() + PATIENCE
     while len(found := _events(copy, "restarted")) < 2:
         assert time.monotonic() < deadline
