@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from holdfast.snapshots.checkpointer import criu_images
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable, text
 from holdfast.snapshots.checkpointer.survey import diag
 
@@ -76,15 +74,8 @@ def checked(noted: Any) -> dict[int, list[str]]:
     return {int(inode): names for inode, names in noted.items()}
 
 
-def give(images: Path, noted: Mapping[int, list[str]]) -> dict[str, str]:
-    """Edit the images of a restore so that the guard can tell the sockets apart; return what it has to know.
-
-    Raises:
-        ImagesUnreadable, OSError: they cannot be read or written.
-    """
-    if not noted:
-        return {}
-    magic, entries = criu_images.read(images / "files.img")
+def give(entries: Iterable[Any], noted: Mapping[int, list[str]]) -> dict[str, str]:
+    """Edit file entries so that the guard can tell the sockets apart; return what it has to know."""
     parts: list[str] = []
     for entry in entries:
         if entry.HasField("usk") and entry.usk.ino in noted and (name := _bound(entry.usk)):
@@ -94,7 +85,6 @@ def give(images: Path, noted: Mapping[int, list[str]]) -> dict[str, str]:
             own = bytes(entry.usk.name).split(b"\0")[0]
             entry.usk.name = own + b"\0" + str(len(parts) - 1).encode()
             entry.usk.deleted = True
-    criu_images.write(images / "files.img", magic, entries)
     return {"HOLDFAST_SOCKETS": " ".join(parts)} if parts else {}
 
 

@@ -104,7 +104,7 @@ def run(request: Restore, channel: HostChannel) -> None:
             adopted = births.prepare(images, source)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
             files = file_numbers.read(kept)
-            named = renamed_sockets.give(images, facts["sockets"])
+            named = _name_sockets(images, facts["sockets"]) if facts["sockets"] else {}
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
@@ -232,6 +232,13 @@ def read_facts(kept: Path) -> dict[str, Any]:
         "personalities": personalities.noted(facts.get("personalities")),
         "sockets": renamed_sockets.checked(facts.get("sockets")),
     }
+
+
+def _name_sockets(images: Path, noted: Mapping[int, list[str]]) -> dict[str, str]:
+    magic, entries = criu_images.read(images / "files.img")
+    known = renamed_sockets.give(entries, noted)
+    criu_images.write(images / "files.img", magic, entries)
+    return known
 
 
 def _beyond_queues(kept: Path) -> dict[int, bytes]:
