@@ -204,6 +204,9 @@ class LayerCopy:
         item = seen.entry
         quiet = scan.settled(seen.identity, LONG_WRITE) or contents.written_by_nobody(source)
         found = os.fstat(source)
+        if not stat.S_ISREG(found.st_mode):
+            item.offset, item.size, item.holes, seen.settled = self._end, 0, [], False
+            return
         seen.identity = scan.identify(found)
         seen.settled = quiet and scan.settled(seen.identity)
         item.offset, item.size = self._end, found.st_size
@@ -231,14 +234,10 @@ def _place(item: FileEntry) -> Place:
 
 
 def _opened(seen: ScannedEntry) -> int | None:
-    """Open a file that was seen; None if there is something else by now."""
+    """Open a file that was seen; None if it is gone, or cannot be opened for what it is by now."""
     try:
-        source = seen.open()
+        return seen.open()
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
             raise
         return None
-    if stat.S_ISREG(os.fstat(source).st_mode):
-        return source
-    os.close(source)
-    return None
