@@ -38,7 +38,7 @@ from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest.wire import protocol
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
-from holdfast.runtime.guest_rpc.silence import Silence
+from holdfast.runtime.guest_rpc.reconnect import Silence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

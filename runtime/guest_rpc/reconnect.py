@@ -1,7 +1,8 @@
 """Calls that continue across lost connections.
 
 A snapshot closes every connection into a session for a moment. A call that can be joined again by its id is
-repeated until it ends, so that its caller never notices.
+repeated until it ends, so that its caller never notices. A session that another program has stopped keeps its
+connections open and says nothing, like one whose command has nothing to say: so silence is looked into.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ SILENCE_SECONDS = 30.0
 ASK_SECONDS = 0.1
 STEP_SECONDS = 2.0
 """The longest that counts as silence between two attempts: a machine that was asleep heard nothing."""
+
+FIRST_LOOK = 2.0
+"""Seconds of silence before the judge is asked. Most answers come in milliseconds."""
+LAST_LOOK = 30.0
+"""Seconds between two questions while the session answers them: the first wait, doubled each time."""
+LONGEST_LOOK = 15.0
+"""The longest time between two questions that counts: a machine that was asleep heard nothing."""
 
 
 class Persistence:
@@ -105,3 +113,38 @@ class Persistence:
             return
         self._asked = now
         self._check_session()
+
+
+class Silence:
+    """The silence of one connection.
+
+    The judge receives for how many seconds the session has not answered it; it returns whether it does now,
+    or raises why it never will.
+    """
+
+    def __init__(self, judge: Callable[[float], bool] | None) -> None:
+        self._judge = judge
+        self.heard()
+
+    def heard(self) -> None:
+        """Note a sign of life."""
+        self._unanswered, self._wait = 0.0, FIRST_LOOK
+        self._looked: float | None = None
+        self._next = time.monotonic() + FIRST_LOOK
+
+    def left(self) -> float | None:
+        """Return for how many seconds no look is due; None if there is no judge."""
+        return None if self._judge is None else max(0.0, self._next - time.monotonic())
+
+    def look(self) -> None:
+        """Ask the judge if it is time to."""
+        now = time.monotonic()
+        if self._judge is None or now < self._next:
+            return
+        if self._looked is not None:
+            self._unanswered += min(LONGEST_LOOK, now - self._looked)
+        if self._judge(self._unanswered):
+            self._unanswered, self._wait, self._looked = 0.0, min(LAST_LOOK, 2 * self._wait), None
+        else:
+            self._wait, self._looked = FIRST_LOOK, now
+        self._next = time.monotonic() + self._wait

@@ -22,7 +22,7 @@ from holdfast.base.home import Home
 from holdfast.engine import engine_connection, quick_list
 from holdfast.errors import EngineUnavailable, GuestError, SessionUnhealthy
 from holdfast.runtime.cli.verb_places import GROUP, VERBS
-from holdfast.runtime.guest_rpc import silence
+from holdfast.runtime.guest_rpc import reconnect
 from holdfast.runtime.sessions import health
 
 BOUND = 120.0
@@ -241,7 +241,7 @@ def test_a_command_whose_session_is_stopped_is_not_waited_for(
     hf: Holdfast, cli: Cli, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Paused in the middle of it, or with a supervisor that was stopped: it is named for what it is."""
-    monkeypatch.setattr(silence, "FIRST", 0.2)
+    monkeypatch.setattr(reconnect, "FIRST_LOOK", 0.2)
     monkeypatch.setattr(health, "GLANCE", 0.2)
     monkeypatch.setattr(health, "UNREACHABLE", 1.0)
     session = hf.new(name="work")
