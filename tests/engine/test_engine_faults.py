@@ -36,7 +36,7 @@ def test_specific_errors_precede_general_ones() -> None:
         (docker.errors.ImageNotFound("x"), ImageError),
         (docker.errors.NotFound("x"), EngineError),
         (requests.exceptions.ConnectionError("x"), EngineUnavailable),
-        (requests.exceptions.ReadTimeout("x"), EngineError),
+        (requests.exceptions.ReadTimeout("x"), EngineUnavailable),
         (docker.errors.DockerException("x"), EngineError),
     ],
 )
