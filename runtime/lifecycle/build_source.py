@@ -29,7 +29,7 @@ _LONGEST_IGNORE = 1 << 20
 _OUTSIDE = ".dockerfile.holdfast"
 """The name of a Dockerfile from elsewhere; the engine takes it out of the context."""
 _NAME_SECONDS = 15.0
-"""How long a resolver may take; a name without an address leads nowhere."""
+"""How long a resolver may take; a name without an address leads to no host."""
 _OPTION = "--allow-remote-sources builds it, if you trust the project"
 
 
