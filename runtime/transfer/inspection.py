@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from holdfast.runtime.transfer import memory_owners, searched_files
 from holdfast.runtime.transfer.searched_layers import FILE, SearchedLayers
 from holdfast.snapshots import record
 from holdfast.snapshots.bundle import image_layers
+from holdfast.snapshots.checkpointer.layers import apart, file_entry
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
@@ -136,6 +138,10 @@ class Inspection:
         for name in names:
             if name in (record.FILE, baseline.FILE):
                 continue
+            if name == apart.DATA:
+                self._in_files[name] = found = self._beside(folder)
+                self._found += found
+                continue
             ranges = (changed or {}).get(name) if before and before.rules == self.searched.rules else None
             if name.endswith(".tar"):
                 members = Members()
@@ -156,6 +162,19 @@ class Inspection:
                 found = [*earlier, *(one for one in now if (one.rule, one.where) not in known_ones)]
             self._in_files[name] = found
             self._found += found
+
+    def _beside(self, folder: Path) -> list[SecretFinding]:
+        """Search the session's files that no layer can have, and name them as those of a layer."""
+        try:
+            kept = apart.read(folder)
+        except OSError as error:
+            raise SnapshotDamaged(f"cannot read what is kept beside the image: {error}") from error
+        paths = [f"/{item.path}" for item in kept if item.kind != file_entry.TOUCH]
+        begins = sorted((item.offset, f"/{item.path}") for item in kept if item.stored)
+        search = Search(self._wide, lambda at: begins[bisect_right(begins, (at, "\U0010ffff")) - 1][1])
+        searched_files.read(folder / apart.DATA, search)
+        found = secret_finding.of(search.found, "layer", self._wide, search.more)
+        return [*found, *self._layers.named(paths)]
 
     def rewritten(self, folder: Path) -> dict[str, bytes]:
         """Return the records beside the images that hold a secret, with the secret removed."""

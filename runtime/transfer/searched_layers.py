@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,14 @@ class SearchedLayers:
         found = secret_finding.of(search.found, "layer", self._matcher, search.more)
         files = secret_finding.of(credentials, "layer", self._matcher)
         self._remember(layer.digest, [*found, *files])
+
+    def named(self, paths: Iterable[str]) -> list[SecretFinding]:
+        """Return the paths that hold credentials, by their names."""
+        credentials: Counter[tuple[str, str]] = Counter()
+        for path in paths if self._files else ():
+            if len(credentials) < MOST and self._files.fullmatch(path.encode("utf-8", "surrogateescape")):
+                credentials[CREDENTIALS, path] += 1
+        return secret_finding.of(credentials, "layer", self._matcher)
 
     def read(self, layer: Hashed) -> None:
         """Search a layer that is not sent."""

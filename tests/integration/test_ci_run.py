@@ -16,6 +16,7 @@ import pexpect
 import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
+from holdfast.base import own_folders
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.snapshot import Snapshot
@@ -279,7 +280,8 @@ def test_a_job_that_succeeds_leaves_nothing(
     (key,) = Keys(shared_hf.home).known()  # made before the job, in a home that had none
     assert done.stderr.decode() in ("", f"holdfast: {bundle_trust.made(key.public)}\n")
     assert shared_hf.snapshots() == []
-    assert list(out.iterdir()) == []
+    assert not list(out.glob(f"*{own_folders.BUNDLE}"))
+    assert {path.name for path in out.iterdir()} == {own_folders.TAG, ".gitignore"}, "marked as ours"
 
     summary = out / "summary.md"
     arguments = ["ci", "run", "--no-checkout", "--summary", str(summary), "--capture-limit", "1"]

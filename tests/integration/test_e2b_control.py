@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -310,11 +312,12 @@ def test_a_hostile_sandbox_is_ended_all_the_same(wire: ControlWire, shared_hf: H
     path = f"/sandboxes/{made['sandboxID']}"
     session = shared_hf.session(made["sandboxID"])
     answers: list[int] = []
+    state = shared_hf.engine.inspect(str(session.row.container_id))
+    assert state is not None
+    os.kill(state.pid, signal.SIGSTOP)  # else it lets the supervisor continue
     session.detach(
         "sleep 0.5; for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill -STOP ${p#/proc/}; done"
     )
-    state = shared_hf.engine.inspect(str(session.row.container_id))
-    assert state is not None
     assert polling.until(lambda: _all_stopped(state.pid), PATIENCE)
     asking = threading.Thread(
         target=lambda: answers.append(wire.answer("GET", f"{path}/metrics").status_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import threading
@@ -249,6 +250,9 @@ def test_a_command_whose_session_is_stopped_is_not_waited_for(
         session.exec("echo begun; sleep 600", on_output=pause)
     session.interrupt(patience=60)
     supervisor = session.exec("echo $PPID", timeout=60).text.split()[-1]
+    state = hf.engine.inspect(str(session.row.container_id))
+    assert state is not None
+    os.kill(state.pid, signal.SIGSTOP)  # else it lets the supervisor continue
     with pytest.raises(SessionUnhealthy, match="its supervisor does not answer"):
         session.exec(f"kill -STOP {supervisor}; sleep 600")
     with pytest.raises((SessionUnhealthy, GuestError)):
@@ -261,6 +265,7 @@ def test_a_command_whose_session_is_stopped_is_not_waited_for(
         monkeypatch.delenv("DOCKER_HOST")
     wake = ["kill", "-CONT", supervisor]
     assert hf.engine.run_inside(str(session.row.container_id), wake, {}, "wake it") == (0, b"")
+    os.kill(state.pid, signal.SIGCONT)
     session.interrupt(patience=60)
     assert session.exec("echo again", timeout=60).text == "again\n"
 

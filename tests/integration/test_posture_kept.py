@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.guest import layout
 
 FORBIDDEN = Path(__file__).parents[1] / "inside" / "forbidden.c"
 RIGHTS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Seccomp", "Seccomp_filters", "NoNewPrivs")
@@ -84,6 +85,8 @@ def mounts(init: int) -> Iterator[tuple[str, ...]]:
     for line in Path(f"/proc/{init}/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         place, options = before.split()[4:6]
+        if place.startswith(layout.FIRST_PROCESS):  # its name is drawn for each container
+            place = layout.FIRST_PROCESS
         kind = after.split()[0]
         yield place, options, kind, after.split()[2] if kind in ("tmpfs", "proc", "sysfs", "devpts") else ""
 
@@ -91,7 +94,8 @@ def mounts(init: int) -> Iterator[tuple[str, ...]]:
 def devices(init: int) -> Iterator[tuple[str, str, int]]:
     for one in Path(f"/proc/{init}/root/dev").iterdir():
         state = one.lstat()
-        yield one.name, stat.filemode(state.st_mode), state.st_rdev
+        first = str(Path("/dev", one.name)).startswith(layout.FIRST_PROCESS)
+        yield layout.FIRST_PROCESS if first else one.name, stat.filemode(state.st_mode), state.st_rdev
 
 
 def posture(hf: Holdfast, session: Session) -> dict[str, Any]:

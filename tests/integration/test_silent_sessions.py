@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,10 +33,11 @@ def server(shared: Session, make_cli: Callable[[Home], Cli], shared_home: Home) 
 
 def _stop(session: Session) -> bool:
     """Let root in a session stop all that runs in it, its supervisor included; whether that took place."""
-    others = "for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill -STOP ${p#/proc/}; done"
-    session.detach(f"sleep 0.5; {others}")
     state = session._context.engine.inspect(str(session.row.container_id))
     assert state is not None
+    os.kill(state.pid, signal.SIGSTOP)  # else it lets the supervisor continue
+    others = "for p in /proc/[0-9]*; do [ ${p#/proc/} = $$ ] || kill -STOP ${p#/proc/}; done"
+    session.detach(f"sleep 0.5; {others}")
 
     def stopped() -> bool:
         children = Path(f"/proc/{state.pid}/task/{state.pid}/children").read_text().split()
