@@ -81,6 +81,7 @@ def test_the_public_names_are_pinned() -> None:
         "SessionFile",
         "SessionFiles",
         "SessionOptions",
+        "SessionSpawn",
         "SessionTask",
         "SessionTerminal",
         "ShellInfo",

@@ -99,16 +99,14 @@ class Store:
         """
         with self._db.reading() as db:
             pairs = [(each.id, each.name) for each in db.exec_driver_sql(peek.MATCHES, peek.bounds(ref))]
-            found = resolve(ref, pairs)
-            return _session(db.execute(select(schema.sessions).where(schema.sessions.c.id == found)).one())
+        query = select(schema.sessions).where(schema.sessions.c.id == resolve(ref, pairs))
+        return next(iter(self._db.rows(query, _session)))
 
     def session_named(self, name: str) -> SessionRow | None:
         """Return the session with exactly this name, or None."""
         table = schema.sessions
         query = select(table).where(table.c.name == name).where(text("state != 'removed'"))
-        with self._db.reading() as db:
-            row = db.execute(query).one_or_none()
-        return None if row is None else _session(row)
+        return next(iter(self._db.rows(query, _session)), None)
 
     def find_session(self, session_id: str | None, *, removed: bool = False) -> SessionRow | None:
         """Return the session with exactly this id, or None; a removed one only if requested."""

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.runtime.api.spawn import SessionSpawn
     from holdfast.runtime.api.task_resumption import TaskResumed
     from holdfast.runtime.api.terminal_handle import SessionTerminal
     from holdfast.runtime.api.thawing import Thawed
@@ -253,6 +254,7 @@ __all__ = [
     "SessionOptions",
     "SessionPaused",
     "SessionRewound",
+    "SessionSpawn",
     "SessionTask",
     "SessionTerminal",
     "SessionUnhealthy",
@@ -338,6 +340,7 @@ _LATE = {
     "SessionFile": "runtime.files.session_file",
     "SessionFiles": "runtime.api.session_files",
     "SessionOptions": "runtime.sessions.session_options",
+    "SessionSpawn": "runtime.api.spawn",
     "SessionTask": "runtime.api.session_task",
     "SessionTerminal": "runtime.api.terminal_handle",
     "ShellInfo": "runtime.guest_rpc.shell_report",
