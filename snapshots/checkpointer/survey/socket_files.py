@@ -18,6 +18,8 @@ from holdfast.snapshots.checkpointer.survey.seen import SeenProcess
 
 _SIOCUNIXFILE = 0x89E0
 _DELETED = " (deleted)"
+_OF_SUPERVISOR = "/run/holdfast/guest.sock"
+"""It is closed before a capture, and bound again afterwards (`runtime/guest/layout.py` names it)."""
 
 
 def astray(init: int, sockets: Mapping[int, SocketRow], processes: Iterable[SeenProcess]) -> frozenset[int]:
@@ -35,6 +37,8 @@ def astray(init: int, sockets: Mapping[int, SocketRow], processes: Iterable[Seen
 def _has_file(one: SocketRow) -> bool:
     """Check whether a restore binds a socket by the name of a file."""
     if not one.protocol.startswith("unix") or not one.local or one.local.startswith("@"):
+        return False
+    if one.local == _OF_SUPERVISOR:
         return False
     return one.state != "established" or one.protocol == "unix datagram"
 
