@@ -25,7 +25,7 @@ from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import health, shared_folder
-from holdfast.runtime.sessions.session_lock import turn
+from holdfast.runtime.sessions.session_lock import check_runs, turn
 from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store.rows import OperationKind, SnapshotRow
 from holdfast.snapshots import manifest
@@ -66,7 +66,7 @@ def take(
         raise InvalidArgument("cannot drop anything: nothing blocks a snapshot of files")
     with turn(context, session, "snapshot", usable=False) as session:
         if kind == "live" or health.ended(context, session) is None:
-            health.check_usable(context, session)
+            check_runs(context, session)
         return capture(
             context, session, label, kind, reason, force_drop=force_drop, failure=failure, settle=settle
         )

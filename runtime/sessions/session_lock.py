@@ -41,15 +41,25 @@ def turn(context: Context, session: SessionRow, verb: str, *, usable: bool = Tru
     with session_lock(context, session.id, f"{verb} session {session.name}"):
         row = context.session_row(session.id)
         if usable:
-            health.check_usable(context, row)
-            # Before anything is recorded: undoing an operation lets a paused session run.
-            if (state := context.engine.inspect(row.container_id or "")) is not None:
-                health.check_awake(row, state)
+            check_runs(context, row)
         try:
             yield row
         except HoldfastError as error:
             _check_after(context, session.id, error)
             raise
+
+
+def check_runs(context: Context, row: SessionRow) -> None:
+    """Check, before an operation is recorded, that a session is in use and that no other program paused it.
+
+    Undoing an operation lets a paused session run.
+
+    Raises:
+        SessionError, SessionDead: it does not run, or was paused.
+    """
+    health.check_usable(context, row)
+    if (state := context.engine.inspect(row.container_id or "")) is not None:
+        health.check_awake(row, state)
 
 
 def _check_after(context: Context, session_id: str, error: HoldfastError) -> None:
