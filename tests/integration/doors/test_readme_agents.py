@@ -91,7 +91,10 @@ def test_over_mcp(section: str, home: Home, hf: Holdfast, tmp_path: Path) -> Non
             process.stdin.close()
             process.terminate()
     (session,) = hf.sessions()
-    assert f"holdfast attach {session.name}" in section
+    # The section names one for its folder, and how to find the real one.
+    (example,) = set(re.findall(r"`(agent-[a-z0-9-]+)`", section))
+    assert example.rpartition("-")[0] == session.name.rpartition("-")[0] == f"agent-{PLACE}"
+    assert {"`holdfast ls`", "`holdfast attach NAME`"} <= set(re.findall(r"`[^`\n]+`", section))
 
 
 def test_over_the_sdk_of_e2b(section: str, server: Served, tmp_path: Path) -> None:
