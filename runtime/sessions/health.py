@@ -106,10 +106,7 @@ def why_ended(state: ContainerState | None) -> str:
 
 def is_held(context: Context, session_id: str) -> bool:
     """Return whether an operation is under way that keeps the session from answering, as a capture does."""
-    from holdfast.runtime.operations.operation import is_orphan
-
-    under_way = (each for each in context.store.operations.open() if each.session_id == session_id)
-    return any(not is_orphan(each) for each in under_way)
+    return _under_way(context, session_id) is not None
 
 
 def check_awake(row: SessionRow, state: ContainerState) -> None:
@@ -209,7 +206,7 @@ def _ending(context: Context, row: SessionRow) -> OperationKind | None:
     from holdfast.runtime.store.rows import OperationKind
 
     return _under_way(
-        context, row, OperationKind.SUSPEND, OperationKind.REWIND, OperationKind.MOVE, OperationKind.REMOVE
+        context, row.id, OperationKind.SUSPEND, OperationKind.REWIND, OperationKind.MOVE, OperationKind.REMOVE
     )
 
 
@@ -217,14 +214,16 @@ def _at_work(context: Context, row: SessionRow) -> OperationKind | None:
     """Return the operation of a living process that may have stopped the session, if there is one."""
     from holdfast.runtime.store.rows import OperationKind
 
-    return _ending(context, row) or _under_way(context, row, OperationKind.SNAPSHOT)
+    return _ending(context, row) or _under_way(context, row.id, OperationKind.SNAPSHOT)
 
 
-def _under_way(context: Context, row: SessionRow, *kinds: OperationKind) -> OperationKind | None:
+def _under_way(context: Context, session_id: str, *kinds: OperationKind) -> OperationKind | None:
+    """Return the operation on a session that a living process carries out, of any kind if none is named."""
     from holdfast.runtime.operations.operation import is_orphan
 
-    under_way = (each for each in context.store.operations.open() if each.session_id == row.id)
-    return next((each.kind for each in under_way if each.kind in kinds and not is_orphan(each)), None)
+    under_way = (each for each in context.store.operations.open() if each.session_id == session_id)
+    wanted = (each.kind for each in under_way if not is_orphan(each) and (not kinds or each.kind in kinds))
+    return next(wanted, None)
 
 
 def _way_out(context: Context, row: SessionRow, options: str = "") -> str:
