@@ -28,6 +28,13 @@ KNOWN: tuple[KnownPattern, ...] = (
         advice="make room, or set HOLDFAST_HOME elsewhere",
         no_space=True,
     ),
+    # They are counted by user of the host. CRIU takes one, and so does each supervisor that watches files.
+    KnownPattern(
+        r"Can't create inotify: Too many open files",
+        text="the user that runs it has no inotify instance left on this machine",
+        advice="end programs that watch files, or `sysctl fs.inotify.max_user_instances=1024` on the host",
+        passing=True,
+    ),
     # The kernel does not pass the descriptor of a ring to another process.
     KnownPattern(r"io_uring|send_fds failed \(-22\)", "io_uring"),
     KnownPattern(r"pending SIGTRAP", "trap"),

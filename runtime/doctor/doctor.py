@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 ENGINE_LEAST = (20, 10)
 # A session image is about 1 GB, a snapshot as large as what it captures.
 DISK_LEAST = 5 << 30
+INOTIFY_LEAST = 16
+"""Instances that are free for captures, which take one each, and for programs that watch files."""
+_INOTIFY = Path("anon_inode:inotify")
 
 
 def checks(context: Context) -> list[Check]:
@@ -38,7 +41,7 @@ def checks(context: Context) -> list[Check]:
         guarded("disk space", lambda: _disk(context)),
     ]
     engine = guarded("engine", lambda: engine_check(context))
-    found += [engine, guarded("kernel", _kernel)]
+    found += [engine, guarded("kernel", _kernel), guarded("inotify instances", inotify_check)]
     if not engine.ok:
         return found
     found += [
@@ -136,6 +139,20 @@ def selinux_check(options: frozenset[str]) -> list[Check]:
 
 def _kernel() -> Check:
     return Check("kernel", True, f"Linux {platform.release()} on {platform.machine()}")
+
+
+def inotify_check(root: Path = Path("/proc")) -> Check:
+    """Check how many more inotify instances the user of sessions may have, which captures and watches take.
+
+    The kernel counts them by user (inotify(7)); sessions run as root of the host's user namespace.
+    """
+    most = int((root / "sys/fs/inotify/max_user_instances").read_text())
+    used = 0
+    for link in root.glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            used += link.readlink() == _INOTIFY
+    hint = "" if most - used >= INOTIFY_LEAST else "`sysctl fs.inotify.max_user_instances=1024` on the host"
+    return Check("inotify instances", not hint, f"{used} of {most} in use, as far as seen from here", hint)
 
 
 def _image(context: Context, kind: str) -> Check:

@@ -35,6 +35,7 @@ LAST = ["(criu/cr-dump.c:2005): Dumping FAILED."]
         ("(criu/files.c:1): Can't dump file 9 of that type [20666] (chr /dev/nvidia0)", "(chr /dev/nvidia0)"),
         ("(criu/cpu.c:1): CPU xsave size mismatch (2440/2696)", "processor lacks"),
         ("(criu/files-reg.c:1165): trim failed: @link_remap.92@", "deleted while open"),
+        ("(criu/kerndat.c:874): Can't create inotify: Too many open files", "no inotify instance left"),
         ("(criu/files-reg.c:1): File /x has bad size 5 (expect 6)", "has changed"),
     ],
 )
