@@ -15,4 +15,5 @@ def test_the_reference_is_made_of_the_docstrings() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     page = (ROOT / "docs" / "reference.md").read_text()
     assert all(f"## {name}\n" in page for name in ("Holdfast", "Session", "SessionFiles", "ExecResult"))
-    assert "| `SessionNotFound` (`SessionError`, `LookupError`) |" in page
+    errors = (ROOT / "docs" / "errors.md").read_text()
+    assert "## session_not_found\n\n`SessionNotFound` (`SessionError`, `LookupError`), 404" in errors

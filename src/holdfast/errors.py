@@ -71,8 +71,7 @@ class HoldfastError(Exception):
     """Base of all errors of this package.
 
     `code` is stable and meant for programs; the message is one line for people; `hint` says what to do next,
-    or
-    is empty.
+    or is empty. docs/errors.md is made of these docstrings.
     """
 
     code: ClassVar[str] = "error"
@@ -83,79 +82,122 @@ class HoldfastError(Exception):
 
 
 class InvalidArgument(HoldfastError, ValueError):
-    """An argument is not valid."""
+    """An argument is not valid.
+
+    What to do: Correct what the message names; nothing was done.
+    """
 
     code = "invalid_argument"
 
 
 class EngineError(HoldfastError):
-    """The Docker engine refused or failed."""
+    """The Docker engine refused or failed.
+
+    What to do: Read what the engine said; `docker info` and its log tell more. `holdfast doctor` tries what
+    Holdfast needs of it.
+    """
 
     code = "engine_error"
 
 
 class EngineUnavailable(EngineError, ConnectionError):
-    """No Docker engine answers."""
+    """No Docker engine answers.
+
+    What to do: Start Docker, or name the right one with `DOCKER_HOST` or `docker context use`; the user must
+    be in the group `docker`.
+    """
 
     code = "engine_unavailable"
 
 
 class EngineUnfit(EngineError):
-    """Sessions cannot run on this kind of engine; nothing was tried."""
+    """Sessions cannot run on this kind of engine; nothing was tried.
+
+    What to do: Use a Docker engine that runs as root without a remapped user namespace.
+    """
 
     code = "engine_unfit"
 
 
 class ImageError(HoldfastError):
-    """An image is missing and could not be built."""
+    """An image is missing and could not be built.
+
+    What to do: Build it with `holdfast image build` and read the step that failed, or name an image that is
+    there.
+    """
 
     code = "image_error"
 
 
 class RegistryError(HoldfastError):
-    """A registry refused or failed."""
+    """A registry refused or failed.
+
+    What to do: Read what the registry said, and try again.
+    """
 
     code = "registry_error"
 
 
 class RegistryUnavailable(RegistryError, ConnectionError):
-    """The registry does not answer, or answers only with failures."""
+    """The registry does not answer, or answers only with failures.
+
+    What to do: Check its name, the network and the proxy; what was sent is kept, so a second try sends the
+    rest.
+    """
 
     code = "registry_unavailable"
 
 
 class RegistryDenied(RegistryError):
-    """The registry denies this user access, or denies this operation."""
+    """The registry denies this user access, or denies this operation.
+
+    What to do: Log in with `docker login`, or ask for the right to that repository.
+    """
 
     code = "registry_denied"
 
 
 class ReferenceNotFound(RegistryError, LookupError):
-    """The registry has nothing by that name."""
+    """The registry has nothing by that name.
+
+    What to do: Check the repository and the tag.
+    """
 
     code = "reference_not_found"
 
 
 class ServerUnavailable(HoldfastError, ConnectionError):
-    """No server answers at the URL, or its connection was lost."""
+    """No server answers at the URL, or its connection was lost.
+
+    What to do: Start it with `holdfast serve`, and check `HOLDFAST_URL`.
+    """
 
     code = "server_unavailable"
 
 
 class ServerDenied(HoldfastError, PermissionError):
-    """The server does not let the caller in."""
+    """The server does not let the caller in.
+
+    What to do: Give the server's token in `HOLDFAST_TOKEN`; it is in `server-token` in the server's home.
+    """
 
     code = "server_denied"
 
 
 class OnlyInProcess(HoldfastError, AttributeError):
-    """It is not offered over a URL."""
+    """It is not offered over a URL.
+
+    What to do: Call it where the session's home is, without a URL.
+    """
 
     code = "only_in_process"
 
 
 class StoreError(HoldfastError, OSError):
-    """The state directory cannot be read or written."""
+    """The state directory cannot be read or written.
+
+    What to do: Make room, or correct the rights of the folder that the message names.
+    """
 
     code = "store_error"
 
@@ -164,199 +206,302 @@ class StoreError(HoldfastError, OSError):
 
 
 class SessionError(HoldfastError):
-    """An error about one session."""
+    """An error about one session.
+
+    What to do: Do what the hint says; `holdfast ls` shows the session's state.
+    """
 
     code = "session_error"
 
 
 class SessionNotFound(SessionError, LookupError):
-    """No session has that name or id."""
+    """No session has that name or id.
+
+    What to do: `holdfast ls` lists the sessions; one that was removed is in `holdfast snapshots` as far as
+    it was captured.
+    """
 
     code = "session_not_found"
 
 
 class SessionExists(SessionError):
-    """The name is taken by another session."""
+    """The name is taken by another session.
+
+    What to do: Choose another name, or remove that session.
+    """
 
     code = "session_exists"
 
 
 class SessionDead(SessionError):
-    """The session's container or supervisor is gone."""
+    """The session's container or supervisor is gone.
+
+    What to do: `holdfast resume` starts it again on its files, `holdfast rewind` takes it back to a snapshot
+    with what ran, `holdfast cp` reads its files.
+    """
 
     code = "session_dead"
 
 
 class SessionUnhealthy(SessionDead):
-    """The session's container runs, but its supervisor does not answer."""
+    """The session's container runs, but its supervisor does not answer.
+
+    What to do: Wait a moment; if it stays so, `holdfast rewind` goes back to a snapshot.
+    """
 
     code = "session_unhealthy"
 
 
 class SessionPaused(SessionError):
-    """Another program than Holdfast has paused the session's container (`docker pause`)."""
+    """Another program than Holdfast has paused the session's container (`docker pause`).
+
+    What to do: `docker unpause` lets it continue.
+    """
 
     code = "session_paused"
 
 
 class SessionBusy(SessionError):
-    """Another caller holds the session, its shell or its kernel."""
+    """Another caller holds the session, its shell or its kernel.
+
+    What to do: Wait for the other caller (`busy_wait`, `lease_wait`), or look at who it is with `holdfast
+    lease` and `holdfast pulse`.
+    """
 
     code = "session_busy"
 
 
 class NetworkNotClosed(SessionError):
-    """The session's network could not be closed to what it may not reach; nothing was run in it."""
+    """The session's network could not be closed to what it may not reach; nothing was run in it.
+
+    What to do: `holdfast doctor` shows what the kernel lacks; `--network none` needs less.
+    """
 
     code = "network_not_closed"
 
 
 class SessionRewound(SessionError):
-    """The session was rewound in the meantime; the operation under way was abandoned."""
+    """The session was rewound in the meantime; the operation under way was abandoned.
+
+    What to do: Look at where the session is now (`holdfast snapshots --tree`), and decide again.
+    """
 
     code = "session_rewound"
 
 
 class OutcomeUnknown(SessionError):
-    """A command or cell with a key may have run, or a session may have moved; the outcome is lost."""
+    """A command or cell with a key may have run, or a session may have moved; the outcome is lost.
+
+    What to do: Look in the session for the effect before you do it again: it may have happened.
+    """
 
     code = "outcome_unknown"
 
 
 class RunsEnded(HoldfastError):
-    """Runs of one command were ended before all were over; nothing is left of them."""
+    """Runs of one command were ended before all were over; nothing is left of them.
+
+    What to do: Repeat the call.
+    """
 
     code = "runs_ended"
 
 
 class MoveFailed(SessionError):
-    """The session was not moved, and is where it was."""
+    """The session was not moved, and is where it was.
+
+    What to do: Read why; the session continues here, and the move can be repeated.
+    """
 
     code = "move_failed"
 
 
 class GuestError(HoldfastError):
-    """The supervisor inside the session refused or failed."""
+    """The supervisor inside the session refused or failed.
+
+    What to do: Read what the supervisor said; `holdfast pulse` shows what runs.
+    """
 
     code = "guest_error"
 
 
 class GuestDisconnected(GuestError, ConnectionError):
-    """The connection to the supervisor was lost."""
+    """The connection to the supervisor was lost.
+
+    What to do: Repeat the call; with an idempotency key it joins what it began.
+    """
 
     code = "guest_disconnected"
 
 
 class ProtocolError(GuestError):
-    """The guest sent something that violates the protocol."""
+    """The guest sent something that violates the protocol.
+
+    What to do: Do not trust what runs in the session; remove it, or rewind it.
+    """
 
     code = "protocol_error"
 
 
 class KernelDied(GuestError):
-    """The kernel's process ended while a cell ran."""
+    """The kernel's process ended while a cell ran.
+
+    What to do: Run the next cell, in a new kernel; `holdfast events` has the cause.
+    """
 
     code = "kernel_died"
 
 
 class ShellNotFound(GuestError, LookupError):
-    """The session has no shell of that name."""
+    """The session has no shell of that name.
+
+    What to do: `holdfast shells` lists them; `shells S open NAME` opens one.
+    """
 
     code = "shell_not_found"
 
 
 class KernelNotFound(GuestError, LookupError):
-    """The session has no kernel of that name."""
+    """The session has no kernel of that name.
+
+    What to do: `holdfast kernels` lists them; `kernels S open NAME` opens one.
+    """
 
     code = "kernel_not_found"
 
 
 class JobNotFound(GuestError, LookupError):
-    """The session has no job of that name or id, or no longer."""
+    """The session has no job of that name or id, or no longer.
+
+    What to do: `holdfast jobs` lists them; of those that ended, the last 200.
+    """
 
     code = "job_not_found"
 
 
 class ArtifactNotFound(StoreError, LookupError):
-    """The home keeps no artifact of that name."""
+    """The home keeps no artifact of that name.
+
+    What to do: `holdfast artifact ls` lists them.
+    """
 
     code = "artifact_not_found"
 
 
 class CommandNotFound(GuestError, LookupError):
-    """The session has no command of that id, or no longer."""
+    """The session has no command of that id, or no longer.
+
+    What to do: `holdfast journal` lists commands; outputs of old ones are not kept.
+    """
 
     code = "command_not_found"
 
 
 class ProgramNotFound(GuestError, LookupError):
-    """The session has no program of that id, or no longer."""
+    """The session has no program of that id, or no longer.
+
+    What to do: `holdfast pulse` shows what runs.
+    """
 
     code = "program_not_found"
 
 
 class PortClosed(GuestError, ConnectionRefusedError):
-    """Nothing in the session listens on that port of its loopback, or does not accept."""
+    """Nothing in the session listens on that port of its loopback, or does not accept.
+
+    What to do: Start the server in the session, or wait until it listens (`holdfast pulse --port`).
+    """
 
     code = "port_closed"
 
 
 class SessionFileError(GuestError, OSError):
-    """A file of the session cannot be read or written."""
+    """A file of the session cannot be read or written.
+
+    What to do: Read the reason; it is that of the session's system.
+    """
 
     code = "session_file"
 
 
 class SessionFileNotFound(SessionFileError, FileNotFoundError):
-    """The session has no such file."""
+    """The session has no such file.
+
+    What to do: Check the path; a relative one is below the session's directory.
+    """
 
     code = "session_file_not_found"
 
 
 class SessionFileDenied(SessionFileError, PermissionError):
-    """The user of the session may not do that with the file."""
+    """The user of the session may not do that with the file.
+
+    What to do: Use a user who may, or change the file's rights.
+    """
 
     code = "session_file_denied"
 
 
 class SnapshotError(HoldfastError):
-    """An error about one snapshot."""
+    """An error about one snapshot.
+
+    What to do: Do what the hint says; `holdfast snapshots` shows what there is.
+    """
 
     code = "snapshot_error"
 
 
 class SnapshotNotFound(SnapshotError, LookupError):
-    """No snapshot has that label or id."""
+    """No snapshot has that label or id.
+
+    What to do: `holdfast snapshots` lists them.
+    """
 
     code = "snapshot_not_found"
 
 
 class SnapshotDamaged(SnapshotError):
-    """A stored file or image is missing or does not match its digest."""
+    """A stored file or image is missing or does not match its digest.
+
+    What to do: `holdfast verify` repairs what can be; else use another snapshot, or import it again.
+    """
 
     code = "snapshot_damaged"
 
 
 class SnapshotNewer(SnapshotError):
-    """A newer version of Holdfast wrote the snapshot, or a part of it; it is kept as it is."""
+    """A newer version of Holdfast wrote the snapshot, or a part of it; it is kept as it is.
+
+    What to do: Upgrade Holdfast.
+    """
 
     code = "snapshot_newer"
 
 
 class SnapshotInUse(SnapshotError):
-    """Something still needs the snapshot."""
+    """Something still needs the snapshot.
+
+    What to do: Remove what the message names first.
+    """
 
     code = "snapshot_in_use"
 
 
 class QuotaExceeded(SnapshotError):
-    """The snapshots would exceed their quota."""
+    """The snapshots would exceed their quota.
+
+    What to do: Remove snapshots (`holdfast rmi`, `holdfast gc`), or raise it with `holdfast quota`.
+    """
 
     code = "quota_exceeded"
 
 
 class LiveUnsupported(SnapshotError):
-    """A live snapshot is not possible here or now. `findings` are the obstacles, where known."""
+    """A live snapshot is not possible here or now. `findings` are the obstacles, where known.
+
+    What to do: Do what the finding advises, leave it out with `force_drop`, or keep the files alone (`--kind
+    filesystem`). `holdfast snapshot --check` lists all findings.
+    """
 
     code = "live_unsupported"
 
@@ -366,19 +511,29 @@ class LiveUnsupported(SnapshotError):
 
 
 class CaptureFailed(SnapshotError):
-    """The capture was started, failed, and was undone; the session keeps running."""
+    """The capture was started, failed, and was undone; the session keeps running.
+
+    What to do: Try again; if it fails again, `holdfast doctor` shows whether live snapshots work here.
+    """
 
     code = "capture_failed"
 
 
 class RestoreFailed(SnapshotError):
-    """The restore was started, failed, and was undone; the snapshot is untouched."""
+    """The restore was started, failed, and was undone; the snapshot is untouched.
+
+    What to do: Read why; `restore --as files` restores the files alone.
+    """
 
     code = "restore_failed"
 
 
 class SecretsFound(SnapshotError):
-    """An export holds secrets and may not. `findings` say which rules matched, and where."""
+    """An export holds secrets and may not. `findings` say which rules matched, and where.
+
+    What to do: Remove what was found from the session and capture it again, or let it leave with `--secrets
+    warn`.
+    """
 
     code = "secrets_found"
 
@@ -388,24 +543,37 @@ class SecretsFound(SnapshotError):
 
 
 class BundleRefused(SnapshotError):
-    """An import is damaged, forged, or over a limit; nothing was imported."""
+    """An import is damaged, forged, or over a limit; nothing was imported.
+
+    What to do: Ask for the file again; it is not what was made.
+    """
 
     code = "bundle_refused"
 
 
 class BundleUntrusted(BundleRefused):
-    """A bundle is not signed, or not by a trusted key."""
+    """A bundle is not signed, or not by a trusted key.
+
+    What to do: Ask its sender for the key, and trust it with `holdfast key trust`; or import the files alone
+    (`--files-only`).
+    """
 
     code = "bundle_untrusted"
 
 
 class BundleNewer(BundleRefused, SnapshotNewer):
-    """A newer version of Holdfast made the bundle; nothing was imported."""
+    """A newer version of Holdfast made the bundle; nothing was imported.
+
+    What to do: Upgrade Holdfast.
+    """
 
     code = "bundle_newer"
 
 
 class Interrupted(HoldfastError):
-    """A person stopped the operation; what it had begun was undone."""
+    """A person stopped the operation; what it had begun was undone.
+
+    What to do: Nothing: what had begun was undone. Repeat the call if it is still wanted.
+    """
 
     code = "interrupted"
