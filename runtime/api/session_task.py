@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.delegation import delegate
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, SessionError
 from holdfast.runtime.api import task_checkpoints, task_resumption
 from holdfast.runtime.api.session_artifacts import SessionArtifacts
 from holdfast.runtime.api.session_insight import SessionInsight
@@ -281,8 +281,7 @@ class SessionTask:
         record = self._known()
         name, state = self._session.name, self._session.refresh().state
         if state != "running":
-            how = f"The session is {state}: `holdfast task resume {name}` brings it back."
-            return handing.handoff(name, record, budget, standing=how)
+            return handing.handoff(name, record, budget, standing=self._way_back(record, state))
         changed = self._standing(record, "running").text(handing.MOST_CHANGES)
         runs = task_resumption.running_commands(name, self._session.shells.list(), self._insight)
         return handing.handoff(name, record, budget, changed, runs)
@@ -337,6 +336,16 @@ class SessionTask:
         session = self._session
         moved = task_checkpoints.moved_repositories(self._context, session.files, session.id, record)
         return TaskResumed(record, how, task_checkpoints.drift(self._insight, record), moved)
+
+    def _way_back(self, record: TaskRecord, state: str) -> str:
+        """Return what brings a session back that does not run."""
+        name = self._session.name
+        try:
+            if state == "dead":
+                task_checkpoints.to_return_to(self._context.store, self._session.row, record)
+        except SessionError as error:
+            return f"The session is dead, and no snapshot of it is left: {error.hint}."
+        return f"The session is {state}: `holdfast task resume {name}` brings it back."
 
     def _known(self) -> TaskRecord:
         record = self.record()

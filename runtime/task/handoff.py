@@ -126,7 +126,8 @@ def _head(session: str, record: TaskRecord, standing: str) -> Iterator[str]:
 def _age(record: TaskRecord) -> str:
     """Return how old the resume point is, if something was recorded since."""
     later = 0 if record.resume_revision is None else record.revision - record.resume_revision
-    return f" (written at revision {record.resume_revision}, {later} changes ago)" if later else ""
+    ago = "1 change" if later == 1 else f"{later} changes"
+    return f" (written at revision {record.resume_revision}, {ago} ago)" if later else ""
 
 
 def _parts(record: TaskRecord, state: str) -> Iterator[HandoffPart]:

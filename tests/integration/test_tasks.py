@@ -172,6 +172,7 @@ def test_a_dead_session_continues_at_its_checkpoint(work: Session, shared_hf: Ho
     shared_hf.engine.kill_remove(work.row.container_id or "")
 
     stranger = Holdfast(shared_hf.home).session("work")
+    assert "The session is dead: `holdfast task resume work` brings it back." in stranger.task.handoff()
     found = stranger.task.resume()
     assert found.how == "rewound"
     assert found.record.finished == (1, 3)
@@ -205,6 +206,7 @@ def test_a_dead_session_whose_checkpoint_was_never_taken(work: Session, shared_h
 
 def test_a_dead_session_without_any_snapshot_keeps_its_record(work: Session, shared_hf: Holdfast) -> None:
     shared_hf.engine.kill_remove(work.row.container_id or "")
+    assert "no snapshot of it is left: `holdfast task show` has its record" in work.task.handoff()
     with pytest.raises(SessionError, match="it is dead and has no snapshot"):
         work.task.resume()
     other = shared_hf.new("other")
