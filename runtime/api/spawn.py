@@ -32,6 +32,8 @@ from holdfast.runtime.terminal.safe_output import SafeOutput
 DIMENSIONS = (24, 80)  # of its terminal, as in pexpect
 ESCAPE = chr(29)  # Ctrl-], which ends `interact`, as in pexpect
 _LOOK = 0.25  # seconds between two looks at a terminal, each of which runs a program
+_SETTINGS = ("timeout", "maxread", "searchwindowsize", "logfile", "encoding", "codec_errors")
+"""What `SpawnBase` is made with."""
 _COPIED = (
     *("command", "args", "echo", "before", "after", "match", "match_index", "ignorecase", "delimiter"),
     *("delaybeforesend", "delayafterread", "delayafterclose", "delayafterterminate"),
@@ -149,23 +151,11 @@ class SessionSpawn(_SpawnBase):
         session: SessionWithJobs,
         job: RunningJob,
         *,
-        timeout: float | None = 30,
-        maxread: int = 2000,
-        searchwindowsize: int | None = None,
-        logfile: Any | None = None,
-        encoding: str | None = None,
-        codec_errors: str = "strict",
         start: int = 0,
+        **settings: Any,
     ) -> None:
-        """Follow a job from an offset of its output."""
-        super().__init__(
-            timeout=timeout,
-            maxread=maxread,
-            searchwindowsize=searchwindowsize,
-            logfile=logfile,
-            encoding=encoding,
-            codec_errors=codec_errors,
-        )
+        """Follow a job from an offset of its output; the settings are those of `SpawnBase`."""
+        super().__init__(**settings)
         self.job = job
         self._session = session
         self.command: str | None = None
@@ -447,17 +437,8 @@ class SessionSpawn(_SpawnBase):
             JobNotFound: the copy has no such job.
         """
         job = copy.job(self.job.id)
-        child = type(self)(
-            copy,
-            job,
-            timeout=self.timeout,
-            maxread=self.maxread,
-            searchwindowsize=self.searchwindowsize,
-            logfile=self.logfile,
-            encoding=self.encoding,
-            codec_errors=self.codec_errors,
-            start=min(self.offset, job.info().end_offset),
-        )
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        child = type(self)(copy, job, start=min(self.offset, job.info().end_offset), **settings)
         for name in _COPIED:
             setattr(child, name, getattr(self, name))
         child._buffer.write(self._buffer.getvalue())
