@@ -418,7 +418,7 @@ class PortClosed(GuestError, ConnectionRefusedError):
 class SessionFileError(GuestError, OSError):
     """A file of the session cannot be read or written.
 
-    What to do: Read the reason; it is that of the session's system.
+    What to do: Read the reason, which the session's own system gave.
     """
 
     code = "session_file"
