@@ -148,6 +148,20 @@ def hf(home: Home) -> Iterator[Holdfast]:
 
 
 @pytest.fixture
+def provided(hf: Holdfast) -> Iterator[Callable[[str], str]]:
+    """Take names of images that go at the end."""
+    names: list[str] = []
+
+    def take(name: str) -> str:
+        names.append(name)
+        return name
+
+    yield take
+    for name in names:
+        hf.engine.images.remove(name)
+
+
+@pytest.fixture
 def cli(home: Home) -> Cli:
     return Cli(home)
 

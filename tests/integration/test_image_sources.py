@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +44,6 @@ def _with_buildkit() -> str | None:
     """Return a PATH with a command that has BuildKit: that of the engine's own package may come later."""
     paths = (os.environ["PATH"], f"/usr/bin:{os.environ['PATH']}")
     return next((path for path in paths if buildkit_command.find({**os.environ, "PATH": path})), None)
-
-
-@pytest.fixture
-def provided(hf: Holdfast) -> Iterator[Callable[[str], str]]:
-    """Take names of images that go at the end."""
-    names: list[str] = []
-
-    def take(name: str) -> str:
-        names.append(name)
-        return name
-
-    yield take
-    for name in names:
-        hf.engine.images.remove(name)
 
 
 @pytest.fixture

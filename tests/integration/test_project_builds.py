@@ -126,20 +126,6 @@ def project(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.fixture
-def built(hf: Holdfast) -> Iterator[Callable[[str], str]]:
-    """Take names of images that go at the end."""
-    names: list[str] = []
-
-    def take(name: str) -> str:
-        names.append(name)
-        return name
-
-    yield take
-    for name in names:
-        hf.engine.images.remove(name)
-
-
 def outcome(hf: Holdfast, image: str) -> Any:
     """What the attack found out, as it left it in the image."""
     container = hf.engine.reserve(f"holdfast-test-{uuid4().hex[:12]}", image, {})
@@ -157,17 +143,17 @@ def attacking(hf: Holdfast, listener: Listener, where: str) -> str:
 
 
 def test_no_step_of_a_build_reaches_the_host(
-    hf: Holdfast, listener: Listener, project: Path, built: Callable[[str], str]
+    hf: Holdfast, listener: Listener, project: Path, provided: Callable[[str], str]
 ) -> None:
     """Neither by its own sockets nor by packets that it gives to the link; what is allowed, it reaches."""
     (project / "Dockerfile").write_text(attacking(hf, listener, "ruled"))
-    found = outcome(hf, built(hf.images.build(project)))
+    found = outcome(hf, provided(hf.images.build(project)))
     assert found["tcp"]
     assert set(found["tcp"].values()) == {""}, found
     assert listener.settled() == []
     # The same attack in the engine's own network.
     (project / "Dockerfile").write_text(attacking(hf, listener, "free"))
-    free = outcome(hf, built(hf.images.build(project, network="engine")))
+    free = outcome(hf, provided(hf.images.build(project, network="engine")))
     assert "raw free" in listener.settled()
     reached = [address for address, said in free["tcp"].items() if said]
     assert reached
@@ -175,13 +161,13 @@ def test_no_step_of_a_build_reaches_the_host(
     # And with one address opened.
     own = next(str(one) for one in host_network.look().addresses if str(one) in found["tcp"])
     (project / "Dockerfile").write_text(attacking(hf, listener, "opened"))
-    opened = outcome(hf, built(hf.images.build(project, allow=[f"{own}:{listener.port}"])))
+    opened = outcome(hf, provided(hf.images.build(project, allow=[f"{own}:{listener.port}"])))
     assert [address for address, said in opened["tcp"].items() if said] == [own]
     assert "raw opened" in listener.settled()
 
 
 def test_a_build_without_a_network_has_none(
-    hf: Holdfast, project: Path, built: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    hf: Holdfast, project: Path, provided: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_BUILDKIT", "0")
     names = "import json, os; json.dump(os.listdir('/sys/class/net'), open('/attack.json', 'w'))"
@@ -189,20 +175,20 @@ def test_a_build_without_a_network_has_none(
     (project / "Dockerfile").write_text(
         f"FROM {build.ensure(hf.engine.images, 'session')}\nUSER 0\nRUN {words}\n"
     )
-    assert outcome(hf, built(hf.images.build(project, network="none"))) == ["lo"]
+    assert outcome(hf, provided(hf.images.build(project, network="none"))) == ["lo"]
 
 
 def test_the_engine_fetches_nothing_for_a_project(
-    hf: Holdfast, listener: Listener, project: Path, built: Callable[[str], str]
+    hf: Holdfast, listener: Listener, project: Path, provided: Callable[[str], str]
 ) -> None:
     """By ADD, by what an image triggers, by the name of an image; only if the caller allows it."""
     url = f"http://127.0.0.1:{listener.port}/add"
     base = build.ensure(hf.engine.images, "session")
-    trigger = built(f"hf-test/{uuid4().hex[:12]}:1")
+    trigger = provided(f"hf-test/{uuid4().hex[:12]}:1")
     parent = project.with_name("parent")
     parent.mkdir()
     (parent / "Dockerfile").write_text(f"FROM {base}\nONBUILD ADD {url} /added\n")
-    hf.engine.images.tag(built(hf.images.build(parent, remote_sources=True)), trigger)
+    hf.engine.images.tag(provided(hf.images.build(parent, remote_sources=True)), trigger)
     for text, why in (
         (f"FROM {base}\nADD {url} /added\n", "its Dockerfile has the engine fetch .*: ADD http"),
         (f"FROM {trigger}\n", "its image hf-test/.* has the engine fetch .*: ADD http"),
@@ -216,7 +202,7 @@ def test_the_engine_fetches_nothing_for_a_project(
         assert "--allow-remote-sources" in refused.value.hint
     assert listener.settled() == []
     (project / "Dockerfile").write_text(f"FROM {trigger}\n")
-    built(hf.images.build(project, remote_sources=True))
+    provided(hf.images.build(project, remote_sources=True))
     assert set(listener.settled()) == {"tcp"}
 
 
