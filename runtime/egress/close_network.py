@@ -158,6 +158,8 @@ class Closing:
     def _add_addresses(self, state: ContainerState, but: Collection[str] = ()) -> None:
         hosts = Path(state.sources.get(name_files.HOSTS, "/"))
         if self.home.run in hosts.parents:  # or the user mounted another file
+            if not hosts.exists():  # the folder was made beside that of a session that was rewound since
+                hosts = self.home.run_dir(state.labels["holdfast.session"]).parent / hosts.name
             name_files.add(hosts, state.hostname, [one for one in state.addresses if one not in but])
 
     def _opened(self, options: SessionOptions) -> list[Opening]:

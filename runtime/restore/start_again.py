@@ -12,13 +12,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.base import polling
+from holdfast.engine import networks
 from holdfast.errors import EngineError, HoldfastError, SessionDead, SnapshotDamaged, SnapshotNewer
 from holdfast.runtime.egress.close_network import Closing
+from holdfast.runtime.guest import layout
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.sessions import health, identity_messages
+from holdfast.runtime.sessions import health, identity_messages, shared_folder
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.snapshots import manifest
@@ -56,8 +58,10 @@ def start_again(context: Context, session: SessionRow) -> SessionRow:
             mirror(context.store, context.home, session.id)
             folder = provision.prepare_run_dir(context, session)
             identity_messages.say_who(folder, session, _origin(context, session), again=why)
-            with network.ahead(options):
-                provision.start(engine, state.id)
+            # A session that was rewound has a folder that was made beside its old one, and renamed.
+            mounted = state.sources[str(layout.RUN_DIR)]
+            with network.ahead(options), shared_folder.also_known(context.home, session.id, mounted):
+                _start(context, state.id)
             rules = network.close(options, state.id)
             provision.await_guest(engine, state.id, folder, _Nudge(context, state.id))
             network.check(state.id, rules)
@@ -71,6 +75,21 @@ def start_again(context: Context, session: SessionRow) -> SessionRow:
         host_events.note(context, session.id, "resumed", why=why)
     context.progress(f"session {session.name} was started again on its files: {why}; its processes are new")
     return context.store.session(session.id)
+
+
+def _start(context: Context, container: str) -> None:
+    """Start the container; with another address if it had one of its own, which is in use by now."""
+    engine = context.engine
+    try:
+        provision.start(engine, container)
+    except EngineError as error:
+        why = networks.why_another(error)
+        if why is None:
+            raise
+        networks.leave(engine, container)
+        networks.join(engine, container, ())
+        provision.start(engine, container)
+        context.progress(f"the address of the session {why}, so it has another one")
 
 
 def _is_over(context: Context, container: str) -> bool:

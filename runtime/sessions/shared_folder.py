@@ -16,8 +16,8 @@ import os
 import shutil
 import socket
 import struct
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,9 @@ def make(engine: Engine, home: Home, name: str, progress: Callable[[str], None] 
 def remove(engine: Engine, home: Home, name: str) -> None:
     """Remove the folder and its contents. What cannot be removed now is garbage, which `gc` finds."""
     outer = home.run / name
+    if outer.is_symlink():  # another name of a folder that is in use
+        outer.unlink(missing_ok=True)
+        return
     point = outer / rooms.POINT
     if rooms.mounted(point):
         with suppress(OSError, HoldfastError):
@@ -64,6 +67,24 @@ def remove(engine: Engine, home: Home, name: str) -> None:
             else:
                 _ask(engine, home, name, make=False)
     shutil.rmtree(outer, ignore_errors=True)
+
+
+@contextmanager
+def also_known(home: Home, name: str, mounted: str) -> Iterator[None]:
+    """Let a container start in the block whose folder was renamed: `mounted` is the path it was made with.
+
+    The engine looks for that path once, at the start.
+    """
+    former = home.run / Path(mounted).parents[1].name
+    if not former.name.startswith(f"{name}.") or (former.exists() and not former.is_symlink()):
+        yield
+        return
+    former.unlink(missing_ok=True)
+    former.symlink_to(name)
+    try:
+        yield
+    finally:
+        former.unlink(missing_ok=True)
 
 
 def trouble(engine: Engine, home: Home) -> str:

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from holdfast import Holdfast, OutcomeUnknown, Session, SessionDead
+from holdfast.engine import networks
 from holdfast.errors import HoldfastError
+from holdfast.runtime.sessions import shared_folder
 
 PATIENCE = 60.0
 BY_NAME = (
@@ -180,6 +182,32 @@ def test_going_back_keeps_the_files_of_a_dead_session(hf: Holdfast) -> None:
     assert kept is not None
     assert session.exec("cat result").text == "first\n"
     assert hf.snapshot(kept.id).restore("then").exec("cat result").text == "second\n"
+
+
+@pytest.mark.thorough
+def test_a_session_that_went_back_is_started_again_on_its_files(hf: Holdfast) -> None:
+    """Although its folder was renamed since, and its address is another session's by now."""
+    session, other = hf.new("back"), hf.new("other")
+    session.exec("echo first > result")
+    session.snapshot("before")
+    session.rewind("before", discard=True)
+    container = _container(hf, session)
+    former = Path(container.attrs["HostConfig"]["Mounts"][0]["Source"]).parents[1]
+    assert former.name != session.id
+    state = hf.engine.inspect(container.id)
+    assert state is not None
+    container.kill()
+    former.symlink_to(session.id)  # as a resumption leaves it that was killed
+    networks.leave(hf.engine, str(other.row.container_id))
+    networks.join(hf.engine, str(other.row.container_id), state.addresses)
+
+    session.resume()
+    assert session.exec("cat result").text == "first\n"
+    assert not former.is_symlink()
+    former.symlink_to(session.id)
+    shared_folder.remove(hf.engine, hf.home, former.name)
+    assert not former.is_symlink()
+    assert session.exec("cat result").text == "first\n"
 
 
 def test_a_command_that_kills_its_shell_ends_with_the_signal(shared_cli: Any) -> None:
