@@ -172,7 +172,7 @@ class Attachment:
         part = bytes(self._unsent[begin:WINDOW])
         if part:
             self._sent += len(part)
-            connection.send({"v": protocol.VERSION, "op": "input", "at": self._sent - len(part)}, part)
+            connection.send(protocol.request("input", {"at": self._sent - len(part)}), part)
 
     def _answer(self, connection: Connection) -> None:
         """Answer the queries of programs, if this terminal may write."""
@@ -189,13 +189,13 @@ class Attachment:
 
         for function in asked:
             data = queries.answer(function, cursor)
-            connection.send({"v": protocol.VERSION, "op": "answer"}, data)
+            connection.send(protocol.request("answer", {}), data)
 
     def _leave(self, connection: Connection) -> None:
         """Announce the end, and wait until earlier input has arrived."""
         try:
             self._send(connection)
-            connection.send({"v": protocol.VERSION, "op": "detach"})
+            connection.send(protocol.request("detach", {}))
             deadline = time.monotonic() + CLOSE_SECONDS
             while (left := deadline - time.monotonic()) > 0:
                 connection.socket.settimeout(left)
@@ -272,5 +272,5 @@ class Attachment:
 
     def _resize(self, connection: Connection) -> None:
         rows, cols = self._person.size()
-        connection.send({"v": protocol.VERSION, "op": "resize", "rows": rows, "cols": cols})
+        connection.send(protocol.request("resize", {"rows": rows, "cols": cols}))
         self._glass.renew((rows, cols))

@@ -210,9 +210,9 @@ class TerminalLink:
             at, resized, (rows, cols) = self._sent, self._resized, self._size
             self._sent, self._resized = at + len(part), False
         if part:
-            connection.send({"v": protocol.VERSION, "op": "input", "at": at}, part)
+            connection.send(protocol.request("input", {"at": at}), part)
         if resized:
-            connection.send({"v": protocol.VERSION, "op": "resize", "rows": rows, "cols": cols})
+            connection.send(protocol.request("resize", {"rows": rows, "cols": cols}))
 
     def _start_over(self) -> None:
         """Start over after a rewind: the terminal shows something else, and pending input is gone."""

@@ -86,8 +86,10 @@ ERRORS: dict[str, type[HoldfastError]] = {
 }
 
 
+NEW_SUPERVISOR = "everything else works as before; a session that this version makes can do it"
 HINTS = {
     "unknown_job": "`holdfast jobs S` lists those that are known",
+    "unknown_op": f"an older version of Holdfast made the session; {NEW_SUPERVISOR}",
     "in_use": "`--force` closes it nevertheless",
     "unknown_shell": "`holdfast shells S` lists them, `shells S open NAME` opens one",
     "line_too_long": "send it in shorter lines, or have `exec` write it to a file (a here-document)",
@@ -221,7 +223,7 @@ class Connection:
 
     def ask(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
         """Send a request and return the first event of the reply."""
-        self.send({"v": protocol.VERSION, "op": op, **args}, payload)
+        self.send(protocol.request(op, args), payload)
         for frame in self.events():
             return frame
         raise ProtocolError("cannot understand the session: it did not answer")
@@ -299,7 +301,7 @@ class GuestClient:
         """Connect and send one request; the caller reads the events, which may take any time."""
         connection = self.connect()
         try:
-            connection.send({"v": protocol.VERSION, "op": op, **self.who, **self._once(args)}, payload)
+            connection.send(protocol.request(op, {**self.who, **self._once(args)}), payload)
             connection.socket.settimeout(None)
         except BaseException:
             connection.close()
@@ -347,18 +349,26 @@ def raise_error(frame: Frame) -> None:
 def _other_version(message: str) -> ProtocolError:
     """Return the error for a supervisor that refuses the version of our requests.
 
-    The number is in its sentence and in no field: that is how those in old snapshots say it.
+    The numbers are in its sentence and in no field: that is how those in old snapshots say it.
     """
     import re
 
-    found = re.search(r"speaks protocol (\d{1,9})\b", message)
-    older = found is not None and int(found[1]) < protocol.VERSION
-    number = f"protocol {int(found[1])}; " if found else ""
-    age = "an older" if older else "a newer"
+    found = re.search(r"speaks protocol (\d{1,9})(?:, not (\d{1,9}))?\b", message)
+    if found is None:
+        return ProtocolError(
+            "cannot use the session: a newer version of Holdfast made its supervisor", hint="upgrade Holdfast"
+        )
+    theirs, ours = int(found[1]), int(found[2] or protocol.VERSION)
+    if theirs < ours:
+        return ProtocolError(
+            "cannot do that in this session: an older version of Holdfast made its supervisor "
+            f"(protocol {theirs}; it takes {ours})",
+            hint=NEW_SUPERVISOR,
+        )
     return ProtocolError(
-        f"cannot use the session: {age} version of Holdfast made its supervisor "
-        f"({number}this one speaks {protocol.VERSION})",
-        hint="" if older else "upgrade Holdfast",
+        "cannot use the session: a newer version of Holdfast made its supervisor "
+        f"(protocol {theirs}; this one speaks {ours})",
+        hint="upgrade Holdfast",
     )
 
 

@@ -1,4 +1,4 @@
-"""The frames between the host and the supervisor, version 1.
+"""The frames between the host and the supervisor, and the versions in which both speak.
 
 A frame is two big-endian 32 bit lengths, a JSON object in UTF-8 and a payload of raw bytes:
 
@@ -12,13 +12,19 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 VERSION = 1
+"""What this version of Holdfast speaks. It rises with each change of an operation that a supervisor of before
+would misunderstand; not with what that may ignore, or does not know by name."""
+OLDEST = 1
+"""The version of the oldest requests that a supervisor carries out, and of the oldest supervisors in use."""
+SINCE: dict[str, int] = {}
+"""Operations by the version in which they became what they are, if that is not the oldest."""
 MAX_HEAD = 1 << 20
 MAX_PAYLOAD = 8 << 20
 _LENGTHS = struct.Struct(">II")
@@ -70,6 +76,20 @@ def encode(frame: Frame) -> bytes:
     head = json.dumps(frame.head, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     _check_lengths(len(head), len(frame.payload))
     return b"".join((_LENGTHS.pack(len(head), len(frame.payload)), head, frame.payload))
+
+
+def request(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the head of a client's frame.
+
+    It carries the version since which the operation is what it is: a supervisor that knows a later one as
+    well carries it out, and one that knows none as late refuses it.
+    """
+    return {"v": SINCE.get(op, OLDEST), "op": op, **fields}
+
+
+def is_understood(version: object) -> bool:
+    """Check whether this version of Holdfast carries out requests of a version."""
+    return type(version) is int and OLDEST <= version <= VERSION
 
 
 class FrameReader:

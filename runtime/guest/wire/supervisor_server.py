@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import ClientConnection, RequestRefused
-from holdfast.runtime.guest.wire.protocol import VERSION, Frame
+from holdfast.runtime.guest.wire.protocol import VERSION, Frame, is_understood
 
 BACKLOG = 128
 AGAIN = 0.2
@@ -101,7 +101,7 @@ class Server:
     async def _serve(self, connection: ClientConnection, frame: Frame) -> None:
         self._guest.arrive()
         version = frame.head.get("v")
-        if version != VERSION:
+        if not is_understood(version):
             raise RequestRefused(
                 "version", f"cannot do {frame.op}: this session speaks protocol {VERSION}, not {version}"
             )
