@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -19,6 +20,9 @@ from typing import Any
 from holdfast.runtime.guest.wire.protocol import VERSION, Frame, FrameReader, encode
 
 PATIENCE = 60.0
+SESSION = "0123456789ab"
+"""The id of the session, as a home has it that lies in the folder `h`."""
+MARKS = Path(__file__).parents[3] / "images" / "session" / "bash_marks.c"
 _ids = itertools.count()
 
 
@@ -40,7 +44,7 @@ class Connection:
         self._frames: list[Frame] = []
         try:
             self._socket.connect(str(path))
-            self.send(op, payload, v=VERSION, **args)
+            self.send(op, payload, **{"v": VERSION, **args})
         except OSError:
             self.close()
             raise
@@ -63,6 +67,10 @@ class Connection:
                 return None
             self._frames = self._reader.feed(data)
         return self._frames.pop(0)
+
+    def arrived(self) -> Frame | None:
+        """Return the next frame if it has arrived."""
+        return self.next() if self._frames or select.select([self._socket], [], [], 0)[0] else None
 
     def frames(self) -> Iterator[Frame]:
         while frame := self.next():
@@ -113,11 +121,18 @@ class Result:
 class Guest:
     """A running supervisor."""
 
-    def __init__(self, marks: Path, home: dict[str, str] | None = None, **identity: Any) -> None:
-        """Start one. `home` are files of the user's home, `identity` the facts that the host writes."""
+    def __init__(
+        self, marks: Path, home: dict[str, str] | None = None, code: Path | None = None, **identity: Any
+    ) -> None:
+        """Start one. `home` are files of the user's home, `identity` the facts that the host writes.
+
+        `code` has the packages of another version.
+        """
         self.folder = Path(tempfile.mkdtemp(prefix="hf-"))
-        self.run = self.folder / "run"
-        self.run.mkdir()
+        self.run = self.folder / "h" / "run" / SESSION / "room" / "shared"
+        self.run.mkdir(parents=True)
+        (self.folder / "h").chmod(0o700)
+        self.code = code
         (self.run / "session.json").write_text(json.dumps(identity))
         self.home = self.folder / "home"
         self.home.mkdir()
@@ -153,6 +168,7 @@ class Guest:
             stdin=subprocess.DEVNULL,
             env={
                 **os.environ,
+                **({} if self.code is None else {"PYTHONPATH": str(self.code)}),
                 "HOME": str(self.home),
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             },
@@ -239,9 +255,8 @@ class Guest:
         return self.call("exec", payload, **{"id": f"exec{next(_ids)}", **args})
 
 
-def compile_marks(folder: Path) -> Path:
+def compile_marks(folder: Path, source: Path = MARKS) -> Path:
     """Compile the builtin as the image does."""
-    source = Path(__file__).parents[3] / "images" / "session" / "bash_marks.c"
     library = folder / "bash_marks.so"
     command = [
         "gcc",
