@@ -52,6 +52,9 @@ enum {
 static char *SUPERVISOR[] = {"/usr/bin/python3", "-I", "/opt/holdfast/guest", NULL};
 /* Tells the supervisor how the one before it ended: a status of wait(2). */
 #define ENDED "HOLDFAST_SUPERVISOR_ENDED"
+/* By this, a supervisor that is started again knows what ran before.  One of an older image would run once more what
+ * a caller asks for again; its session ends with it. */
+#define KNOWS_PAST "/opt/holdfast/guest/holdfast/runtime/guest/records/past_runs.py"
 /* The name of this process while it ends the session.  A supervisor ends on SIGTERM only if it reads it in
  * /proc/1/comm, which no other process can write. */
 #define ENDING "ending"
@@ -212,14 +215,14 @@ static time_t seconds(void)
 /* ---- starting again ------------------------------------------------------------------------- */
 
 /* A supervisor that was killed can be started again, and one that failed late; one that gave up at once said
- * why.  One that is killed over and over is left dead. */
+ * why.  One that is killed over and over is left dead, and so is one that would not know what ran. */
 static bool worth_another(int status, time_t began)
 {
     static time_t times[AGAIN_AT_MOST];
     static unsigned count;
     time_t now = seconds(), *oldest = &times[count % AGAIN_AT_MOST];
 
-    if (!WIFSIGNALED(status) && now - began < FAILING_SECONDS)
+    if ((!WIFSIGNALED(status) && now - began < FAILING_SECONDS) || access(KNOWS_PAST, F_OK) != 0)
         return false;
     if (count >= AGAIN_AT_MOST && now - *oldest < AGAIN_SECONDS)
         return false;

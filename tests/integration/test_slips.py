@@ -103,6 +103,18 @@ def test_a_killed_supervisor_is_followed_by_another(hf: Holdfast) -> None:
 
 
 @pytest.mark.thorough
+def test_a_supervisor_that_knows_no_past_is_not_started_again(hf: Holdfast, tmp_path: Path) -> None:
+    """As older images have it: it would run a command once more whose caller has lost the connection."""
+    session = hf.new("older")
+    guest = "/opt/holdfast/guest/holdfast/runtime/guest/records"
+    session.exec(f"mv {guest}/past_runs.py /root/")
+    with pytest.raises(SessionDead, match=r"ended \(exit code 137\)"):  # of the killed one, not of another
+        session.exec("echo ran >> /workspace/times; pkill -9 -x holdfast; sleep 1000")
+    session.files.download("times", tmp_path / "times")
+    assert (tmp_path / "times").read_text() == "ran\n"
+
+
+@pytest.mark.thorough
 def test_a_session_without_a_free_process_says_so(hf: Holdfast) -> None:
     """Its shell runs what needs none, everything else is refused in words, and it can be captured."""
     session = hf.new("full", pids=70)
