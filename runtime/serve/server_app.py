@@ -41,6 +41,7 @@ from holdfast.runtime.serve.surroundings import Surrounded
 
 STREAMED = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
 """Methods and ends of paths whose bodies may have any size."""
+OF_A_NEWER = f"this server is Holdfast {VERSION}; a client of a newer version asks for what it does not have"
 logger = logging.getLogger("holdfast.serve")
 
 DESCRIPTION = """
@@ -106,14 +107,18 @@ async def _of_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     found = error.errors()[:3]
     said = [f"{'.'.join(map(str, each['loc'][1:])) or 'the body'}: {each['msg']}" for each in found]
-    body = error_answers.body("invalid_request", f"cannot read the request: {'; '.join(said)}")
+    unknown = any(each["type"] == "extra_forbidden" for each in found)
+    hint = OF_A_NEWER if unknown else ""
+    body = error_answers.body("invalid_request", f"cannot read the request: {'; '.join(said)}", hint)
     return JSONResponse(body, 422)
 
 
 async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = error_answers.HTTP_CODES.get(error.status_code, "error")
-    body = error_answers.body(code, f"cannot answer: {error.detail}")
+    lacks = error.status_code in (404, 405)
+    why = "the server does not have this path and method" if lacks else str(error.detail)
+    body = error_answers.body(code, f"cannot answer: {why}", OF_A_NEWER if lacks else "")
     headers = dict(error.headers or {})
     if error.status_code == 405:
         # The error names the methods of one function only, and a path may have several.
