@@ -24,14 +24,15 @@ from holdfast.runtime.store.rows import OperationKind
 
 ASIDE = "damaged-rows.jsonl"
 _EPOCH = datetime.fromtimestamp(0, UTC).isoformat(timespec="microseconds")
-_KNOWN: Mapping[tuple[str, str], frozenset[str]] = {
+KNOWN: Mapping[tuple[str, str], frozenset[str]] = {
     ("sessions", "state"): frozenset({"creating", "running", "suspended", "dead", "removed"}),
     ("snapshots", "state"): frozenset({"pending", "ready", "damaged"}),
     ("snapshots", "kind"): frozenset({"live", "filesystem"}),
     ("operations", "state"): frozenset({"intent", "done", "failed"}),
     ("operations", "kind"): frozenset(OperationKind),
 }
-"""The values that some columns may have."""
+"""The values that some columns may have. A version of before takes another for damage, so a new one raises
+the version of the schema: then it refuses the home, and changes nothing in it."""
 _INSTEAD: Mapping[tuple[str, str], Any] = {
     ("sessions", "state"): "dead",
     ("sessions", "image"): "",
@@ -79,7 +80,7 @@ def _is_whole(table: Table, column: Column[Any], value: bytes | None) -> bool:
         return bool(column.nullable)
     try:
         text = value.decode()
-        if (known := _KNOWN.get((table.name, column.name))) is not None:
+        if (known := KNOWN.get((table.name, column.name))) is not None:
             return text in known
         reader = next((each for kind, each in _READERS if isinstance(column.type, kind)), None)
         if reader is not None:

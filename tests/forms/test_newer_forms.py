@@ -14,10 +14,22 @@ from tests.forms import samples
 
 from holdfast.errors import BundleNewer, BundleRefused, SnapshotDamaged, SnapshotNewer
 from holdfast.runtime.history.drift import baseline
+from holdfast.runtime.store import mending, schema
 from holdfast.runtime.transfer import journal_export
 from holdfast.snapshots import manifest, record
 from holdfast.snapshots.bundle import form
 
+WORDS = {
+    4: {
+        ("sessions", "state"): "creating dead removed running suspended",
+        ("snapshots", "state"): "damaged pending ready",
+        ("snapshots", "kind"): "filesystem live",
+        ("operations", "state"): "done failed intent",
+        ("operations", "kind"): "build ci export import move network new remove restore resume retry rewind "
+        "snapshot suspend",
+    },
+}
+"""What columns of the store may hold, by the version of its schema."""
 NEWEST = samples.KEPT / str(samples.latest())
 
 
@@ -49,6 +61,11 @@ def _record(folder: Path, change: dict[str, Any]) -> object:
 def _baseline(folder: Path, change: dict[str, Any]) -> object:
     (folder / baseline.FILE).write_bytes(gzip.compress(_changed(folder / "baseline.json", change)))
     return baseline.read(folder)
+
+
+def test_a_new_word_in_the_store_raises_its_version() -> None:
+    """Otherwise the version before would mend the row of a newer one, as if it were damaged."""
+    assert {place: " ".join(sorted(words)) for place, words in mending.KNOWN.items()} == WORDS[schema.VERSION]
 
 
 OF_SNAPSHOTS = [_manifest, _record, _baseline]
