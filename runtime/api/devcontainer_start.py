@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
 
 _LAST_BYTES = 2000
+_METADATA = "devcontainer.metadata"
+"""A label with settings of the same form, which an image gives to all that are made of it."""
 _WHO = "echo $EUID ${GROUPS[0]}"
 # The engine makes the folder that a container begins in, for root. An image may have no chown.
 _GIVE = """
@@ -69,6 +71,9 @@ def start(
     elif image is not None and not rights.remote:
         SessionOptions.parse(image=image)
         build_source.obtain(context, image)
+    config = context.engine.images.config(image) if image is not None else None
+    if _METADATA in ((config or {}).get("Labels") or {}):
+        context.progress(f"devcontainer.json: {_METADATA} of its image is not heeded")
     given = {key: value for key, value in options.items() if value is not None}
     chosen = {"workdir": wanted.workspace, "user": wanted.user, **given, "image": image}
     chosen["env"] = _with_own(wanted.env, given.get("env"))
@@ -90,7 +95,7 @@ def _with_own(env: Mapping[str, str], own: Any) -> list[str]:
 
 
 def _fill(context: Context, session: Session, wanted: devcontainer.Devcontainer) -> None:
-    context.progress(f"copying {wanted.folder} to {wanted.workspace}")
+    context.progress(f"copying {plain(str(wanted.folder), 200)} to {wanted.workspace}")
     session.files.as_user("0").make_folder(wanted.workspace, parents=True)
     who = session.run(["/bin/bash", "-c", _WHO]).stdout.decode("ascii", "replace").split()
     if who[:1] != ["0"]:

@@ -8,19 +8,26 @@ The form is that of the Development Containers Specification.
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.guest import layout
 from holdfast.runtime.lifecycle.build_source import USUAL_FILE
+from holdfast.runtime.sessions import writable_places
 
 PLACES = (".devcontainer/devcontainer.json", ".devcontainer.json")
 LONGEST = 1 << 20
 """Bytes of the file; those of real projects have a few thousand."""
+MOST_NAMED = 40
+"""Settings that are named because they are not heeded; the others are counted."""
 COMMANDS = ("onCreateCommand", "updateContentCommand", "postCreateCommand", "postStartCommand")
 """In the order in which they run."""
 _NEEDED = {
@@ -47,9 +54,12 @@ _OF_EDITORS = frozenset(
     ("$schema", "name", "customizations", "settings", "extensions", "updateRemoteUserUID", "waitFor")
 )
 """What means nothing without an editor, or here."""
-# Strings first: what looks like a comment within one stays.
-_TOKENS = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+# Strings first: what looks like a comment within one stays. One without an end is taken to the end of the
+# text, and left to the parser: looking for its end again at each later quote takes the square of the length.
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"?'
+_TOKENS = re.compile(rf"({_STRING}|/\*(?!.*?\*/).*)|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NamedCommand = tuple[str, tuple[str, ...]]
 """A command as messages call it, and the program with its arguments."""
 _VARIABLE = re.compile(r"\$\{([^{}:]*)(?::([^{}:]*))?(?::([^{}]*))?\}")
@@ -93,20 +103,36 @@ def read(folder: str | Path) -> Devcontainer:
         InvalidArgument: it has no such file, that has another form, or it needs what sessions have not.
     """
     project = Path(folder).expanduser().resolve()
-    path = next((project / place for place in PLACES if (project / place).is_file()), None)
+    path = next((project / place for place in PLACES if os.path.lexists(project / place)), None)
     if path is None:
         raise InvalidArgument(
             f"cannot use {plain(str(folder), 200)}: it has no devcontainer.json",
             hint=f"it would be {PLACES[0]}",
         )
+    return _Reader(project, path, _parsed(path, _content(project, path))).result()
+
+
+def _content(project: Path, path: Path) -> bytes:
+    """Return the content of the file, which may be a link to another one of the project."""
+    place = _followed(path)
+    if not place.is_relative_to(project):
+        raise _wrong(path, f"it leads out of {project}")
     try:
-        with path.open("rb") as file:
+        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise _wrong(path, "it is not a regular file")
             data = file.read(LONGEST + 1)
     except OSError as error:
         raise InvalidArgument(f"cannot read {plain(str(path), 200)}: {error.strerror}") from error
     if len(data) > LONGEST:
         raise _wrong(path, f"it is longer than {LONGEST} bytes")
-    return _Reader(project, path, _parsed(path, data)).result()
+    return data
+
+
+def _followed(path: Path) -> Path:
+    """Return where a path leads; for one that goes in circles, or is too long, as far as that can be seen."""
+    return Path(os.path.realpath(path))
 
 
 def _parsed(path: Path, data: bytes) -> dict[str, Any]:
@@ -158,14 +184,21 @@ class _Reader:
             env,
             self._text(self._given, "remoteUser") or self._text(self._given, "containerUser"),
             tuple(each for key in COMMANDS for each in self._commands(key)),
-            tuple(self._left_out),
+            self._named(),
         )
+
+    def _named(self) -> tuple[str, ...]:
+        more = len(self._left_out) - MOST_NAMED
+        last = (f"{more} more settings are not heeded",) if more > 0 else ()
+        return (*self._left_out[:MOST_NAMED], *last)
 
     def _folder_of_session(self) -> str:
         chosen = self._text(self._given, "workspaceFolder") or f"/workspaces/{self._project.name}"
-        if not chosen.startswith("/") or ".." in chosen.split("/") or not chosen.strip("/"):
-            raise _wrong(self._path, f"workspaceFolder {chosen} is no absolute path below /")
-        return chosen.rstrip("/")
+        with suppress(ValueError):
+            place = writable_places.plain_place(chosen)
+            if plain(place, len(place)) == place and not f"{place}/".startswith(f"{layout.RUN_DIR}/"):
+                return place
+        raise _wrong(self._path, f"workspaceFolder {plain(chosen, 60)} is not a folder for a project")
 
     def _build(self) -> dict[str, Any] | None:
         build = self._given.get("build")
@@ -183,7 +216,7 @@ class _Reader:
         beside = self._path.parent
         found = []
         for key, usual in (("context", "."), ("dockerfile", USUAL_FILE)):
-            path = (beside / (self._text(build, key) or usual)).resolve()
+            path = _followed(beside / (self._text(build, key) or usual))
             if not path.is_relative_to(self._project):
                 raise _wrong(self._path, f"build.{key} leads out of {self._project}")
             found.append(path)
@@ -214,7 +247,7 @@ class _Reader:
         value = values.get(key)
         if value is None:
             return None
-        if not isinstance(value, str) or "\0" in value:
+        if not isinstance(value, str):
             raise _wrong(self._path, f"{key} is no text")
         return self._replaced(value, key) or None
 
@@ -222,11 +255,18 @@ class _Reader:
         found = {} if values.get(key) is None else values[key]
         if not isinstance(found, dict):
             raise _wrong(self._path, f"{key} is no object")
+        if unfit := next((name for name in found if not _NAME.fullmatch(name)), None):
+            raise _wrong(self._path, f"{key} has '{plain(unfit, 60)}', which is not the name of a variable")
         # A variable that is null is one to remove, which a session has not.
         return {name: self._text(found, name) or "" for name in found if found[name] is not None}
 
     def _replaced(self, text: str, where: str) -> str:
-        """Replace variables of the specification; the host's own are not for a project to read."""
+        """Replace variables of the specification; the host's own are not for a project to read.
+
+        Every text of the file that is used comes by here: a half of a character has no bytes.
+        """
+        if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
+            raise _wrong(self._path, f"{where} is no text")
         known = {
             "localWorkspaceFolder": str(self._project),
             "localWorkspaceFolderBasename": self._project.name,

@@ -104,11 +104,12 @@ class ImageBuild:
         """
         context = Path(folder).expanduser().absolute()
         shown = plain(str(folder), 200)
-        if not context.is_dir():
-            why = "it is no folder" if context.exists() else "there is no such folder"
+        if not os.path.isdir(context):  # noqa: PTH112 - false for a name that is too long, too
+            there = os.path.lexists(context)
+            why = "it is no folder" if there else "there is no such folder"
             raise ImageError(f"cannot build {shown}: {why}")
         dockerfile = context / USUAL_FILE if file is None else Path(file).expanduser().absolute()
-        if not dockerfile.is_file():
+        if not os.path.isfile(dockerfile):  # noqa: PTH113 - likewise
             raise ImageError(
                 f"cannot build {shown}: there is no {plain(str(file or USUAL_FILE), 200)}",
                 hint="name the Dockerfile with --file",

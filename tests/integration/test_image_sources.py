@@ -204,8 +204,11 @@ def test_an_image_that_is_removed_meanwhile(
 
 
 def test_a_project_with_a_devcontainer(hf: Holdfast, cli: Cli, tmp_path: Path) -> None:
-    """Its folder, user and variables are there, its commands ran; one that fails leaves nothing."""
-    project = tmp_path / "project"
+    """Its folder, user and variables are there, its commands ran; one that fails leaves nothing.
+
+    The container is that of any session, whatever the project asks for.
+    """
+    project, witness = tmp_path / "project", tmp_path / "witness"
     project.mkdir()
     (project / "main.py").write_text("print('hello')\n")
     (project / ".git").mkdir()
@@ -219,12 +222,23 @@ def test_a_project_with_a_devcontainer(hf: Holdfast, cli: Cli, tmp_path: Path) -
         "containerEnv": {"A": "theirs", "B": "theirs"},
         "postCreateCommand": {"one": "echo $A $B >made", "two": ["touch", "two words"]},
         "forwardPorts": [80],
+        "initializeCommand": f"touch {witness}",
+        "privileged": True,
+        "capAdd": ["SYS_ADMIN"],
+        "securityOpt": ["seccomp=unconfined"],
+        "mounts": ["source=/,target=/host,type=bind"],
+        "workspaceMount": "source=/,target=/host,type=bind",
+        "runArgs": ["--privileged", "--network=host", "--volume=/:/host", "--pid=host"],
     }
     description = project / ".devcontainer.json"
     description.write_text(json.dumps(asked))
     done = cli("new", "it", "--devcontainer", str(project), "--env", "B=mine")
     assert (done.code, done.out) == (0, "it\n"), done.err
-    assert "devcontainer.json: forwardPorts is not heeded" in done.err
+    for each in ("forwardPorts", "initializeCommand", "privileged", "capAdd", "mounts", "runArgs"):
+        assert f"devcontainer.json: {each} is not heeded" in done.err
+    assert not witness.exists()
+    assert _rights(hf, "it") == _rights(hf, hf.new("any").name)
+    hf.session("any").remove()
     shown = hf.session("it").exec("pwd; id -u; echo *; cat made; touch more && python3 main.py")
     assert shown.text.splitlines() == [
         *("/workspaces/project", "1000", "made main.py two words", "theirs mine", "hello"),
@@ -241,3 +255,10 @@ def test_a_project_with_a_devcontainer(hf: Holdfast, cli: Cli, tmp_path: Path) -
         ],
     )
     assert [each.name for each in hf.sessions()] == ["it"]
+
+
+def _rights(hf: Holdfast, name: str) -> dict[str, Any]:
+    """Return what a session's container may do, but for the places on the host that are its own."""
+    found = hf.engine.client.api.inspect_container(str(hf.session(name).row.container_id))["HostConfig"]
+    places = sorted(one["Target"].partition("/.holdfast")[0] for one in found["Mounts"])
+    return {**found, "Mounts": places}

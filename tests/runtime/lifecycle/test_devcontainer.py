@@ -132,9 +132,9 @@ def test_a_project_does_not_build_of_other_folders(project: Path, tmp_path: Path
         ({"build": []}, "build is no object"),
         ({"build": {"args": []}}, "args is no object"),
         ({"build": {"args": {"A": 1}}}, "A is no text"),
-        ({"image": "a", "workspaceFolder": "here"}, "workspaceFolder here is no absolute path"),
-        ({"image": "a", "workspaceFolder": "/../x"}, r"workspaceFolder /\.\./x is no absolute path"),
-        ({"image": "a", "workspaceFolder": "/"}, "workspaceFolder / is no absolute path"),
+        ({"image": "a", "workspaceFolder": "here"}, "workspaceFolder here is not a folder for a"),
+        ({"image": "a", "workspaceFolder": "/../x"}, r"workspaceFolder /\.\./x is not a folder for a"),
+        ({"image": "a", "workspaceFolder": "/"}, "workspaceFolder / is not a folder for a"),
         ({"image": "a", "postCreateCommand": 1}, "postCreateCommand is neither a text nor a list"),
         ({"image": "a", "postCreateCommand": ["a", 1]}, "postCreateCommand is neither a text nor a list"),
         (
