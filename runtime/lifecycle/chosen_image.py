@@ -15,13 +15,13 @@ from holdfast.base.text import plain
 from holdfast.errors import EngineError, ImageError, InvalidArgument
 from holdfast.images import build
 from holdfast.runtime.lifecycle import fitting, provision
-from holdfast.runtime.sessions import image_settings
+from holdfast.runtime.sessions import image_settings, writable_places
 from holdfast.runtime.sessions.session_options import SessionOptions
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
 
-MOST_FOLDERS = 100
+MOST_FOLDERS = writable_places.MOST
 SILENT_SECONDS = 2.0
 
 
@@ -54,6 +54,23 @@ def choose(context: Context, options: SessionOptions) -> ChosenImage:
     if fitting.has_guest(config):
         image_settings.check(name, config)
         return ChosenImage(name, options)
+    completed, folders = as_said(name, config, options)
+    return ChosenImage(fitting.fit(context, name, found), completed, folders)
+
+
+def as_said(
+    name: str, config: Mapping[str, Any], options: SessionOptions
+) -> tuple[SessionOptions, tuple[str, ...]]:
+    """Return options with what an image says of its user and folder, and the places of its volumes. Pure.
+
+    Args:
+        name: what the caller calls the image, for messages.
+        config: its settings for containers; others made it.
+        options: the caller's, which win.
+
+    Raises:
+        ImageError: no session can have its user or folder, or a folder where it declares a volume.
+    """
     changes = {"user": options.user or _user(config), "workdir": options.workdir or _folder(config)}
     fields = options.model_dump(mode="json") | changes
     try:
@@ -61,8 +78,15 @@ def choose(context: Context, options: SessionOptions) -> ChosenImage:
     except InvalidArgument as error:
         why = f"cannot use image {name}: {error}"
         raise ImageError(why, hint="choose with --user and --workdir") from error
-    folders = [plain(str(each), 1000) for each in config.get("Volumes") or {}]
-    return ChosenImage(fitting.fit(context, name, found), completed, tuple(sorted(folders)[:MOST_FOLDERS]))
+    volumes = sorted(str(each) for each in config.get("Volumes") or {})
+    if len(volumes) > MOST_FOLDERS:
+        raise ImageError(
+            f"cannot use image {name}: it declares {len(volumes)} volumes, more than {MOST_FOLDERS}"
+        )
+    try:
+        return completed, tuple(dict.fromkeys(map(writable_places.plain_place, volumes)))
+    except ValueError as error:
+        raise ImageError(f"cannot use image {name}: the places of its volumes {error}") from error
 
 
 def _user(config: Mapping[str, Any]) -> str | None:

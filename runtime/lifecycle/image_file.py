@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import tarfile
 from abc import ABC, abstractmethod
@@ -93,8 +94,12 @@ class StoredFolder(ImagePlace):
 
     def open(self, name: str) -> IO[bytes] | None:
         """Open a file, unless it leads out of the folder."""
-        path = (self._folder / name).resolve()
-        return path.open("rb") if path.is_relative_to(self._folder) and path.is_file() else None
+        try:
+            path = Path(os.path.realpath(self._folder / name))
+        except ValueError:  # NUL, or halves of characters: no file has such a name
+            return None
+        inside = path.is_relative_to(self._folder) and os.path.isfile(path)  # noqa: PTH113 - also of long names
+        return path.open("rb") if inside else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +187,11 @@ def _stored(config: bytes | None, layers: tuple[str, ...]) -> StoredImage:
     if config is None:
         raise ImageError("its config is missing")
     about = _parsed(config, dict, "its config")
-    listed = (
-        (about.get("rootfs") or {}).get("diff_ids") or [] if isinstance(about.get("rootfs"), dict) else []
-    )
-    if not _are_texts(listed) or len(listed) != len(layers) or not all(map(_BLOB.fullmatch, listed)):
+    rootfs = about.get("rootfs")
+    listed = (rootfs.get("diff_ids") or []) if isinstance(rootfs, dict) else []
+    if not isinstance(listed, list) or not _are_texts(listed):
+        raise ImageError("its config has another form")
+    if len(listed) != len(layers) or not all(map(_BLOB.fullmatch, listed)):
         raise ImageError("its config and its layers do not belong together")
     platform = plain(f"{about.get('os')}/{about.get('architecture')}", 100)
     return StoredImage(config, layers, tuple(listed), platform)

@@ -6,6 +6,7 @@ Pure: defaults, validation and translation live here; facts about the engine and
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -261,6 +262,8 @@ class SessionOptions(BaseModel):
     def _path(cls, value: str) -> str:
         if not value.startswith("/") or "\0" in value:
             raise ValueError("must be an absolute path in the session")
+        if f"{posixpath.normpath(value)}/".lstrip("/").startswith("proc/"):
+            raise ValueError("must not be below /proc: engines have found folders of the host there")
         return value
 
     @field_validator("writable")

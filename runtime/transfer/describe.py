@@ -13,7 +13,7 @@ from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.image_layers import ImageFacts
-from holdfast.snapshots.layer.image import BASE_LABEL
+from holdfast.snapshots.layer.image import base_layers
 from holdfast.snapshots.manifest import Manifest, StoredFile
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ def config(
     """Return the config of the snapshot's manifest, without secrets; `stored` are its files as they
     are sent.
     """
-    count = str((image.config.get("Labels") or {}).get(BASE_LABEL, ""))
     options = {key: scrubber.value(kept.options[key]) for key in OPTIONS if key in kept.options}
     changed = {
         "options": options,
@@ -51,7 +50,7 @@ def config(
     }
     made = form.Config(
         snapshot=kept.model_copy(update=changed),
-        base=int(count) if count.isdecimal() else len(image.layers),
+        base=base_layers(image.config, len(image.layers)),
         segments=segments,
         files=files,
         details={key: scrubber.value(value) for key, value in details.portable.items()},

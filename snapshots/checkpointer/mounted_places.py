@@ -1,8 +1,9 @@
-"""Whether what the engine mounted into a container is where it was to be.
+"""Whether what the engine mounted into a container is where it was to be, and whether it begins in there.
 
 The engine finds the place for a mount, and later the kernel whatever a program asks for, each on its own.
 Links of the image can have them come to different places: /proc/self/cwd is another folder for each. A
-program then finds a file of the image where we mounted ours.
+program then finds a file of the image where we mounted ours. The folder in which a container begins is found
+by the engine as well: /proc/self/fd/N was a folder of the host for some (CVE-2024-21626).
 
 The first process waits meanwhile and nothing else is in the container.
 """
@@ -29,6 +30,8 @@ def require(init_pid: int, wanted: MountedPlaces) -> None:
     try:
         table = bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT)
         points = {mount.id: mount.point for mount in mount_table.parse(table)}
+        if _mount_led_to(init_pid, "cwd") not in points:
+            raise Astray("the folder that it is to begin in is not in the container")
         for place in (*wanted.own, *wanted.given):
             _require(root, points, place, links=place in wanted.given)
     finally:
@@ -42,11 +45,16 @@ def program_is_inside(init_pid: int) -> bool:
         OSError: it is gone, or out of sight.
     """
     table = bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT)
-    program = os.open(f"/proc/{init_pid}/exe", os.O_PATH | os.O_CLOEXEC)
+    return _mount_led_to(init_pid, "exe") in {mount.id for mount in mount_table.parse(table)}
+
+
+def _mount_led_to(init_pid: int, link: str) -> int:
+    """Return the number of the mount with the program (`exe`) or the folder (`cwd`) of a process."""
+    found = os.open(f"/proc/{init_pid}/{link}", os.O_PATH | os.O_CLOEXEC)
     try:
-        return _mount_of(program) in {mount.id for mount in mount_table.parse(table)}
+        return _mount_of(found)
     finally:
-        os.close(program)
+        os.close(found)
 
 
 def _require(root: int, points: Mapping[int, str], place: str, *, links: bool) -> None:

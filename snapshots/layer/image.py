@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,6 +24,17 @@ from holdfast.snapshots.layer.oci import Blob, OciLayout
 
 BASE_LABEL = "holdfast.base-layers"
 """Number of the image's layers that do not come from snapshots."""
+
+
+def base_layers(config: Mapping[str, Any], layers: int) -> int:
+    """Return how many of an image's layers do not come from snapshots; all, unless its label is one of ours.
+
+    Args:
+        config: the image's settings for containers; others may have made it.
+        layers: how many it has.
+    """
+    count = str((config.get("Labels") or {}).get(BASE_LABEL, ""))
+    return min(int(count), layers) if re.fullmatch("[0-9]{1,5}", count) else layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +53,7 @@ class Parent:
     @property
     def base(self) -> int:
         """Number of the layers that a snapshot's layer must not replace."""
-        count = str((self.config.get("Labels") or {}).get(BASE_LABEL, ""))
-        return int(count) if count.isdecimal() else len(self.layers)
+        return base_layers(self.config, len(self.layers))
 
     def without(self, count: int) -> Parent:
         """Return the parent without its topmost layers."""
