@@ -98,11 +98,12 @@ def _unpack(
     folders = {to}
     for inner, member in members:
         path = f"{to.rstrip('/')}/{inner}" if inner else to
-        above = path if member.is_dir() or not inner else path.rpartition("/")[0]
+        folder = not inner or member.is_dir()  # which fails for a name of nothing
+        above = path if folder else path.rpartition("/")[0]
         if above not in folders:
             requests.make_folder(above or "/", parents=True)
             folders.add(above)
-        if member.is_dir() or not inner:
+        if folder:
             made.folders += 1
             continue
         mode = _mode(member)

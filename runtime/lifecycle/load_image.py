@@ -133,11 +133,9 @@ def _unpack(place: ImagePlace, source: str, diff_id: str, target: Path) -> None:
     if member is None:
         raise ImageError("a layer of it is missing")
     with member:
-        start = member.read(6)
-        member.seek(0)
         digest = hashlib.sha256()
         with target.open("wb") as file:
-            opened = bounded_tar.opened(member, start)
+            opened = bounded_tar.PlainStream(member)
             while piece := opened.read(_PIECE):
                 digest.update(piece)
                 file.write(piece)

@@ -31,6 +31,13 @@ def unpack(archive: BinaryIO, root: int) -> None:
         OSError: a name leads out, is there already, or cannot be made.
         tarfile.TarError: it is not an archive.
     """
+    try:
+        _unpack(archive, root)
+    except (ValueError, OverflowError, RecursionError, IndexError) as error:  # of tarfile, or of a number
+        raise tarfile.ReadError(f"it has a value that no file has ({type(error).__name__})") from error
+
+
+def _unpack(archive: BinaryIO, root: int) -> None:
     folders: list[tuple[str, tarfile.TarInfo]] = []
     with tarfile.open(fileobj=archive, mode="r:") as members:
         for member in members:
