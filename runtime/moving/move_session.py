@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,8 @@ from holdfast.errors import HoldfastError, InvalidArgument, MoveFailed, OutcomeU
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import teardown
-from holdfast.runtime.moving.move_wire import Refused, WireBroken
+from holdfast.runtime.moving import move_wire
+from holdfast.runtime.moving.move_wire import Refused, SessionThere, WireBroken
 from holdfast.runtime.moving.receiver_address import ReceiverAddress
 from holdfast.runtime.moving.receiver_channel import ReceiverChannel
 from holdfast.runtime.moving.receiver_destination import ReceiverDestination
@@ -173,12 +174,12 @@ class _Moving:
         result = Moved(
             self._session.name,
             self._address.host,
-            str(there.get("session")),
+            there.id,
             paused,
             sum(self._sent),
             self._sent[-1] if self._sent else 0,
-            tuple(str(one) for one in there.get("deviations") or ()),
-            (*dict.fromkeys(self._warnings), *(str(one) for one in there.get("hooks") or ())),
+            there.deviations,
+            (*dict.fromkeys(self._warnings), *there.hooks),
         )
         host_events.note(
             self._context, self._session.id, "moved", to=self._address.host, into=result.session_id
@@ -198,7 +199,7 @@ class _Moving:
             attempt=attempt,
         )
 
-    def _bring(self, receiver: ReceiverChannel) -> tuple[Mapping[str, Any], float]:
+    def _bring(self, receiver: ReceiverChannel) -> tuple[SessionThere, float]:
         """Send the session and have it started.
 
         Return what the receiver says of it, and the seconds it was paused.
@@ -254,13 +255,13 @@ class _Moving:
         )
         return pushed.digest
 
-    def _start(self, receiver: ReceiverChannel, bundle: str) -> Mapping[str, Any]:
+    def _start(self, receiver: ReceiverChannel, bundle: str) -> SessionThere:
         """Have the session started there, once."""
         session, host = self._session, self._address.host
         attempt = ids.new_id()
         moving_mark.may_run_there(self._context, session, host, attempt)
         try:
-            return receiver.ask(
+            started = receiver.ask(
                 "start",
                 attempt=attempt,
                 bundle=bundle,
@@ -268,6 +269,7 @@ class _Moving:
                 source=self._source,
                 policy=session.details.policy or {},
             )
+            return move_wire.session_there(started)
         except Refused:
             self._still_here()
             raise
@@ -275,32 +277,33 @@ class _Moving:
             found = polling.until(lambda: self._ask_again(attempt), ASKING, _PAUSE)
             if found is None:
                 raise self._unknown(str(error)) from error
-            if "session" not in found:
+            (there,) = found
+            if there is None:
                 self._still_here()
                 raise
-            return found
+            return there
 
-    def _ask_again(self, attempt: str) -> Mapping[str, Any] | None:
-        """Return what the receiver knows of the session, over another connection; None without an answer."""
+    def _ask_again(self, attempt: str) -> tuple[SessionThere | None] | None:
+        """Ask the receiver for the session over another connection; return its answer, None without one."""
         with suppress(MoveFailed, Refused, WireBroken), ReceiverChannel(self._address) as receiver:
             self._prepare(receiver, attempt)
-            return self._find(receiver, attempt) or {"state": "absent"}
+            return (self._find(receiver, attempt),)
         return None
 
-    def _find(self, receiver: ReceiverChannel, attempt: str) -> Mapping[str, Any] | None:
+    def _find(self, receiver: ReceiverChannel, attempt: str) -> SessionThere | None:
         """Return what the receiver says of a session that it may have started; None if it never did.
 
         Raises:
             OutcomeUnknown: it has been removed there, or is still being started.
+            WireBroken: it does not say.
         """
         found = receiver.ask("find", attempt=attempt, name=self._session.name)
-        if found.get("state") == "absent":
+        state = move_wire.state_of(found)
+        if state == "absent":
             return None
-        if found.get("state") in ("removed", "creating"):
-            raise self._unknown(
-                f"there it is {'gone again' if found['state'] == 'removed' else 'being started'}"
-            )
-        return found
+        if state in ("removed", "creating"):
+            raise self._unknown(f"there it is {'gone again' if state == 'removed' else 'being started'}")
+        return move_wire.session_there(found)
 
     def _still_here(self) -> None:
         moving_mark.clear(self._context, self._context.store.session(self._session.id))

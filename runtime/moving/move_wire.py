@@ -11,7 +11,9 @@ on both sides. Text before the greeting is skipped: shells of other machines may
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from holdfast.base.text import plain
@@ -24,6 +26,8 @@ LINE = 1 << 20
 NOISE = 1 << 16
 """Bytes that may come before the greeting."""
 _TEXT = 2000
+_REMARKS = 100
+"""Remarks of a receiver about a session, at most."""
 
 
 class WireBroken(Exception):
@@ -80,7 +84,12 @@ def read_greeting(stream: BinaryIO) -> str:
     """
     noise = b""
     while len(noise) < NOISE:
-        text = stream.readline(NOISE)
+        try:
+            text = stream.readline(NOISE)
+        except WireBroken:  # it is silent after that
+            if not noise.strip():
+                raise
+            text = b""
         if not text:
             break
         if text.startswith(GREETING):
@@ -100,6 +109,61 @@ def reply(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     if "error" in fields or fields.get("ok") is not True:
         raise Refused(*(plain(str(fields.get(key) or ""), _TEXT) for key in ("error", "text", "hint")))
     return fields
+
+
+@dataclass(frozen=True, slots=True)
+class SessionThere:
+    """What a receiver says of the session that it has started.
+
+    `deviations` say what differs there from what was captured, `hooks` which of its programs' hooks failed.
+    """
+
+    id: str
+    deviations: tuple[str, ...]
+    hooks: tuple[str, ...]
+
+
+def session_there(fields: Mapping[str, Any]) -> SessionThere:
+    """Return the session that a reply describes.
+
+    Raises:
+        WireBroken: it describes none: its receiver has not said that it runs there.
+    """
+    known = fields.get("session")
+    if not isinstance(known, str) or not re.fullmatch(r"[0-9a-f]{12}", known):
+        raise WireBroken("it does not say which session it has started")
+    return SessionThere(known, _remarks(fields, "deviations"), _remarks(fields, "hooks"))
+
+
+def _remarks(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    given = fields.get(key) or []
+    if not isinstance(given, list):
+        raise WireBroken(f"its {key} are not a list")
+    return tuple(plain(str(one), _TEXT) for one in given[:_REMARKS])
+
+
+def state_of(fields: Mapping[str, Any]) -> str:
+    """Return the state that a reply says a session has.
+
+    Raises:
+        WireBroken: it says none.
+    """
+    state = fields.get("state")
+    if not isinstance(state, str) or not re.fullmatch(r"[a-z_]{1,20}", state):
+        raise WireBroken("it does not say in which state the session is")
+    return state
+
+
+def count_of(fields: Mapping[str, Any], key: str, most: int) -> int:
+    """Return a number of a reply, from 0 to `most`.
+
+    Raises:
+        WireBroken: it has none.
+    """
+    count = fields.get(key)
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= most:
+        raise WireBroken(f"it answers with a number that is not one of {key}")
+    return count
 
 
 def size_of(fields: Mapping[str, Any]) -> int:

@@ -8,6 +8,7 @@ the source can ask for it again.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -117,7 +118,7 @@ class Receiver:
         """Refuse early what would be refused at the end."""
         actor = actors.checked(str(fields["actor"]))
         reason = fields.get("reason")
-        self._context = replace(self._context, actor=actor, reason=str(reason) if reason else None)
+        self._context = replace(self._context, actor=actor, reason=plain(str(reason), 500) if reason else None)
         context, name, key = self._context, str(fields["name"]), str(fields["key"])
         ids.check_name(name)
         if Keys(context.home).trusted(key) is None:
@@ -185,20 +186,20 @@ class Receiver:
 
         If there is none, promise that there never will be: its source may let it continue.
         """
-        store, attempt, name = self._context.store, str(fields["attempt"]), str(fields["name"])
+        store, attempt, name = self._context.store, _attempt(fields), str(fields["name"])
         ids.check_name(name)
         with self._deciding(attempt):
             row = self._session_of(attempt)
-            if row is not None and row.state == "removed" and not _has_arrived(row):
-                row = None  # its start was undone
             if row is None:
                 given_up = {"attempt": attempt, "state": "given_up"}
                 details = SessionDetails().plus(arrival=given_up)
                 store.add_session(name, "", {}, state="removed", details=details)
-        return {"state": "absent"} if row is None else {"state": row.state, **_described(row)}
+        if row is None or (row.state == "removed" and not _has_arrived(row)):  # its start was undone
+            return {"state": "absent"}
+        return {"state": row.state, **_described(row)}
 
     def _start(self, fields: Fields) -> dict[str, Any]:
-        context, attempt = self._context, str(fields["attempt"])
+        context, attempt = self._context, _attempt(fields)
         details = SessionDetails().plus(arrival={"attempt": attempt}, policy=_policy(fields.get("policy")))
         row = self._imported[str(fields["bundle"])]
         with self._deciding(attempt):
@@ -240,6 +241,18 @@ class Receiver:
 
 def _has_arrived(row: SessionRow) -> bool:
     return row.details.arrival is not None and row.details.arrival.state == "arrived"
+
+
+def _attempt(fields: Fields) -> str:
+    """Return the attempt that a request is about. It is kept, so it has a form.
+
+    Raises:
+        InvalidArgument: it has another one.
+    """
+    attempt = str(fields["attempt"])
+    if not re.fullmatch(r"[0-9a-z]{1,32}", attempt):
+        raise InvalidArgument("cannot look for the session: that is not the name of an attempt to move it")
+    return attempt
 
 
 def _attempt_of(row: SessionRow) -> str | None:

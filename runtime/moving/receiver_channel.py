@@ -1,7 +1,12 @@
-"""The source's connection to a receiver: a process of ssh, and the requests over its standard streams."""
+"""The source's connection to a receiver: a process of ssh, and the requests over its standard streams.
+
+A receiver that is silent holds no session up for good: each request has its time, after which the connection
+is lost.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -9,11 +14,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, BinaryIO, Self, cast
+from typing import IO, Any, BinaryIO, Self, cast
 
 from holdfast.errors import MoveFailed
 from holdfast.runtime.moving import move_wire
 from holdfast.runtime.moving.move_wire import WireBroken
+from holdfast.runtime.moving.patient_pipes import PatientReader, PatientWriter
 from holdfast.runtime.moving.receiver_address import ReceiverAddress
 
 _BLOCK = 1 << 20
@@ -21,6 +27,12 @@ _ENDING = 5.0
 """Seconds for ssh to end after its input has."""
 GREETING = 120.0
 """Seconds to log in and start the receiver; a password may have to be typed."""
+ANSWER = 600.0
+"""Seconds to answer a request; another receiver may be starting the same session, which takes 300."""
+STARTING = 3600.0
+"""Seconds to start a session: reading its memory, a terabyte in an hour."""
+_LONG = {"start": STARTING, "import": 6 * STARTING, "fetch": 6 * STARTING}
+"""Those that read everything; a person can interrupt the last two."""
 _NOT_FOUND = 127
 """What a shell returns for a command that does not exist."""
 
@@ -35,16 +47,18 @@ class ReceiverChannel:
         command = self._address.command(os.environ)
         try:
             with _interrupts_ignored():
-                self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+                )
         except OSError as error:
             raise MoveFailed(
                 f"cannot reach {self._address.host}: {command[0]}: {error.strerror or error}",
                 hint="install an ssh client",
             ) from error
-        self._to = cast("BinaryIO", self._process.stdin)
-        self._from = cast("BinaryIO", self._process.stdout)
-        patience = threading.Timer(GREETING, self._process.terminate)
-        patience.start()
+        self._to = PatientWriter(cast("IO[bytes]", self._process.stdin))
+        self._patience = PatientReader(cast("IO[bytes]", self._process.stdout))
+        self._from = cast("BinaryIO", io.BufferedReader(self._patience))
+        self._patience.allow(GREETING)
         try:
             self.version = move_wire.read_greeting(self._from)
         except WireBroken as error:
@@ -53,8 +67,6 @@ class ReceiverChannel:
         except BaseException:
             self._close()
             raise
-        finally:
-            patience.cancel()
         return self
 
     def ask(self, do: str, payload: bytes = b"", **fields: Any) -> Mapping[str, Any]:
@@ -65,7 +77,8 @@ class ReceiverChannel:
             WireBroken: the connection is lost.
         """
         sized = {"bytes": len(payload)} if payload else {}
-        self._send(move_wire.line({"do": do, **sized, **fields}), payload)
+        self._to.write(move_wire.line({"do": do, **sized, **fields}) + payload)
+        self._patience.allow(_LONG.get(do, ANSWER))
         return move_wire.reply(move_wire.read_line(self._from))
 
     def put(self, digest: str, size: int, data: BinaryIO) -> None:
@@ -74,26 +87,18 @@ class ReceiverChannel:
         Raises:
             WireBroken: the connection is lost.
         """
-        self._send(move_wire.line({"do": "put", "digest": digest, "size": size, "bytes": size}))
+        self._to.write(move_wire.line({"do": "put", "digest": digest, "size": size, "bytes": size}))
         left = size
         while left:
             block = data.read(min(left, _BLOCK))
             assert block, "a part is as large as its descriptor says"
-            self._send(block)
+            self._to.write(block)
             left -= len(block)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._close()
-
-    def _send(self, *parts: bytes) -> None:
-        try:
-            for part in parts:
-                self._to.write(part)
-            self._to.flush()
-        except OSError as error:
-            raise WireBroken("the connection ended") from error
 
     def _close(self) -> int:
         """End the connection; return the exit code of ssh."""
@@ -104,6 +109,10 @@ class ReceiverChannel:
             return self._process.wait(_ENDING)
         except subprocess.TimeoutExpired:
             self._process.terminate()
+        try:
+            return self._process.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
             return self._process.wait()
 
     def _no_receiver(self, error: WireBroken) -> MoveFailed:

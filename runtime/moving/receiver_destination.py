@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from holdfast.base.text import plain
+from holdfast.runtime.moving import move_wire
 from holdfast.runtime.moving.receiver_channel import ReceiverChannel
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 
@@ -24,11 +26,12 @@ class ReceiverDestination:
 
     def layers_there(self, diff_ids: Sequence[str]) -> int:
         """Return how many of these layers, from the lowest, the receiver's engine has."""
-        return int(self._receiver.ask("layers", diff_ids=list(diff_ids))["there"])
+        found = self._receiver.ask("layers", diff_ids=list(diff_ids))
+        return move_wire.count_of(found, "there", len(diff_ids))
 
     def has(self, blob: BlobDescriptor) -> bool:
         """Return whether an earlier attempt, or an earlier bundle, brought it."""
-        return self._receiver.ask("has", digest=blob.digest, size=blob.size)["has"] is True
+        return self._receiver.ask("has", digest=blob.digest, size=blob.size).get("has") is True
 
     def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
         """Send it."""
@@ -38,7 +41,7 @@ class ReceiverDestination:
         """Send the index, and have the bundle imported. Return its id there."""
         found = self._receiver.ask("import", index, source=self._source)
         self.kept = found.get("kept") is True
-        return str(found["snapshot"])
+        return plain(str(found.get("snapshot")), 100)
 
     def __enter__(self) -> Self:
         return self

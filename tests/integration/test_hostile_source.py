@@ -100,6 +100,8 @@ def test_requests_that_are_not_valid_are_refused(
         {"do": "start", "bundle": [DIGEST], "attempt": "7", "name": "work"},
         {"do": "find"},
         {"do": "find", "attempt": "7", "name": "\x1b[2J"},
+        {"do": "find", "attempt": "x" * 100_000, "name": "work"},
+        {"do": "find", "attempt": {"a": 7}, "name": "work"},
     ]
     replies = receive(*bad, prepare(key))
     assert len(replies) == len(bad) + 1
@@ -141,12 +143,15 @@ def test_an_index_that_lies_is_refused(receive: Callable[..., list[dict[str, Any
 
 
 def test_a_session_that_may_run_at_its_source_is_never_started(
-    receive: Callable[..., list[dict[str, Any]]], key: str
+    hf: Holdfast, receive: Callable[..., list[dict[str, Any]]], key: str
 ) -> None:
     """Once the receiver has said that it does not run here, it will not."""
     find = {"do": "find", "attempt": "7", "name": "work"}
     assert receive(prepare(key), find) == [{"ok": True}, {"ok": True, "state": "absent"}]
     assert receive(find, find) == [{"ok": True, "state": "absent"}] * 2
+    (kept,) = hf.store.sessions(removed=True)  # one, however often it is asked
+    assert kept.details.arrival is not None
+    assert kept.details.arrival.state == "given_up"
 
 
 def test_a_terminal_is_no_source(cli: Any, tmp_path: Path) -> None:
