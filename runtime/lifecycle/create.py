@@ -24,7 +24,7 @@ from holdfast.runtime.sessions import init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store import policy as policies
 from holdfast.runtime.store.row_details import SessionDetails
-from holdfast.runtime.store.rows import OperationKind, SessionRow
+from holdfast.runtime.store.rows import FITTED, OperationKind, SessionRow
 
 undoes(OperationKind.NEW)(take_back_containers)
 
@@ -80,6 +80,8 @@ def create(
         init = init_program.obtain(context.engine, context.home, context.progress)
         with network.ahead(chosen):
             container = provision.create_container(context.engine, context.home, row, operation.id, init)
+            if chosen.workdir is not None or image.name.startswith(FITTED):  # ours have the usual one
+                context.engine.files.make_folder(container, chosen.workdir or str(layout.WORKSPACE))
             provision.start(context.engine, container)
         network.close(chosen, container)
         greeting = provision.await_guest(context.engine, container, folder)

@@ -118,7 +118,9 @@ class Receiver:
         """Refuse early what would be refused at the end."""
         actor = actors.checked(str(fields["actor"]))
         reason = fields.get("reason")
-        self._context = replace(self._context, actor=actor, reason=plain(str(reason), 500) if reason else None)
+        self._context = replace(
+            self._context, actor=actor, reason=plain(str(reason), 500) if reason else None
+        )
         context, name, key = self._context, str(fields["name"]), str(fields["key"])
         ids.check_name(name)
         if Keys(context.home).trusted(key) is None:

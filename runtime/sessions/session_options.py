@@ -351,7 +351,8 @@ def container_options(
         "labels": dict(labels),
         "user": "0:0",
         "environment": {**_gateway_environment(options, trust is not None), **options.env},
-        "working_dir": options.workdir or str(layout.WORKSPACE),
+        # Not the session's folder: what has its name in an image, or in a copy, may be a link or a file.
+        "working_dir": "/",
         "tty": False,
         "stdin_open": False,
         "init": False,

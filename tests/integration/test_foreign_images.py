@@ -61,7 +61,7 @@ def test_nothing_but_files_and_variables_comes_from_an_image(hf: Holdfast, image
         assert "Health" not in found["State"]
         assert (config["User"], config["WorkingDir"], config["StopSignal"]) == (
             "0:0",
-            "/workspace",
+            "/",
             "SIGTERM",
         )
         (first,) = config["Entrypoint"]

@@ -296,6 +296,19 @@ def test_a_link_that_leads_astray_does_not_lose_a_session(shared_hf: Holdfast, s
     assert session.exec("echo $value", timeout=60).text == "here\n"
 
 
+def test_what_lies_where_the_workspace_was_keeps_no_session_from_returning(session: Session) -> None:
+    """A link or a file there: an engine that began in it would refuse, or find a folder of the host."""
+    assert session.exec("cd /srv; mv /workspace /was && ln -s /proc/self/fd/7 /workspace", timeout=60).ok
+    session.suspend()
+    session.resume()
+    assert session.exec("readlink /workspace", timeout=60).text == "/proc/self/fd/7\n"
+    assert session.exec("rm /workspace; echo file >/workspace", timeout=60).ok
+    files = session.snapshot("files", kind="filesystem").restore("files")
+    assert files.exec("cat /workspace", timeout=60).text == "file\n"
+    files.remove()
+    assert session.exec("rm /workspace; mv /was /workspace; cd /workspace; echo $value").text == "here\n"
+
+
 @pytest.mark.parametrize("replacement", ["ln -s /nowhere /srv/a", "touch /srv/a"])
 def test_a_deleted_file_whose_folder_was_replaced_is_refused(session: Session, replacement: str) -> None:
     """CRIU could not make the folder again; one that is only gone is made for that moment."""

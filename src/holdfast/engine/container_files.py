@@ -103,6 +103,31 @@ class ContainerFiles:
             with closing(stream), tarfile.open(fileobj=cast("Any", Joined(stream)), mode="r|") as archive:
                 return archive.next()
 
+    def make_folder(self, container_id: str, path: str) -> None:
+        """Make a folder of a container, running or not, and those above it, unless something is there.
+
+        Raises:
+            EngineError: what is above it is not a folder.
+        """
+        import io
+        import tarfile
+        from pathlib import PurePosixPath
+
+        place, missing = PurePosixPath(path), []
+        while place.name and self.entry(container_id, str(place)) is None:
+            missing.append(place.name)
+            place = place.parent
+        if not missing:
+            return
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for count in range(len(missing)):
+                member = tarfile.TarInfo("/".join(missing[len(missing) - 1 - count :][::-1]))
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(member)
+        packed.seek(0)
+        self.unpack(container_id, str(place), packed, f"make the folder {path}")
+
     def archive(self, container_id: str, path: str) -> Iterator[bytes]:
         """Yield a folder of a container, running or not, as a tar archive in pieces."""
         with translated("read files of a container"):

@@ -71,7 +71,7 @@ def test_chosen_options_arrive() -> None:
     assert made["nano_cpus"] == 1_500_000_000
     assert made["environment"] == {"A": "1", "B": "x=y"}
     assert made["mounts"][2] == {"Type": "bind", "Source": "/tmp", "Target": "/data", "ReadOnly": True}
-    assert made["working_dir"] == "/srv"
+    assert made["working_dir"] == "/"
 
 
 def test_options_survive_the_store() -> None:
