@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -39,7 +39,7 @@ LONG = "n" * 5000
 END = bytes(1024)
 
 
-def entry(name: str, data: bytes = b"", form: int = tarfile.GNU_FORMAT, **fields: Any) -> bytes:
+def entry(name: str, data: bytes = b"", form: Literal[0, 1, 2] = tarfile.GNU_FORMAT, **fields: Any) -> bytes:
     """Return a member as it lies in an archive; `size` is claimed, whatever there is."""
     member = tarfile.TarInfo(name)
     member.size = len(data)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.runtime.lifecycle.test_image_fields import ABOUT, saved_image, tar_of
 
 from holdfast.errors import ImageError
 from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest import layout
 
 pytestmark = pytest.mark.thorough
@@ -76,3 +80,96 @@ def test_nothing_but_files_and_variables_comes_from_an_image(hf: Holdfast, image
             "this",
             "/workspace",
         ]
+
+
+# Each field of a configuration, as engines take it, with what would matter if it were heeded.
+EVERY: dict[str, Any] = {
+    "User": "0:0",
+    "Env": ["PATH=/srv:/usr/bin", "LD_PRELOAD=/srv/x", "A", "A=1", "A=a\nb\x1b[2J\u202e", "B C=1", "é=2"],
+    "Entrypoint": ["/srv/x", "\x1b[2J"],
+    "Cmd": ["sh", "-c", "touch /srv/ran"],
+    "WorkingDir": "/srv/../srv/\x1b[2J",
+    "Volumes": {"/data": {}, "/srv/v\n": {}},
+    "ExposedPorts": {f"{port}/tcp": {} for port in range(1, 3000)},
+    "Labels": {f"l{number}": "x" * 100 for number in range(3000)}
+    | {"holdfast.home": "forged", "holdfast.role": "checkpointer", "holdfast.base-layers": "9" * 5000},
+    "StopSignal": "SIGWINCH",
+    "Healthcheck": {"Test": ["CMD-SHELL", "touch /srv/healthy"], "Interval": 1_000_000_000},
+    "OnBuild": ["RUN touch /srv/built", "ADD http://127.0.0.1:1/x /"],
+    "Shell": ["/srv/x"],
+    "ArgsEscaped": True,
+    "NetworkDisabled": True,
+    "MacAddress": "02:42:ac:11:00:99",
+    "Hostname": "forged",
+    "Domainname": "forged",
+    "Tty": True,
+    "OpenStdin": True,
+    "StopTimeout": 1,
+}
+REFUSED = {
+    "User": "a\nb",
+    "WorkingDir": "/srv/../proc/self/fd/8",
+    "Volumes": {"/proc/1": {}},
+}
+
+
+@pytest.fixture
+def load(hf: Holdfast, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], str]]:
+    """Load images of a stranger with these settings, from files."""
+    made = []
+
+    def load(config: dict[str, Any]) -> str:
+        path = tmp_path / f"{len(made)}.tar"
+        path.write_bytes(tar_of(saved_image(ABOUT | {"config": config})))
+        made.append(hf.images.load(path))
+        return made[-1]
+
+    yield load
+    for session in hf.sessions():
+        session.remove()
+    for snapshot in hf.snapshots():
+        snapshot.remove()
+    hf.keeping.collect_garbage()
+    for name in made:
+        hf.engine.images.remove(name)
+    hf.keeping.collect_garbage()
+
+
+def _shown(hf: Holdfast, session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a session's container is and may do, but for what is its own, and its image's variables."""
+    found = hf.engine.client.api.inspect_container(str(session.row.container_id))
+    own = ("Hostname", "Image", "Labels", "Env", "Entrypoint", "ExposedPorts", "Shell", "ArgsEscaped")
+    config = {key: value for key, value in found["Config"].items() if key not in own and value}
+    assert found["Config"]["Hostname"] == session.name
+    assert found["Config"]["Labels"]["holdfast.role"] == "session"
+    assert not any(value for key, value in found["Config"]["Labels"].items() if key.startswith("l"))
+    assert found["NetworkSettings"]["MacAddress"] != EVERY["MacAddress"]
+    assert not any((found["NetworkSettings"]["Ports"] or {}).values())
+    places = sorted(one["Target"].partition("/.holdfast")[0] for one in found["HostConfig"]["Mounts"])
+    return config, {**found["HostConfig"], "Mounts": places}
+
+
+def test_every_field_of_an_image_from_a_file_is_hostile(
+    hf: Holdfast, load: Callable[[dict[str, Any]], str], tmp_path: Path
+) -> None:
+    """The container is that of an image that says nothing, also in a copy; a build on it is refused."""
+    for field, value in REFUSED.items():
+        name = load({field: value})
+        with pytest.raises(ImageError, match=f"^cannot use image {name}: ") as refused:
+            hf.new("never", image=name)
+        assert str(refused.value).isprintable()
+    assert hf.sessions() == []
+
+    plain = hf.new("plain", image=load({}))
+    hostile = hf.new("hostile", image=(name := load(EVERY)))
+    copy = hostile.snapshot("files", kind="filesystem").restore("copy")
+    for session in (hostile, copy):
+        assert _shown(hf, session) == _shown(hf, plain)
+        assert session.exec("echo $BASH_VERSION; echo /srv/ran* /srv/healthy*", timeout=60).text.endswith(
+            "*\n"
+        )
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "Dockerfile").write_text(f"FROM {name}\n")
+    with pytest.raises(ImageError, match=r"its image .* has the engine fetch"):
+        hf.images.build(folder, network="none")

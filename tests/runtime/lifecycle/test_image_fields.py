@@ -126,7 +126,7 @@ def test_an_entrypoint_is_words_and_no_shell_reads_them() -> None:
     assert entrypoint_start.command({"Entrypoint": None, "Cmd": None}) == []
 
 
-def _tar(files: dict[str, bytes]) -> bytes:
+def tar_of(files: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as made:
         for name, data in files.items():
@@ -136,7 +136,7 @@ def _tar(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-LAYER = _tar({"srv/x": b"1"})
+LAYER = tar_of({"srv/x": b"1"})
 
 
 def _digest(data: bytes) -> str:
@@ -148,7 +148,7 @@ NAMED = {"Config": "c", "RepoTags": ["../../x:1"], "Layers": ["l"]}
 LISTED = {"config": {"digest": _digest(json.dumps(ABOUT).encode())}, "layers": [{"digest": _digest(LAYER)}]}
 
 
-def _saved(about: object = ABOUT, listed: object = None) -> dict[str, bytes]:
+def saved_image(about: object = ABOUT, listed: object = None) -> dict[str, bytes]:
     named = [NAMED] if listed is None else listed
     return {"c": json.dumps(about).encode(), "l": LAYER, "manifest.json": json.dumps(named).encode()}
 
@@ -163,22 +163,22 @@ def _layout(manifest: object = LISTED, index: object = None) -> dict[str, bytes]
 
 
 DOCUMENTS: dict[str, Callable[[Any], dict[str, bytes]]] = {
-    "config": lambda value: _saved(value),
-    "os": lambda value: _saved(ABOUT | {"os": value}),
-    "architecture": lambda value: _saved(ABOUT | {"architecture": value}),
-    "config of containers": lambda value: _saved(ABOUT | {"config": value}),
-    "history": lambda value: _saved(ABOUT | {"history": value}),
-    "one of history": lambda value: _saved(ABOUT | {"history": [value]}),
-    "created": lambda value: _saved(ABOUT | {"created": value}),
-    "rootfs": lambda value: _saved(ABOUT | {"rootfs": value}),
-    "diff_ids": lambda value: _saved(ABOUT | {"rootfs": {"diff_ids": value}}),
-    "a diff id": lambda value: _saved(ABOUT | {"rootfs": {"diff_ids": [value]}}),
-    "manifest.json": lambda value: _saved(listed=value),
-    "one of manifest.json": lambda value: _saved(listed=[value]),
-    "its config": lambda value: _saved(listed=[NAMED | {"Config": value}]),
-    "its layers": lambda value: _saved(listed=[NAMED | {"Layers": value}]),
-    "its layer": lambda value: _saved(listed=[NAMED | {"Layers": [value]}]),
-    "its tags": lambda value: _saved(listed=[NAMED | {"RepoTags": value}]),
+    "config": lambda value: saved_image(value),
+    "os": lambda value: saved_image(ABOUT | {"os": value}),
+    "architecture": lambda value: saved_image(ABOUT | {"architecture": value}),
+    "config of containers": lambda value: saved_image(ABOUT | {"config": value}),
+    "history": lambda value: saved_image(ABOUT | {"history": value}),
+    "one of history": lambda value: saved_image(ABOUT | {"history": [value]}),
+    "created": lambda value: saved_image(ABOUT | {"created": value}),
+    "rootfs": lambda value: saved_image(ABOUT | {"rootfs": value}),
+    "diff_ids": lambda value: saved_image(ABOUT | {"rootfs": {"diff_ids": value}}),
+    "a diff id": lambda value: saved_image(ABOUT | {"rootfs": {"diff_ids": [value]}}),
+    "manifest.json": lambda value: saved_image(listed=value),
+    "one of manifest.json": lambda value: saved_image(listed=[value]),
+    "its config": lambda value: saved_image(listed=[NAMED | {"Config": value}]),
+    "its layers": lambda value: saved_image(listed=[NAMED | {"Layers": value}]),
+    "its layer": lambda value: saved_image(listed=[NAMED | {"Layers": [value]}]),
+    "its tags": lambda value: saved_image(listed=[NAMED | {"RepoTags": value}]),
     "index.json": lambda value: _layout(index=value),
     "manifests": lambda value: _layout(index={"manifests": value}),
     "a descriptor": lambda value: _layout(index={"manifests": [value]}),
@@ -195,7 +195,7 @@ DOCUMENTS: dict[str, Callable[[Any], dict[str, bytes]]] = {
 
 def _places(files: dict[str, bytes], folder: Path) -> Iterator[ImagePlace]:
     """Yield an image as an archive and as a folder, in which links lead out."""
-    yield StoredArchive(io.BytesIO(_tar(files)))
+    yield StoredArchive(io.BytesIO(tar_of(files)))
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -226,6 +226,6 @@ def test_a_field_of_a_document_is_read_or_refused_in_one_line(
 
 def test_good_documents_are_read(tmp_path: Path) -> None:
     """Those which the others are made of."""
-    for number, files in enumerate((_saved(), _layout())):
+    for number, files in enumerate((saved_image(), _layout())):
         for place in _places(files, tmp_path / str(number)):
             assert image_file.find(place, "linux/amd64").diff_ids == (_digest(LAYER),)
