@@ -69,7 +69,7 @@ def as_said(
         options: the caller's, which win.
 
     Raises:
-        ImageError: no session can have its user or folder, or a folder where it declares a volume.
+        ImageError: no session can have its user or folder, or as many volumes.
     """
     changes = {"user": options.user or _user(config), "workdir": options.workdir or _folder(config)}
     fields = options.model_dump(mode="json") | changes
@@ -83,10 +83,15 @@ def as_said(
         raise ImageError(
             f"cannot use image {name}: it declares {len(volumes)} volumes, more than {MOST_FOLDERS}"
         )
+    return completed, tuple(dict.fromkeys(place for each in volumes if (place := _place(each))))
+
+
+def _place(volume: str) -> str | None:
+    """Return where a session has a folder for a volume; None where the system has its own, or none can be."""
     try:
-        return completed, tuple(dict.fromkeys(map(writable_places.plain_place, volumes)))
-    except ValueError as error:
-        raise ImageError(f"cannot use image {name}: the places of its volumes {error}") from error
+        return writable_places.plain_place(volume)
+    except ValueError:
+        return None
 
 
 def _user(config: Mapping[str, Any]) -> str | None:

@@ -89,7 +89,7 @@ EVERY: dict[str, Any] = {
     "Entrypoint": ["/srv/x", "\x1b[2J"],
     "Cmd": ["sh", "-c", "touch /srv/ran"],
     "WorkingDir": "/srv/../srv/\x1b[2J",
-    "Volumes": {"/data": {}, "/srv/v\n": {}},
+    "Volumes": {"/data": {}, "/srv/v\n": {}, "/sys/fs/cgroup": {}, "/proc/1": {}, "../x": {}},
     "ExposedPorts": {f"{port}/tcp": {} for port in range(1, 3000)},
     "Labels": {f"l{number}": "x" * 100 for number in range(3000)}
     | {"holdfast.home": "forged", "holdfast.role": "checkpointer", "holdfast.base-layers": "9" * 5000},
@@ -109,7 +109,7 @@ EVERY: dict[str, Any] = {
 REFUSED = {
     "User": "a\nb",
     "WorkingDir": "/srv/../proc/self/fd/8",
-    "Volumes": {"/proc/1": {}},
+    "Volumes": {f"/v{number}": {} for number in range(101)},
 }
 
 

@@ -108,6 +108,13 @@ def test_a_field_of_the_configuration_is_fit_or_refused_in_one_line(field: str) 
             assert ".." not in place.split("/")
 
 
+def test_volumes_in_places_of_the_system_are_left_to_it() -> None:
+    """Images for systemd declare one at /sys/fs/cgroup."""
+    volumes = {"/sys/fs/cgroup": {}, "/proc/1": {}, "/dev/shm": {}, "../x": {}, "/b/": {}, "/a/./c": {}}
+    _, folders = chosen_image.as_said("a", {"Volumes": volumes}, SessionOptions.parse(image="a"))
+    assert folders == ("/a/c", "/b")
+
+
 def test_labels_are_emptied_and_none_counts_layers_that_are_not_there() -> None:
     """The digits of a label can be too many for a number, or those of other scripts."""
     for text in TEXTS.values():
