@@ -55,6 +55,7 @@ test-machines: setup  ## run the tests of other engines, image stores and users;
 
 test-doors: setup  ## run the suites of other people against the servers: MCP conformance, schemathesis, E2B clients, agent frameworks
 	@setup/doors
+	@setup/browser
 	@$(TESTS) -n 2 tests/integration/doors/test_*.py
 
 test-doors-brief: setup  ## run some of each of these suites, as CI does

@@ -1,0 +1,121 @@
+"""A real browser, driven by its own protocol (Chrome DevTools): pages of any origin, and what they got.
+
+The document of a page is put in its place whatever its host would answer. So a page can be of a name that its
+owner has led to this machine meanwhile (DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+from holdfast.base import polling
+
+PATIENCE = 120
+REBOUND = "evil.test"
+"""A name of an attacker, which leads to this machine."""
+OPTIONS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
+    *("--remote-debugging-port=0", "--no-proxy-server", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"),
+    # What newer browsers add: the server must do without.
+    "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests,HttpsUpgrades",
+)
+
+
+class Page:
+    """One tab."""
+
+    def __init__(self, line: ClientConnection) -> None:
+        self._line, self._numbers = line, count(1)
+        self._documents: dict[str, str] = {}
+        self.statuses: list[tuple[str, int]] = []
+        """URLs that were asked for, and the statuses of their answers."""
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Network", "Runtime"):
+            self._call(f"{domain}.enable")
+
+    def open(self, url: str, document: str | None = None) -> None:
+        """Go to a page; `document` is put in its place."""
+        if document is not None:
+            self._documents[url] = document
+        patterns = [{"urlPattern": each} for each in self._documents]
+        self._call("Fetch.enable", patterns=patterns)
+        failed = self._call("Page.navigate", url=url).get("errorText")
+        assert failed is None, failed
+
+    def run(self, script: str, *arguments: object) -> Any:
+        """Return what an async function in the page gives, called with these arguments."""
+        words = ", ".join(map(json.dumps, arguments))
+        found = self._call(
+            "Runtime.evaluate",
+            expression=f"({script})({words})",
+            awaitPromise=True,
+            returnByValue=True,
+            userGesture=True,
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def cookies(self, url: str) -> list[str]:
+        """Return the names of the cookies that would be sent to an address."""
+        return [each["name"] for each in self._call("Network.getCookies", urls=[url])["cookies"]]
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        asked: dict[str, Any] = {"id": number, "method": method, "params": params}
+        self._line.send(json.dumps(asked | self._where(method)))
+        while True:
+            told = json.loads(self._line.recv(PATIENCE))
+            if told.get("id") == number:
+                assert "error" not in told, (method, told["error"])
+                return dict(told["result"])
+            self._happened(told)
+
+    def _where(self, method: str) -> dict[str, str]:
+        return {} if method.startswith("Target.") else {"sessionId": self._session}
+
+    def _happened(self, told: Mapping[str, Any]) -> None:
+        params = told.get("params", {})
+        if told.get("method") == "Fetch.requestPaused":
+            body = base64.b64encode(self._documents[params["request"]["url"]].encode()).decode()
+            heads = [{"name": "content-type", "value": "text/html"}]
+            answer = {"requestId": params["requestId"], "responseCode": 200, "body": body}
+            self._send("Fetch.fulfillRequest", **answer, responseHeaders=heads)
+        elif told.get("method") == "Network.responseReceived":
+            self.statuses.append((params["response"]["url"], params["response"]["status"]))
+        elif told.get("method") == "Network.webSocketHandshakeResponseReceived":
+            self.statuses.append(("socket", params["response"]["status"]))
+
+    def _send(self, method: str, **params: Any) -> None:
+        """Ask for something whose answer does not matter."""
+        asked = {"id": next(self._numbers), "method": method, "params": params}
+        self._line.send(json.dumps(asked | self._where(method)))
+
+
+@contextmanager
+def browser(folder: Path) -> Iterator[ClientConnection]:
+    """Run a browser with a profile of its own, and yield the line to it."""
+    program = which("chromium")
+    assert program, "there is no browser: `make test-doors` installs it"
+    command = [program, *OPTIONS, f"--user-data-dir={folder}", "about:blank"]
+    with (folder.parent / "browser.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        told = folder / "DevToolsActivePort"
+        assert polling.until(lambda: told.exists() and "\n/" in told.read_text(), PATIENCE, 0.1)
+        port, path = told.read_text().split()
+        with connect(f"ws://127.0.0.1:{port}{path}", max_size=None, proxy=None) as line:
+            yield line
+    finally:
+        process.terminate()
+        process.wait(30)
