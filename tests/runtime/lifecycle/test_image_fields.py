@@ -110,7 +110,14 @@ def test_a_field_of_the_configuration_is_fit_or_refused_in_one_line(field: str) 
 
 def test_volumes_in_places_of_the_system_are_left_to_it() -> None:
     """Images for systemd declare one at /sys/fs/cgroup."""
-    volumes = {"/sys/fs/cgroup": {}, "/proc/1": {}, "/dev/shm": {}, "../x": {}, "/b/": {}, "/a/./c": {}}
+    volumes: dict[str, dict[str, str]] = {
+        "/sys/fs/cgroup": {},
+        "/proc/1": {},
+        "/dev/shm": {},
+        "../x": {},
+        "/b/": {},
+        "/a/./c": {},
+    }
     _, folders = chosen_image.as_said("a", {"Volumes": volumes}, SessionOptions.parse(image="a"))
     assert folders == ("/a/c", "/b")
 
