@@ -116,7 +116,7 @@ REFUSED = {
 @pytest.fixture
 def load(hf: Holdfast, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], str]]:
     """Load images of a stranger with these settings, from files."""
-    made = []
+    made: list[str] = []
 
     def load(config: dict[str, Any]) -> str:
         path = tmp_path / f"{len(made)}.tar"

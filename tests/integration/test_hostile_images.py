@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,8 +116,9 @@ def assert_ours(hf: Holdfast, *sessions: Session) -> None:
     assert len(places) == len(sessions)
 
 
-def perform(hf: Holdfast, image: str, service: HostService) -> None:
-    """Start the image as sessions once were: its program runs first, and reaches the host."""
+@contextmanager
+def started_as_before(hf: Holdfast, image: str) -> Iterator[str]:
+    """Start the image as sessions once were: its program runs first. Yield the id of the container."""
     init = init_program.obtain(hf.engine, hf.home, print)
     container = hf.engine.client.containers.create(
         image,
@@ -129,10 +130,16 @@ def perform(hf: Holdfast, image: str, service: HostService) -> None:
     )
     try:
         container.start()
-        assert polling.until(lambda: service.came, 60), container.logs().decode()
-        assert hf.engine.files.read(str(container.id), "/srv/ran")
+        yield str(container.id)
     finally:
         container.remove(force=True)
+
+
+def perform(hf: Holdfast, image: str, service: HostService) -> None:
+    """Have a program of the image run first: it reaches the host."""
+    with started_as_before(hf, image) as container:
+        assert polling.until(lambda: service.came, 60), container
+        assert hf.engine.files.read(container, "/srv/ran")
     service.came.clear()
 
 

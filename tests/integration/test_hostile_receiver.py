@@ -15,7 +15,7 @@ from holdfast.errors import MoveFailed, OutcomeUnknown
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.moving import move_session, receiver_channel
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
 
 def _is(monkeypatch: pytest.MonkeyPatch, how: str, where: str, *more: str) -> None:
@@ -31,10 +31,7 @@ def test_a_session_outlives_its_receivers(hf: Holdfast, cli: Any, monkeypatch: p
     session.exec("x=kept")
     for how, where, said in (
         ("silent", "import", "it has not answered for 2 s"),
-        ('{"ok": true, "there": 1000000}', "layers", "a number that is not one of there"),
-        ("silent", "start", "it has not answered for 2 s"),
         ('{"ok": true}', "start", "it does not say which session it has started"),
-        ('{"ok": true, "session": "0123456789ab", "deviations": 7}', "start", "deviations are not a list"),
     ):
         _is(monkeypatch, how, where)
         with pytest.raises(MoveFailed, match=said) as failed:
