@@ -23,6 +23,8 @@ class CellRecord:
     def __init__(self, cell: Cell, who: Who) -> None:
         self.cell = cell
         self.who = who
+        self.running = False
+        """True once the kernel has said that it runs the code: an interrupt before that is lost."""
         self.open_input: int | None = None
         """Number of the question that waits for an answer."""
         self.asks_password = False

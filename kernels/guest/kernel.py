@@ -35,6 +35,10 @@ MOMENT = 0.2
 """Seconds before the first process starts. It and its library compute for most of a second, and what a
 session is asked first is usually a command."""
 
+ARRIVAL = 1.0
+"""Seconds a kernel has to say that it runs the code it was sent. It ignores interrupts until then, and a
+kernel that never says so is interrupted all the same."""
+
 LEAVE = 5.0
 """Seconds for a process to end that has said it will."""
 LEFT = "[the cell has ended its kernel: its variables are gone, and the next cell runs in a new one]\n"
@@ -112,6 +116,11 @@ class RunningKernel:
         return str(self._workspace)
 
     @property
+    def cell_id(self) -> str | None:
+        """The id of the cell that has it, if one does."""
+        return self._current.cell.id if self._current else None
+
+    @property
     def taken(self) -> bool:
         """True if a cell has it."""
         return self._current is not None
@@ -162,12 +171,26 @@ class RunningKernel:
         return True
 
     async def interrupt(self, only: str | None = None) -> None:
-        """Interrupt the running cell; with `only`, if that is its id."""
-        if only is not None and (self._current is None or self._current.cell.id != only):
+        """Interrupt the running cell; with `only`, if that is its id. One that has not begun never does."""
+        record = self._current
+        if only is not None and (record is None or record.cell.id != only):
             return
-        if self._current:
-            self._current.cell.interrupted = True
-        if self._process:
+        if record is None:
+            if self._process:
+                await self._process.interrupt()
+        elif record is self._executing:
+            record.cell.interrupted = True
+            await self._reach(record)
+        else:
+            self._end_current(CellStatus.INTERRUPTED)
+
+    async def _reach(self, record: CellRecord) -> None:
+        """Interrupt a cell as soon as its kernel runs it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ARRIVAL):
+                while not record.running and not record.cell.over:
+                    await self.journal.changed()
+        if record is self._executing and self._process:
             await self._process.interrupt()
 
     async def restart(self, spec: str | None = None) -> None:
@@ -244,8 +267,7 @@ class RunningKernel:
         if await _over_within(self.journal, record, seconds):
             return
         cell.timed_out = True
-        if self._process:
-            await self._process.interrupt()
+        await self._reach(record)
         if not await _over_within(self.journal, record, GRACE):
             # It keeps the kernel until it ends or the kernel is restarted.
             cell.end(CellStatus.TIMEOUT)
@@ -325,6 +347,8 @@ class RunningKernel:
             if not record.cell.settled and (record.cell.interrupted or record.cell.timed_out):
                 asyncio.get_running_loop().call_later(REPLY, self._give_up, record)
         else:
+            record.running |= kind != "status"  # `execute_input` is the first
+            self.journal.wake()
             for event in events_of(kind, content):
                 self.journal.add(record, event)
                 if event.event == "input_request":

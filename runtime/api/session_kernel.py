@@ -49,9 +49,10 @@ class SessionKernel:
                 it raises EOFError, the code is interrupted. Without it the result says what the code is
                 `waiting` for; `answer` continues it.
             key, reason: as for `exec`.
-            patience: seconds from its start after which the result says that it still runs, or a `Patience`.
-                `join` follows it further.
-            on_start: called with its id when it has begun.
+            patience: seconds after which the result says that it still runs, or a `Patience`. They count
+                from when the session takes it, before which others may have the kernel. `join` follows it
+                further.
+            on_start: called with its id when the session takes it; its code runs as soon as the kernel does.
             kernel: which of the session's kernels.
             before: code that is run first, in the same turn and without a trace: it shows nothing, raises
                 nothing, and is neither counted nor journalled. Up to 256 Ki characters.
@@ -165,7 +166,10 @@ class SessionKernel:
             )
 
     def interrupt(self, kernel: str = defaults.MAIN, *, cell_id: str | None = None) -> None:
-        """Interrupt what the kernel runs; with `cell_id` only that cell, if it still runs."""
+        """Interrupt what the kernel runs; with `cell_id` only that cell, if it still runs.
+
+        A cell whose kernel still starts ends at once, and is never run.
+        """
         only: dict[str, Any] = {} if cell_id is None else {"only": call_arguments.text(cell_id, "cell")}
         self._line.request("kernel_interrupt", kernel=kernel, **only)
 

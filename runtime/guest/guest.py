@@ -275,6 +275,7 @@ class Guest:
             "cwd": kernel.cwd,
             "pid": kernel.pid,
             "state": kernel.state,
+            "cell_id": kernel.cell_id,
             "observed": kernel.observed().as_dict(),
             "execution_count": kernel.execution_count,
             "epoch": kernel.epoch,

@@ -95,7 +95,7 @@ class KernelCall:
         self._busy_until = self._began + busy
         self._overdue = None if timeout is None else call_deadline.after(timeout + busy)
         self.on_start: Callable[[str], object] | None = None
-        """Called with the cell's id when it has begun."""
+        """Called with the cell's id when the session has taken it: a kernel may have to start first."""
 
     def run(self) -> CellResult:
         """Run the cell and wait for its end.
@@ -115,7 +115,7 @@ class KernelCall:
     def _follow(self) -> CellResult:
         if self._patience.ended:
             return self._left()
-        args = dict(self._args)
+        args = dict(self._args, accepted=True)
         if self._seen is not None:
             args["after_seq"] = self._seen
         if (left := self._busy_until - time.monotonic()) > 0:
@@ -139,7 +139,7 @@ class KernelCall:
         kind = wire_fields.event(frame)
         if kind == "finished":
             return self._finish(frame)
-        if kind == "started":
+        if kind in ("accepted", "started"):
             self._begin()
             return None
         seq = wire_fields.integer(frame, "seq")
@@ -180,7 +180,7 @@ class KernelCall:
         """Check whether the session has begun the cell, although it could not say so."""
         try:
             with self._client.connect() as connection:
-                connection.ask("cell", id=self._args["id"], kernel=self._kernel, join=True)
+                connection.ask("cell", id=self._args["id"], kernel=self._kernel, join=True, accepted=True)
         except CommandNotFound:
             return False
         return True

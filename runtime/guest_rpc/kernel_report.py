@@ -13,7 +13,8 @@ class KernelInfo(GuestValue):
     """A kernel as the supervisor reports it.
 
     `spec` is that of Jupyter it was started from; `language` is what its process says, in lower case, and
-    empty before the first has started. `state` is one of starting, idle, busy and dead; `observed` says more.
+    empty before the first has started. `state` is one of starting, idle, busy and dead; `observed` says more,
+    and `cell_id` is the cell that has it, which may not have begun.
     Processes start in `cwd`; `pid` is the present one, and `epoch` counts them.
     """
 
@@ -23,6 +24,7 @@ class KernelInfo(GuestValue):
     cwd: Annotated[str, shown(4096)] = ""
     pid: Count | None = None
     state: Annotated[str, shown(40)] = ""
+    cell_id: Annotated[str, shown(200)] | None = None
     observed: Observed | None = None
     execution_count: Tally = 0
     epoch: Count = 0

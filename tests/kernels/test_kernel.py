@@ -285,3 +285,30 @@ def test_code_that_is_not_text_is_refused(guest: Guest) -> None:
     """A cell must be UTF-8."""
     with pytest.raises(Refused, match="UTF-8"):
         guest.ask("cell", b"\xff", id="bytes")
+
+
+def test_a_cell_that_is_interrupted_before_it_begins_never_runs(guest: Guest, tmp_path: Path) -> None:
+    """While the kernel starts the cell ends at once as interrupted, and the next one runs."""
+    trace = tmp_path / "it ran"
+    guest.ask("kernel_open", kernel="late")
+    guest.run_cell("import os; os._exit(0)", kernel="late")  # the next cell has to start a process
+    with guest.cell(f"open({str(trace)!r}, 'w'); input()", id="early", kernel="late", accepted=True) as cell:
+        assert cell.until("accepted").head["id"] == "early"
+        kernel = next(each for each in guest.ask("hello")[0].head["kernels"] if each["name"] == "late")
+        assert (kernel["state"], kernel["cell_id"]) == ("starting", "early")
+        guest.ask("kernel_interrupt", kernel="late", only="another")
+        guest.ask("kernel_interrupt", kernel="late", only="early")
+        assert cell.until("finished").head["status"] == "interrupted"
+    assert rich(guest.run_cell("40 + 2", kernel="late"), "execute_result")["data"]["text/plain"] == "42"
+    assert not trace.exists()
+
+
+def test_an_interrupt_right_behind_a_cell_is_not_lost(guest: Guest) -> None:
+    """A kernel ignores interrupts until it runs the code it was sent; the supervisor waits for that."""
+    guest.run_cell("import time")
+    for _ in range(5):
+        with guest.cell("time.sleep(1000)") as cell:
+            cell.until("started")
+            guest.ask("kernel_interrupt")
+            assert cell.until("finished").head["status"] == "interrupted"
+    assert guest.run_cell("1")[-1].head["status"] == "ok"

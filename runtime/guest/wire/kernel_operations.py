@@ -37,6 +37,8 @@ async def cell(guest: Guest, call: ClientCall) -> None:
         )
     record = record or await _begin(guest, kernel, call)
     running = record.cell
+    if call.frame.head.get("accepted") is True and not running.started and not running.over:
+        await call.send("accepted", id=running.id)
     while not running.started and not running.over:
         await kernel.journal.changed()
     if running.refusal:

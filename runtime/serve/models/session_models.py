@@ -152,6 +152,7 @@ class KernelAnswer(AnswerBody):
     cwd: str
     pid: int | None
     state: str
+    cell_id: str | None
     observed: StateAnswer | None
     execution_count: int
     epoch: int
