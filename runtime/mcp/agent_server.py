@@ -26,6 +26,16 @@ from holdfast.runtime.mcp.state_tools import StateTools
 from holdfast.runtime.mcp.task_tools import TaskTools
 from holdfast.runtime.operations.context import Progress
 
+_LOOKS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+_ADDS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+_OVERWRITES = _ADDS.model_copy(update={"destructive_hint": True})
+_CODE = _OVERWRITES.model_copy(update={"open_world_hint": True})
+"""What runs code of the client's choice: it can delete, and reach what the session can."""
+
 MOST_CLIENTS = 100
 """Names of clients that are told apart; the others share one."""
 
@@ -66,28 +76,26 @@ class AgentServer(MCPServer[Any]):
     def _add_tools(self, calls: PatientCalls) -> None:
         commands, kernel = CommandTools(self.agents, calls), KernelTools(self.agents, calls)
         state, files = StateTools(self.agents, calls), FileTools(self.agents, calls)
-        acts, looks = None, ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        ends = ToolAnnotations(destructive_hint=True)
-        keeps = ToolAnnotations(destructive_hint=False, open_world_hint=False)
-        for function, description, hints in (
-            (commands.run, texts.RUN, acts),
-            (commands.answer, texts.ANSWER, acts),
-            (commands.wait, texts.WAIT, looks),
-            (commands.read, texts.READ, looks),
-            (kernel.cell, texts.CELL, acts),
-            (state.screen, texts.SCREEN, looks),
-            (state.status, texts.STATUS, looks),
-            (state.snapshot, texts.SNAPSHOT, keeps),
-            (state.go_back, texts.GO_BACK, keeps),
-            (state.changes, texts.CHANGES, looks),
-            (files.file, texts.FILE, acts),
-            (state.sessions, texts.SESSIONS, ends),
-            (TaskTools(self.agents, calls).task, texts.TASK, keeps),
+        for function, title, description, hints in (
+            (commands.run, "Run a command", texts.RUN, _CODE),
+            (commands.answer, "Answer what waits", texts.ANSWER, _CODE),
+            (commands.wait, "Follow what runs", texts.WAIT, _LOOKS),
+            (commands.read, "Read kept output", texts.READ, _LOOKS),
+            (kernel.cell, "Run Python", texts.CELL, _CODE),
+            (state.screen, "Show the terminal", texts.SCREEN, _LOOKS),
+            (state.status, "Show what runs", texts.STATUS, _LOOKS),
+            (state.snapshot, "Take a snapshot", texts.SNAPSHOT, _ADDS),
+            (state.go_back, "Go back to a snapshot", texts.GO_BACK, _ADDS),
+            (state.changes, "Show what has changed", texts.CHANGES, _LOOKS),
+            (files.file, "Read or change a file", texts.FILE, _OVERWRITES),
+            (state.sessions, "List, make or end sessions", texts.SESSIONS, _OVERWRITES),
+            (TaskTools(self.agents, calls).task, "Keep the task's record", texts.TASK, _CODE),
         ):
             self.add_tool(
                 function,
+                title=title,
                 description=description,
-                annotations=hints,
+                annotations=hints.model_copy(update={"title": title}),
                 structured_output=False,  # clients that find structure drop the text
             )
 

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from holdfast.errors import CommandNotFound, HoldfastError, SessionNotFound
+from holdfast.errors import CommandNotFound, JobNotFound, SessionNotFound
 from holdfast.runtime.mcp import agent_identity
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.api.session import Session
-    from holdfast.runtime.guest_rpc.results import CellResult
+    from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
 
-MOST_CELLS = 20
-"""Cells of a session that are remembered after the call that ran them."""
+    Kind = Literal["cell", "job", "command"]
+
+MOST_SEEN = 50
+"""Commands and cells of a session of which it is remembered how much was shown."""
+KNOWN_SECONDS = 10.0
+"""For the kernel to say whether it knows a cell."""
+BEHIND_ALL = 2**40
+"""The number of an event that no cell has."""
 
 
 @dataclass(frozen=True)
@@ -45,31 +50,12 @@ class Default:
         return cls(agent_identity.name_for(folder), options, folder)
 
 
-class RunningCell:
-    """A cell that runs in a thread of its own, beyond the call that began it."""
+@dataclass(frozen=True)
+class Shown:
+    """How far the output of a command was shown: an offset, and the lines before it, if they are known."""
 
-    def __init__(self, id_: str) -> None:
-        self.id = id_
-        self.done: Future[CellResult] = Future()
-
-    def run(self, work: Callable[[], CellResult]) -> None:
-        """Do the work in a thread of its own; the process does not wait for it at its end."""
-
-        def body() -> None:
-            try:
-                self.done.set_result(work())
-            except HoldfastError as error:
-                self.done.set_exception(error)
-
-        self.done = Future()
-        threading.Thread(target=body, name=f"cell {self.id}", daemon=True).start()
-
-    @property
-    def waiting(self) -> CellResult | None:
-        """The result that says what the cell asks for; None if it asks nothing."""
-        if not self.done.done() or self.done.exception() is not None:
-            return None
-        return self.done.result() if self.done.result().status == "waiting" else None
+    offset: int
+    lines: int | None
 
 
 class AgentSession:
@@ -81,53 +67,67 @@ class AgentSession:
         """What the agent should know before anything else; each line once."""
         self.seen = 0
         """The `seq` of the last event that was reported."""
-        self.offsets: OrderedDict[str, int] = OrderedDict()
-        """How far the output of a command has been shown."""
-        self._cells: OrderedDict[str, RunningCell] = OrderedDict()
-        self._lock = threading.Lock()
-        self._count = 0
+        self._commands: OrderedDict[str, Shown] = OrderedDict()
+        self._cells: OrderedDict[str, int] = OrderedDict()
 
     def take_news(self) -> list[str]:
         """Return what is new, once."""
         found, self.news = self.news, []
         return found
 
-    def shown(self, command_id: str, offset: int) -> None:
+    def command_shown(self, id_: str, offset: int, lines: int | None) -> None:
         """Remember how far the output of a command was shown."""
-        self.offsets[command_id] = offset
-        while len(self.offsets) > MOST_CELLS:
-            self.offsets.popitem(last=False)
+        _remember(self._commands, id_, Shown(offset, lines))
 
-    def new_cell(self) -> RunningCell:
-        """Return a cell with an id of its own, which is found again by that."""
-        with self._lock:
-            self._count += 1
-            cell = RunningCell(f"cell-{self._count}")
-            self._cells[cell.id] = cell
-            while len(self._cells) > MOST_CELLS:
-                self._cells.popitem(last=False)
-        return cell
+    def shown_of(self, id_: str) -> Shown | None:
+        """Return how far the output of a command was shown; None if nothing of it was."""
+        return self._commands.get(id_)
 
-    def cell(self, id_: str) -> RunningCell | None:
-        """Return the cell with this id; None if it is not the id of a cell.
+    def cell_shown(self, id_: str, seq: int) -> None:
+        """Remember the last event of a cell that was shown."""
+        _remember(self._cells, id_, max(seq, self.seq_of(id_)))
 
-        Raises:
-            CommandNotFound: it is one that is no longer known.
+    def seq_of(self, id_: str) -> int:
+        """Return the last event of a cell that was shown; 0 for none."""
+        return self._cells.get(id_, 0)
+
+    def kind(self, id_: str) -> Kind:
+        """Return what has an id, as the session knows it: whoever began it."""
+        if id_ in self._cells:
+            return "cell"
+        with suppress(JobNotFound):
+            self.session.job(id_)
+            return "job"
+        if id_ in self._commands:
+            return "command"
+        if self.kernel().cell_id == id_:
+            return "cell"
+        with suppress(CommandNotFound):  # one that has ended is told at once
+            self.session.kernel.join(id_, after=BEHIND_ALL, patience=KNOWN_SECONDS)
+            return "cell"
+        return "command"
+
+    def kernel(self) -> KernelInfo:
+        """Return the session's main kernel as it is now."""
+        return self.session.kernels.list()[0]
+
+    def cell_in_front(self, *, asks: bool = False) -> str | None:
+        """Return the cell that is meant where no id is given: what runs in the shell comes first.
+
+        A cell that this client was shown comes before that. `asks`: only one that waits for input.
         """
-        found = self._cells.get(id_)
-        if found is None and id_.startswith("cell-"):
-            raise CommandNotFound(
-                f"cannot find {id_}: only the last {MOST_CELLS} cells of this server are kept"
-            )
-        return found
+        kernel = self.kernel()
+        cell = kernel.cell_id
+        if cell is None or (asks and (kernel.observed is None or kernel.observed.state != "waiting")):
+            return None
+        return cell if cell in self._cells or self.session.shell().command_id is None else None
 
-    def asking(self) -> RunningCell | None:
-        """Return the cell that waits for input, if one does."""
-        return next((cell for cell in reversed(self._cells.values()) if cell.waiting), None)
 
-    def computing(self) -> RunningCell | None:
-        """Return the cell that runs, if one does."""
-        return next((cell for cell in reversed(self._cells.values()) if not cell.done.done()), None)
+def _remember(kept: OrderedDict[str, Any], id_: str, value: Any) -> None:
+    kept[id_] = value
+    kept.move_to_end(id_)
+    while len(kept) > MOST_SEEN:
+        kept.popitem(last=False)
 
 
 class AgentSessions:

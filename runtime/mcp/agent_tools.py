@@ -44,7 +44,10 @@ class AgentTools:
             return work(used[0], last)
 
         return await self.plainly(
-            context, body, stop=None if stop is None else lambda: stop(used[0]) if used else None
+            context,
+            body,
+            stop=None if stop is None else lambda: stop(used[0]) if used else None,
+            session=session or self.agents(context).default.name,
         )
 
     async def plainly(
@@ -53,14 +56,15 @@ class AgentTools:
         work: Callable[[LastLine], Result],
         *,
         stop: Callable[[], object] | None = None,
+        session: str | None = None,
     ) -> Result:
-        """Do the work in a thread.
+        """Do the work in a thread, of the share of a session if it is done in one.
 
         Raises:
             ToolError: it failed in a way that the agent should know of.
         """
         try:
-            return await self._calls.make(context, work, stop=stop)
+            return await self._calls.make(context, work, stop=stop, session=session)
         except HoldfastError as error:
             raise ToolError(message(error)) from error
         except ConnectionError as error:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from holdfast.errors import JobNotFound
+from holdfast.base.text import plain
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.mcp import cell_results, outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession
 from holdfast.runtime.mcp.agent_tools import AgentTools, patience, said
-from holdfast.runtime.mcp.kernel_tools import finished, followed
+from holdfast.runtime.mcp.kept_output import KeptOutput
+from holdfast.runtime.mcp.kernel_tools import answered, followed
 from holdfast.runtime.mcp.patient_calls import LastLine
-from holdfast.runtime.mcp.short_text import part
+from holdfast.runtime.mcp.short_text import Shown, part
 
 SHORT_LOOK = 1.0
-"""Seconds for a program to react to a key."""
+"""Seconds without output after which what still runs is taken to have shown all it has."""
 
 
 class CommandTools(AgentTools):
@@ -40,15 +45,17 @@ class CommandTools(AgentTools):
         ids, stopped = list[str](), threading.Event()
 
         def work(found: AgentSession, last: LastLine) -> str:
+            output = KeptOutput()
+
             def start(command_id: str) -> None:
                 ids.append(command_id)
                 if stopped.is_set():
                     stop(found)
 
             result = found.session.exec(
-                command, patience=seconds, on_bytes=last.feed, on_start=start, busy_wait=1
+                command, patience=seconds, on_bytes=_feeding(last, output), on_start=start, busy_wait=1
             )
-            return _told(found, result, seconds)
+            return _told(found, result, seconds, output)
 
         def stop(found: AgentSession) -> None:
             stopped.set()
@@ -81,27 +88,19 @@ class CommandTools(AgentTools):
     async def wait(
         self,
         context: Context[Any, Any],
-        id: str,  # noqa: A002
+        id: str = "",  # noqa: A002
         seconds: float = 50,
+        port: int = 0,
         session: str = "",
     ) -> Any:
-        """Follow a command, job or cell."""
+        """Follow a command, job or cell, or wait for a server."""
         limit = patience(seconds)
+        if bool(id) == bool(port):
+            raise ToolError("cannot wait: give `id`, or the `port` of a server")
+        if port:
+            return await self.call(context, session, lambda found, _: _served(found, port, limit))
 
-        def work(found: AgentSession, last: LastLine) -> Any:
-            cell = found.cell(id)
-            if cell is not None:
-                return followed(found, cell, limit)
-            try:
-                job = found.session.job(id)
-            except JobNotFound:
-                start = found.offsets.get(id)
-                result = found.session.join(id, start=start, patience=limit, on_bytes=last.feed)
-            else:
-                result = job.wait(patience=limit, on_bytes=last.feed)
-            return _told(found, result, limit)
-
-        return await self.call(context, session, work)
+        return await self.call(context, session, lambda found, last: _followed(found, id, limit, last))
 
     async def read(
         self,
@@ -113,11 +112,11 @@ class CommandTools(AgentTools):
         """Read kept output."""
 
         def work(found: AgentSession, _: LastLine) -> str:
-            cell = found.cell(id)
-            whole = _output(found, id).plain if cell is None else cell_results.whole(finished(cell))
-            shown = part(whole, line)
+            shown, runs = _lines(found, id, line)
             more = (
-                f"read(id={id!r}, line={shown.omitted[0]}) shows more" if shown.omitted else "this is the end"
+                f"read(id={id!r}, line={shown.omitted[0]}) shows more"
+                if shown.omitted
+                else ("this is the end of what there is; it still runs" if runs else "this is the end")
             )
             return outcomes.joined([shown.text, outcomes.facts([more])])
 
@@ -131,39 +130,70 @@ def _start(found: AgentSession, command: str) -> str:
     return said(found, "", started, f"id {job.id}", "wait(id=…) follows it")
 
 
-def _told(found: AgentSession, result: ExecResult, waited: float) -> str:
-    found.shown(result.command_id, result.end_offset)
-    return outcomes.command(result, found.take_news(), waited=waited)
+def _served(found: AgentSession, port: int, seconds: float) -> str:
+    served = found.session.wait_port(port, patience=seconds)
+    processes = [each.process for each in served.listeners if each.process is not None]
+    by = [f"{plain(each.command, 120)} (pid {each.pid})" for each in processes[:1]]
+    return said(found, "", f"port {port} accepts connections", *by)
+
+
+def _told(found: AgentSession, result: ExecResult, waited: float, output: KeptOutput | None = None) -> str:
+    lines = None if output is None else output.lines
+    found.command_shown(result.command_id, result.end_offset, lines)
+    return outcomes.command(result, found.take_news(), waited=waited, output=output)
+
+
+def _feeding(last: LastLine, output: KeptOutput) -> Callable[[bytes], None]:
+    def feed(data: bytes) -> None:
+        last.feed(data)
+        output.feed(data)
+
+    return feed
+
+
+def _followed(found: AgentSession, id_: str, seconds: float, last: LastLine) -> Any:
+    """Follow a cell, job or command from where it was shown."""
+    kind = found.kind(id_)
+    if kind == "cell":
+        return followed(found, id_, seconds, last)
+    shown = found.shown_of(id_)
+    output = KeptOutput(before=0 if shown is None else shown.lines)
+    start = None if shown is None else shown.offset
+    feed = _feeding(last, output)
+    if kind == "job":
+        result = found.session.job(id_).wait(start=start, patience=seconds, on_bytes=feed)
+    else:
+        result = found.session.join(id_, start=start, patience=seconds, on_bytes=feed)
+    return _told(found, result, seconds, output)
 
 
 def _typed(found: AgentSession, typed: str, text: str, id_: str, seconds: float, last: LastLine) -> Any:
-    asking = found.asking() if not id_ else found.cell(id_)
-    if asking is not None:
-        waiting = asking.waiting
-        if waiting is None:
-            raise ToolError(f"cannot answer {asking.id}: it asks nothing")
-        asking.run(lambda: found.session.kernel.answer(waiting, text))
-        return followed(found, asking, seconds)
+    cell = found.cell_in_front(asks=True) if not id_ else id_ if found.kind(id_) == "cell" else None
+    if cell is not None:
+        return answered(found, cell, text, seconds, last)
     if id_ and id_ != found.session.shell().command_id:
         found.session.job(id_).send(typed)
-        return _told(found, found.session.job(id_).wait(patience=SHORT_LOOK, on_bytes=last.feed), SHORT_LOOK)
-    return _told(found, found.session.answer(typed, patience=seconds, on_bytes=last.feed), seconds)
+        return _followed(found, id_, seconds, last)
+    output = KeptOutput(before=None)
+    result = found.session.answer(typed, patience=seconds, on_bytes=_feeding(last, output))
+    return _told(found, result, seconds, output)
 
 
 def _pressed(found: AgentSession, key: str, id_: str, seconds: float, last: LastLine) -> Any:
-    cell = found.cell(id_) if id_ else None
     interrupts = key.lower() in ("c-c", "ctrl-c", "ctrl+c")
-    if interrupts and (cell is not None or (not id_ and found.computing() is not None)):
-        cell = cell or found.computing()
-        assert cell is not None
-        found.session.kernel.interrupt()
-        return followed(found, cell, seconds)
-    if id_ and cell is None and id_ != found.session.shell().command_id:
+    kind = found.kind(id_) if id_ else None
+    if interrupts and kind in (None, "cell"):
+        cell = id_ or found.cell_in_front()
+        if cell is not None:
+            found.session.kernel.interrupt(cell_id=cell)
+            return followed(found, cell, seconds, last)
+    if kind == "cell":
+        raise ToolError("cannot press that key in a cell: type text, or C-c interrupts it")
+    if id_ and id_ != found.session.shell().command_id:
         if not interrupts:
             raise ToolError("cannot press that key in a background command: type text, or C-c ends it")
-        job = found.session.job(id_)
-        job.signal("INT")
-        return _told(found, job.wait(patience=seconds, on_bytes=last.feed), seconds)
+        found.session.job(id_).signal("INT")
+        return _followed(found, id_, seconds, last)
     if interrupts:
         result = found.session.interrupt(patience=seconds)
         return "[nothing was running; C-c was pressed]" if result is None else _told(found, result, seconds)
@@ -171,21 +201,46 @@ def _pressed(found: AgentSession, key: str, id_: str, seconds: float, last: Last
     found.session.terminal.send_keys(key)
     if running.command_id is None:
         return outcomes.joined([found.session.terminal.screen().text, outcomes.facts([f"{key} was pressed"])])
+    output = KeptOutput(before=None)
     result = found.session.join(
-        running.command_id,
-        start=running.offset,
-        patience=min(seconds, SHORT_LOOK),
-        wait=True,
-        on_bytes=last.feed,
+        running.command_id, start=running.offset, patience=seconds, on_bytes=_feeding(last, output)
     )
-    return _told(found, result, SHORT_LOOK)
+    return _told(found, result, seconds, output)
 
 
-def _output(found: AgentSession, id_: str) -> ExecResult:
-    """Return all kept output of a command or job, as it is now."""
-    try:
+def _lines(found: AgentSession, id_: str, line: int) -> tuple[Shown, bool]:
+    """Return the output of a command, job or cell from a line on, and whether it still runs."""
+    if found.kind(id_) == "cell":
+        cell = found.session.kernel.join(id_, patience=SHORT_LOOK)
+        return part(cell_results.whole(cell), line), cell.status in ("running", "waiting")
+    output = KeptOutput(wanted=max(1, line))
+    result = _output(found, id_, output)
+    shown = output.from_line(line, result.rows, result.cols)
+    if shown is None:  # so far from the end that its number had to be known
+        output = KeptOutput(wanted=output.line_number(line))
+        result = _output(found, id_, output)
+        shown = output.from_line(output.wanted, result.rows, result.cols)
+        assert shown is not None
+    return shown, result.running
+
+
+def _output(found: AgentSession, id_: str, output: KeptOutput) -> ExecResult:
+    """Feed all kept output of a command or job, as it is now."""
+    patience_, follow = Patience(), partial(found.session.join, id_)
+    if found.kind(id_) == "job":
         job = found.session.job(id_)
-    except JobNotFound:
-        runs = found.session.shell().command_id == id_
-        return found.session.join(id_, patience=SHORT_LOOK if runs else None)
-    return job.wait(patience=SHORT_LOOK if job.info().running else None)
+        info, follow = job.info(), job.wait
+        now = info.end_offset if info.running else None
+    else:
+        shell = found.session.shell()
+        now = shell.offset if shell.command_id == id_ else None
+    if now is None:
+        return follow(on_bytes=output.feed)
+
+    def reached(offset: int) -> None:
+        patience_.until = time.monotonic() + SHORT_LOOK  # what is kept comes without a pause
+        if offset >= now:
+            patience_.end()
+
+    patience_.limit(SHORT_LOOK)
+    return follow(on_bytes=output.feed, on_offset=reached, patience=patience_, wait=True)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import threading
 from typing import Any
 
 from mcp.server.mcpserver import Context, Image
 from mcp.server.mcpserver.exceptions import ToolError
 
-from holdfast.errors import HoldfastError, KernelDied
-from holdfast.runtime.guest_rpc.results import CellResult
-from holdfast.runtime.mcp import cell_results, outcomes
-from holdfast.runtime.mcp.agent_sessions import AgentSession, RunningCell
-from holdfast.runtime.mcp.agent_tools import AgentTools, patience, said
+from holdfast.errors import KernelDied
+from holdfast.runtime.guest_rpc.patience import Patience
+from holdfast.runtime.guest_rpc.results import CellEvent, CellResult
+from holdfast.runtime.mcp import cell_results
+from holdfast.runtime.mcp.agent_sessions import AgentSession
+from holdfast.runtime.mcp.agent_tools import AgentTools, patience
 from holdfast.runtime.mcp.patient_calls import LastLine
 from holdfast.runtime.mcp.tool_hints import message
 
@@ -22,47 +23,76 @@ class KernelTools(AgentTools):
 
     async def cell(self, context: Context[Any, Any], code: str, wait: float = 50, session: str = "") -> Any:
         """Run code."""
-        seconds = patience(wait)
+        seconds, ids, stopped = Patience(patience(wait)), list[str](), threading.Event()
 
         def work(found: AgentSession, last: LastLine) -> Any:
-            cell = found.new_cell()
-            cell.run(
-                lambda: found.session.cell(
-                    code, busy_wait=1, on_event=lambda event: last.feed(event.text.encode())
+            def start(cell_id: str) -> None:
+                ids.append(cell_id)
+                if stopped.is_set():
+                    stop(found)
+
+            try:
+                result = found.session.cell(
+                    code, busy_wait=1, patience=seconds, on_start=start, on_event=_feeding(last)
                 )
-            )
-            return followed(found, cell, seconds)
+            except KernelDied as error:
+                raise died(found, error) from error
+            return told(found, result, wait)
 
         def stop(found: AgentSession) -> None:
-            found.session.kernel.interrupt()
+            stopped.set()
+            if ids:  # else it waits for those before it, and is stopped when the kernel takes it
+                found.session.kernel.interrupt(cell_id=ids[-1])
 
         return await self.call(context, session, work, stop=stop)
 
 
-def followed(found: AgentSession, cell: RunningCell, seconds: float) -> Any:
-    """Wait for a cell, and return what it shows: text, and a picture if it made one."""
+def followed(found: AgentSession, id_: str, seconds: float, last: LastLine) -> Any:
+    """Follow a cell, whoever began it, from where it was shown."""
     try:
-        result = cell.done.result(timeout=seconds)
-    except concurrent.futures.TimeoutError:
-        return said(found, "", *outcomes.still_runs(seconds, cell.id))
+        result = found.session.kernel.join(
+            id_, after=found.seq_of(id_), patience=seconds, on_event=_feeding(last)
+        )
     except KernelDied as error:
-        found.session.kernel.restart()
-        raise ToolError(message(error)) from error
-    text = cell_results.text(result, cell.id, found.take_news())
+        raise died(found, error) from error
+    return told(found, result, seconds)
+
+
+def answered(found: AgentSession, id_: str, text: str, seconds: float, last: LastLine) -> Any:
+    """Answer a cell, whoever began it, and follow it.
+
+    Raises:
+        ToolError: it asks nothing.
+    """
+    kernel = found.kernel()
+    if kernel.cell_id != id_ or kernel.observed is None or kernel.observed.state != "waiting":
+        raise ToolError(f"cannot answer {id_}: it asks nothing")
+    asking = CellResult("waiting", None, "", "", cell_id=id_, seq=found.seq_of(id_))
+    try:
+        result = found.session.kernel.answer(asking, text, patience=seconds, on_event=_feeding(last))
+    except KernelDied as error:
+        raise died(found, error) from error
+    return told(found, result, seconds)
+
+
+def told(found: AgentSession, result: CellResult, waited: float) -> Any:
+    """Return what a cell showed: text, and a picture if it made one."""
+    part = found.seq_of(result.cell_id) > 0
+    found.cell_shown(result.cell_id, result.seq)
+    text = cell_results.text(result, found.take_news(), waited=waited, part=part)
     png = cell_results.picture(result)
     return text if png is None else [text, Image(data=png, format="png")]
 
 
-def finished(cell: RunningCell) -> CellResult:
-    """Return the result of a cell.
+def died(found: AgentSession, error: KernelDied) -> ToolError:
+    """Let a kernel that died be replaced, unless it is; return what the agent is told."""
+    if found.kernel().state == "dead":
+        found.session.kernel.restart()
+    return ToolError(message(error))
 
-    Raises:
-        ToolError: it still runs.
-        HoldfastError: it could not be run.
-    """
-    if not cell.done.done():
-        raise ToolError(f"cannot read {cell.id}: it still runs; wait(id={cell.id!r}) follows it")
-    error = cell.done.exception()
-    if isinstance(error, HoldfastError):
-        raise error
-    return cell.done.result()
+
+def _feeding(last: LastLine) -> Any:
+    def feed(event: CellEvent) -> None:
+        last.feed(event.text.encode())
+
+    return feed

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from holdfast.base.text import plain
 from holdfast.runtime.guest_rpc.results import ExecResult
+from holdfast.runtime.mcp.kept_output import KeptOutput
 from holdfast.runtime.mcp.short_text import Shown, shorten
 
 TYPE_CHECKING = False
@@ -14,11 +15,16 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.pulse.state import State
 
 
-def command(result: ExecResult, news: Iterable[str] = (), *, waited: float = 0.0) -> str:
-    """Return a command's result: news, output, facts. `waited` is in seconds."""
-    shown = shorten(result.plain)
+def command(
+    result: ExecResult, news: Iterable[str] = (), *, waited: float = 0.0, output: KeptOutput | None = None
+) -> str:
+    """Return a command's result: news, output, facts. `waited` is in seconds.
+
+    `output` is what was passed on as it came, of which the result has only the end.
+    """
+    shown = shorten(result.plain) if output is None else output.both_ends(result.rows, result.cols)
     lines = [*news, *(f"since your last command: {event.text}" for event in result.news)]
-    lines += [lost(result.dropped + result.lost), shown.text, *_remarks(result)]
+    lines += [lost(result.lost + (result.dropped if output is None else 0)), shown.text, *_remarks(result)]
     return joined([*lines, facts(_facts(result, shown, waited))])
 
 
@@ -40,7 +46,10 @@ def lost(count: int) -> str:
 
 def rest(shown: Shown, id_: str) -> str:
     """Return how to read what was left out of an output; empty if nothing was."""
-    return f"read(id={id_!r}, line={shown.omitted[0]}) shows the rest" if shown.omitted else ""
+    if shown.omitted is None:
+        return ""
+    first = shown.omitted[0]
+    return f"read(id={id_!r}, line={first}) shows the rest" if first else f"read(id={id_!r}) shows all of it"
 
 
 def still_runs(waited: float, id_: str) -> tuple[str, ...]:

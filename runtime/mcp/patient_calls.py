@@ -16,6 +16,7 @@ import anyio
 
 from holdfast.base.text import colored, plain
 from holdfast.errors import SessionBusy
+from holdfast.runtime.http_doors.session_shares import SessionShares
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -28,6 +29,8 @@ PROGRESS_SECONDS = 5.0
 CANCELLATION_SECONDS = 0.5
 """How long after a call is ended its cancellation may still be received."""
 MOST_AT_ONCE = 64
+MOST_OF_SESSION = 16
+"""Of these, into one session: those into one that does not answer leave the others to other sessions."""
 _LAST_LINE = 160
 _KEPT = 4096
 
@@ -86,6 +89,7 @@ class PatientCalls:
     def __init__(self) -> None:
         self.cancellations = Cancellations()
         self._running = 0
+        self._shares = SessionShares(MOST_OF_SESSION)
 
     async def make(
         self,
@@ -93,15 +97,23 @@ class PatientCalls:
         work: Callable[[LastLine], Result],
         *,
         stop: Callable[[], object] | None = None,
+        session: str | None = None,
     ) -> Result:
         """Do the work in a thread, and report the last line that it has fed every 5 s.
 
-        `stop` is called, in a thread, if the client cancels the call.
+        `stop` is called, in a thread, if the client cancels the call. `session` is the one whose share of the
+        threads it takes, until the work ends, whether or not its client is still there.
 
         Raises:
-            SessionBusy: too much is being done.
+            SessionBusy: too much is being done, or too much in the session.
         """
+        if session is not None and not await self._shares.wait(session):
+            raise SessionBusy(
+                f"cannot do more than {MOST_OF_SESSION} things at once in one session: none ends",
+                hint="wait for some of them; `status` tells whether it answers",
+            )
         if self._running >= MOST_AT_ONCE:
+            self._give_back(session)
             raise SessionBusy(
                 f"cannot do more than {MOST_AT_ONCE} things at once", hint="wait for some of them"
             )
@@ -109,7 +121,7 @@ class PatientCalls:
         async with anyio.create_task_group() as group:
             group.start_soon(self._report, context, last)
             try:
-                await self._in_thread(lambda: outcome.of(lambda: work(last)))
+                await self._in_thread(lambda: outcome.of(lambda: work(last)), session)
             except anyio.get_cancelled_exc_class():
                 if stop is not None and await self.cancellations.received(context):
                     with anyio.CancelScope(shield=True):
@@ -118,12 +130,17 @@ class PatientCalls:
             group.cancel_scope.cancel()
         return outcome.value()
 
-    async def _in_thread(self, work: Callable[[], None]) -> None:
+    def _give_back(self, session: str | None) -> None:
+        if session is not None:
+            self._shares.give_back(session)
+
+    async def _in_thread(self, work: Callable[[], None], session: str | None = None) -> None:
         """Do the work in a thread of its own, which the process does not wait for at its end."""
         loop, done = asyncio.get_running_loop(), anyio.Event()
 
         def end() -> None:
             self._running -= 1
+            self._give_back(session)
             done.set()
 
         def body() -> None:

@@ -66,7 +66,9 @@ class StateTools(AgentTools):
                 [*found.take_news(), *_state(found), *_events(found), *_snapshots(agents, found)]
             )
 
-        return await self.plainly(context, work)
+        # Apart from the calls that may wait there for an hour, of which it tells.
+        name = session or self.agents(context).default.name
+        return await self.plainly(context, work, session=f"status of {name}")
 
     async def snapshot(
         self, context: Context[Any, Any], label: str = "", reason: str = "", session: str = ""
@@ -103,7 +105,8 @@ class StateTools(AgentTools):
             lines = [*gone.deviations, outcomes.facts([back, kept])]
             return outcomes.joined(lines)
 
-        return await self.plainly(context, work)
+        name = session or self.agents(context).default.name
+        return await self.plainly(context, work, session=name)
 
     async def changes(self, context: Context[Any, Any], since: str = "", session: str = "") -> str:
         """Show what has changed."""
@@ -145,9 +148,15 @@ def _state(found: AgentSession) -> Iterable[str]:
         if session.refresh().state == "running":
             raise
         return [f"{session.name} is {session.state}: {plain(str(error), 200)}"]
+    cell = found.kernel().cell_id
+    runs = [f'cell {plain(cell, 40)} has the kernel; answer(key="C-c", id=…) interrupts it'] if cell else []
     lines = [line for line in pulse_text.whole(pulse, width=_WIDTH, most=MOST_PROCESSES) if _matters(line)]
     over = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], *([f"… {over} more lines: `run` with ps, ss or lsof …"] if over > 0 else [])]
+    return [
+        *runs,
+        *lines[:MOST_LINES],
+        *([f"… {over} more lines: `run` with ps, ss or lsof …"] if over > 0 else []),
+    ]
 
 
 def _matters(line: str) -> bool:

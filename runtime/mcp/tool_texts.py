@@ -23,10 +23,10 @@ after `wait` seconds that it still runs. background=true: on a terminal of its o
 long builds."""
 ANSWER = """\
 Type `text` (and Enter) for the command or cell that waits, or press a key: C-c, C-d, Enter, Up, \
-Esc, Tab. `id` means one started in the background."""
+Esc, Tab. `id` means a background command, or a cell."""
 WAIT = """\
-Follow a running command, background command or cell until it ends or asks something, at most \
-`seconds`. Shows new output."""
+Follow a running command, background command or cell, of any conversation, until it ends or asks \
+something, at most `seconds`. Shows new output. With `port` wait until a server accepts there."""
 READ = """\
 Show the kept output of a command or cell from a line on; a negative one counts from the end."""
 CELL = """\

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.integration.conftest import Cli
 
 from holdfast.base import polling
-from holdfast.errors import SessionExists
+from holdfast.errors import KernelDied, SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.mcp.agent_server import AgentServer
@@ -73,6 +75,11 @@ def talk(hf: Holdfast, script: Callable[[Agent], Awaitable[None]], mode: Mode = 
             await script(Agent(client))
 
     anyio.run(run)
+
+
+async def until(look: Callable[[], Any]) -> Any:
+    """Wait for a minute at most, in a thread, until something is so."""
+    return await anyio.to_thread.run_sync(lambda: polling.until(look, 60))
 
 
 def id_in(text: str) -> str:
@@ -148,7 +155,100 @@ def test_cells_that_last_end_and_die(hf: Holdfast) -> None:
         assert "KeyboardInterrupt" in await agent("answer", key="C-c")
         assert "a new one has started" in await agent.refused("cell", code="os._exit(1)")
         assert "NameError" in await agent("cell", code="time.time()")
-        assert "cannot find cell-77" in await agent.refused("read", id="cell-77")
+        assert "the kernel has none of that id" in await agent.refused("read", id="cell-77")
+
+    talk(hf, script)
+
+
+def test_a_cell_of_another_conversation_is_followed_answered_and_stopped(hf: Holdfast) -> None:
+    """Its client is gone; the next one is told its id, sees what it shows, and stops it."""
+    ids: list[str] = []
+
+    async def first(agent: Agent) -> None:
+        asking = "print('mine'); name = input('Name? '); print(name)\nimport time\ntime.sleep(1000)"
+        ids.append(id_in(await agent("cell", code=asking, wait=60)))
+
+    async def second(agent: Agent) -> None:
+        (cell,) = ids
+        assert f"cell {cell} has the kernel" in await agent("status")
+        assert cell in await agent.refused("cell", code="1")
+        asked = await agent("wait", id=cell)
+        assert asked.startswith("mine\n")
+        assert "waits for a line ('Name? ')" in asked
+        assert "still runs" in await agent("answer", text="bo", wait=0.5)
+        assert "mine\nbo" in await agent("read", id=cell)
+        assert "asks nothing" in await agent.refused("answer", text="x", id=cell)
+        assert "KeyboardInterrupt" in await agent("answer", key="C-c", id=cell)
+        assert (await agent("cell", code="name")).startswith("'bo'\n")
+
+    async def third(agent: Agent) -> None:
+        begun = await agent("cell", code="time.sleep(1000)", wait=0.2)
+        command = await agent("run", command="sleep 1000", wait=0.2)
+        assert "[exit 130" in await agent("answer", key="C-c", id=id_in(command))
+        assert "still runs" in await agent("wait", id=id_in(begun), seconds=0)
+        assert "KeyboardInterrupt" in await agent("answer", key="C-c")
+
+    talk(hf, first)
+    talk(hf, second)
+    talk(hf, third)
+
+
+def test_a_cancelled_cell_does_not_run_later(hf: Holdfast) -> None:
+    """Its kernel is started for it when the client gives up: it never begins, and the kernel is free."""
+    session = hf.new("work")
+    session.cell("import os")
+    with suppress(KernelDied):
+        session.cell("os._exit(0)")
+
+    async def script(agent: Agent) -> None:
+        code = "open('/tmp/it ran', 'w'); import time; time.sleep(1000)"
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(partial(agent, "cell", code=code))
+            assert await until(lambda: session.kernels.list()[0].cell_id)
+            assert session.kernels.list()[0].state == "starting"
+            calls.cancel_scope.cancel()
+        assert await until(lambda: session.kernels.list()[0].cell_id is None)
+        assert (await agent("cell", code="1 + 1")).startswith("2\n")
+        assert "No such file" in await agent("run", command="ls '/tmp/it ran'")
+
+    talk(hf, script)
+
+
+def test_a_long_output_is_shown_with_its_true_beginning_and_lines(hf: Holdfast) -> None:
+    """Of an output of megabytes the first lines are the first, and `read` gives the lines it names."""
+
+    hf.new("work")
+
+    async def script(agent: Agent) -> None:
+        text = await agent("run", command="echo the first error; seq 2 400000", wait=120)
+        assert text.startswith("the first error\n2\n3\n")
+        assert "bytes before this" not in text
+        found = re.search(r"\n(\d+)\n… lines (\d+) to (\d+) of 400000 are not shown …\n(\d+)\n", text)
+        assert found
+        assert int(found[1]) == int(found[2]) - 1
+        assert int(found[4]) == int(found[3]) + 1
+        named = re.search(r"read\(id='(\w+)', line=(\d+)\)", text)
+        assert named
+        assert named[2] == found[2]
+        assert (await agent("read", id=named[1], line=int(named[2]))).startswith(f"{named[2]}\n")
+        assert (await agent("read", id=named[1], line=300_000)).startswith("300000\n300001\n")
+        assert (await agent("read", id=named[1], line=-390_000)).startswith("10001\n")
+        assert (await agent("read", id=named[1])).startswith("the first error\n2\n")
+        running = await agent("run", command="seq 400000; sleep 1000", wait=0)
+        await agent("wait", id=id_in(running), seconds=3)
+        now = await agent("read", id=id_in(running), line=-2)
+        assert now.startswith("399999\n400000\n[this is the end of what there is; it still runs]")
+        await agent("answer", key="C-c")
+
+    talk(hf, script)
+
+
+def test_a_key_is_waited_for_as_long_as_was_asked(hf: Holdfast) -> None:
+    """What the key sets off takes longer than a second, and its end is in the answer."""
+
+    async def script(agent: Agent) -> None:
+        await agent("run", command="read -s -n 1; sleep 2; echo done")
+        assert re.search(r"done\n\[exit 0", await agent("answer", key="Enter", wait=60))
 
     talk(hf, script)
 
@@ -265,6 +365,8 @@ def test_it_goes_back_and_copies(hf: Holdfast) -> None:
     async def script(agent: Agent) -> None:
         await agent("cell", code="stock = [1]")
         server = await agent("run", command="python3 -m http.server 8123", background=True)
+        assert (await agent("wait", port=8123)).startswith("[port 8123 accepts connections · python3")
+        assert "nothing has accepted" in await agent.refused("wait", port=9, seconds=0)
         assert "snapshot good" in await agent("snapshot", label="good", reason="before the mess")
         await agent("cell", code="stock.append(2)")
         await agent("run", command="kill %1 2>/dev/null; pkill -f http.server; touch /tmp/mess")

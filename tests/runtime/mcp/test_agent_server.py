@@ -17,6 +17,7 @@ from holdfast.runtime.mcp.tool_texts import INSTRUCTIONS
 
 NAMES = "run answer wait read cell screen status snapshot go_back changes file sessions task"
 MOST_OF_LIST = 6100
+"""Of what a model reads; hints and titles are for its client."""
 MOST_OF_INSTRUCTIONS = 2048
 """What clients show of them."""
 
@@ -37,7 +38,8 @@ def listed(server: AgentServer) -> list[dict[str, Any]]:
 
 def test_the_list_is_short_and_says_each_thing_once(server: AgentServer) -> None:
     tools = listed(server)
-    assert len(json.dumps(tools)) < MOST_OF_LIST
+    read = [{key: each[key] for key in ("name", "description", "inputSchema")} for each in tools]
+    assert len(json.dumps(read)) < MOST_OF_LIST
     assert len(INSTRUCTIONS) < MOST_OF_INSTRUCTIONS
     assert [tool["name"] for tool in tools] == NAMES.split()
     for tool in tools:
@@ -47,8 +49,21 @@ def test_the_list_is_short_and_says_each_thing_once(server: AgentServer) -> None
 
 
 def test_tools_that_only_look_say_so(server: AgentServer) -> None:
-    looking = {tool["name"] for tool in listed(server) if tool.get("annotations", {}).get("readOnlyHint")}
+    looking = {tool["name"] for tool in listed(server) if tool["annotations"]["readOnlyHint"]}
     assert looking == {"wait", "read", "screen", "status", "changes"}
+
+
+def test_every_tool_has_a_title_and_all_hints(server: AgentServer) -> None:
+    """A client takes a tool without hints for one that destroys and reaches the world, whatever it does."""
+    hints = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+    tools = listed(server)
+    assert all(set(tool["annotations"]) == hints for tool in tools)
+    assert len({tool["title"] for tool in tools}) == len(tools) == 13
+    destroys = {tool["name"] for tool in tools if tool["annotations"]["destructiveHint"]}
+    assert destroys == {"run", "answer", "cell", "file", "sessions", "task"}
+    assert {tool["name"] for tool in tools if tool["annotations"]["openWorldHint"]} == {
+        "run", "answer", "cell", "task",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

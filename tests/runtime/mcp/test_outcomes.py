@@ -68,7 +68,7 @@ def test_a_cell_shows_streams_values_and_the_exception() -> None:
     )
     error = CellError("E", "x", ("\x1b[31mTraceback\x1b[0m", "E: x"))
     found = CellResult("error", 3, "out\r\n10%\r99%\n", "err\n", shown, error, 0.5)
-    lines = cell_results.text(found, "cell-1").split("\n")
+    lines = cell_results.text(found).split("\n")
     assert lines[:-1] == ["out", "99%", "err", "<B>", "<image/svg+xml>", "42", "Traceback", "E: x"]
     assert lines[-1] == "[it raised the exception above · 0.5 s · In [3]]"
 

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from holdfast.runtime.serve import session_shares
+from holdfast.runtime.http_doors import session_shares
+from holdfast.runtime.http_doors.session_shares import SessionShares
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls, TooManyOfSession
 from holdfast.runtime.serve.error_answers import status_of
-from holdfast.runtime.serve.session_shares import SessionShares
 
 
 def test_a_silent_session_takes_its_share_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
