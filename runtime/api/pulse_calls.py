@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.errors import InvalidArgument, PortClosed, ProtocolError
 from holdfast.runtime.api.terminal_handle import SessionTerminal
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, listed
+from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.history.drift import observe_session
 from holdfast.runtime.pulse.facts import Socket
 from holdfast.runtime.pulse.limits import Disk, Lineage
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow
+
+PORT_PAUSE = 0.2
+"""Seconds between two looks at a port; each connects to it."""
 
 # The most paths whose sizes the session returns in one reply.
 MOST_PATHS = 20_000
@@ -74,6 +79,25 @@ def port(line: SessionChannel, row: SessionRow, number: int, *, speak: bool = Tr
         raise InvalidArgument(f"cannot inspect port {number}: ports are from 1 to 65535")
     pulse = look(line, row, parts=("processes", "sockets"))
     return Port(number, tuple(_tried(line, pulse, socket, speak=speak) for socket in pulse.listening(number)))
+
+
+def wait_port(
+    line: SessionChannel, row: SessionRow, number: int, *, patience: float | Patience | None
+) -> Port:
+    """Wait until a port accepts connections; raises as `Session.wait_port` does."""
+    waiting = Patience.of(patience)
+    waiting.begin()
+    began = time.monotonic()
+    while not (found := port(line, row, number, speak=False)).answers:
+        if waiting.over:
+            raise PortClosed(
+                f"cannot use port {number}: nothing has accepted connections there "
+                f"for {time.monotonic() - began:.0f} s",
+                hint="`holdfast pulse` shows what listens; a server on another address than loopback's or "
+                "all is not seen",
+            )
+        time.sleep(PORT_PAUSE)
+    return found
 
 
 def _tried(line: SessionChannel, pulse: Pulse, socket: Socket, *, speak: bool) -> Listener:

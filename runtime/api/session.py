@@ -180,6 +180,7 @@ class Session:
 
     pulse = late("_insight", lambda: _insight().pulse)
     port = late("_insight", lambda: _insight().port)
+    wait_port = late("_insight", lambda: _insight().wait_port)
     events = late("_insight", lambda: _insight().events)
     journal = late("_insight", lambda: _insight().journal)
     drift = late("_insight", lambda: _insight().drift)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.entry import Entry
 
 
+PORT_SECONDS = 60.0
+"""How long `wait_port` waits by itself."""
+
+
 class SessionInsight:
     """Insight into one session."""
 
@@ -159,3 +163,18 @@ class SessionInsight:
         from holdfast.runtime.api import pulse_calls
 
         return pulse_calls.port(self._line, self._line.known, number, speak=speak)
+
+    def wait_port(self, number: int, *, patience: float | Patience | None = PORT_SECONDS) -> Port:
+        """Wait until something in the session accepts connections at a port, and return what listens there.
+
+        Args:
+            number: a port of the session's loopback, or of all its addresses.
+            patience: seconds after which it is an error, or a `Patience`; None for as long as it takes.
+
+        Raises:
+            PortClosed: nothing accepted there in time.
+            SessionDead, SessionError: the session cannot be used.
+        """
+        from holdfast.runtime.api import pulse_calls
+
+        return pulse_calls.wait_port(self._line, self._line.known, number, patience=patience)

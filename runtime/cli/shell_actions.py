@@ -76,11 +76,14 @@ def wait(
     patience: float | None = None,
     through: bool = False,
     shell: str = MAIN,
+    port: int | None = None,
     raw: bool = False,
     json: bool = False,
 ) -> int:
-    """Follow a command or a job."""
+    """Follow a command or a job, or wait for a server."""
     found = controller().session(session)
+    if port is not None:
+        return _served(found, command, port, patience, as_json=wants_json(json))
     name = command or found.shell(shell).command_id
     if name is None:
         raise InvalidArgument("cannot wait: no command runs in the shell", hint="`holdfast exec` runs one")
@@ -95,6 +98,21 @@ def wait(
                 raise
             result = found.job(name).wait(**how, on_bytes=show)
     return shell_outcome.report(found, result, shell, as_json=wants_json(json))
+
+
+def _served(found: Session, command: str | None, port: int, patience: float | None, *, as_json: bool) -> int:
+    """Wait until a port accepts connections; print what listens there."""
+    from holdfast.runtime.cli import pulse_answers
+
+    if command is not None:
+        raise InvalidArgument("cannot wait for both: give a command or --port")
+    waiting = {} if patience is None else {"patience": patience}
+    answer = found.wait_port(port, **waiting)
+    if as_json:
+        printing.emit({"id": found.id, "name": found.name, **answer.as_dict()})
+    else:
+        printing.say("\n".join(pulse_answers.port(answer)))
+    return 0
 
 
 def _shown(*, as_json: bool, raw: bool) -> AbstractContextManager[Callable[[bytes], None] | None]:

@@ -76,11 +76,21 @@ def wait(
         bool, typer.Option("--wait", help="Keep waiting even while it waits for an answer.")
     ] = False,
     shell: Shell = MAIN,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", metavar="N", help="Wait until a server accepts at this port, 60 s without --patience."
+        ),
+    ] = None,
     raw: Raw = False,
     json: Json = False,
 ) -> None:
-    """Wait for a running command to end, printing its output from the start. Exit codes as for `exec`."""
+    """Wait for a running command to end, printing its output from the start. Exit codes as for `exec`.
+
+    With --port, wait for a server instead.
+    """
     how: dict[str, Any] = {"patience": patience, "through": through, "shell": shell, "raw": raw, "json": json}
+    how["port"] = port
     raise typer.Exit(shell_actions.wait(session, command, **how))
 
 

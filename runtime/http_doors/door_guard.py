@@ -43,7 +43,7 @@ class Admission:
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return why a request is refused; None if it is admitted."""
-        if not self._has_token(_by_name(scope), scope["type"]):
+        if not self.has_token(scope):
             return _NO_TOKEN
         return self.elsewhere(scope)
 
@@ -68,10 +68,12 @@ class Admission:
                 return 403, "forbidden_origin", "pages of this origin may not use the server; see `--origin`"
         return None
 
-    def _has_token(self, headers: dict[bytes, list[bytes]], kind: str) -> bool:
+    def has_token(self, scope: Scope) -> bool:
+        """Return whether a request has the token, wherever it is sent to."""
         # One header, so that none of two programs on the way reads another one than this.
+        headers = _by_name(scope)
         given = headers.get(b"authorization", [])
-        if kind == "websocket" and not given:
+        if scope["type"] == "websocket" and not given:
             offered = b",".join(headers.get(b"sec-websocket-protocol", [])).split(b",")
             tokens = [each.strip() for each in offered if each.strip().startswith(SUBPROTOCOL_TOKEN)]
             given = [b"Bearer " + each.removeprefix(SUBPROTOCOL_TOKEN) for each in tokens]

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.integration.conftest import Cli
 from tests.integration.served import Over, Served
 
 from holdfast import AsyncHoldfast, Holdfast, RemoteHoldfast, RemoteSession, Session
-from holdfast.errors import InvalidArgument, SessionNotFound, SnapshotNotFound
+from holdfast.errors import InvalidArgument, PortClosed, SessionNotFound, SnapshotNotFound
 
 
 @pytest.fixture
@@ -49,13 +50,26 @@ def test_the_pulse(session: RemoteSession, shared: Session) -> None:
     shared.exec("kill $sleeper; wait $sleeper 2>/dev/null; rm held")
 
 
-def test_ports(session: RemoteSession, shared: Session) -> None:
-    job = shared.detach("python3 -u -m http.server 8123")
-    job.wait(patience=0.1)
-    reached = shared.run(
-        ["sh", "-c", "for i in $(seq 200); do curl -s localhost:8123 && break; sleep 0.05; done"]
-    )
-    assert reached.exit_code == 0
+def test_ports(session: RemoteSession, shared: Session, shared_cli: Cli) -> None:
+    """A server is waited for in process, over a URL and by the command line; none is an error."""
+    for handle in (shared, session):
+        with pytest.raises(PortClosed, match="nothing has accepted connections there for 0 s"):
+            handle.wait_port(8123, patience=0)
+    job = shared.detach("sleep 1; exec python3 -u -m http.server 8123")
+    waited = session.wait_port(8123)
+    assert (waited.port, waited.answers) == (8123, True)
+    assert shared.wait_port(8123).answers
+    done = shared_cli("wait", shared.name, "--port", "8123")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("port 8123: tcp at ")
+    for words, said in (
+        (["8124", "--patience", "0"], "cannot use port 8124"),
+        (["0"], "ports are from 1"),
+        (["8123", "c0ffee"], "cannot wait for both"),
+    ):
+        refused = shared_cli("wait", shared.name, "--port", *words)
+        assert refused.code == 1
+        assert said in refused.err
     here, there = shared.port(8123), session.port(8123)
     assert there.answers
     assert there.listeners[0].http_status == here.listeners[0].http_status == 200

@@ -130,8 +130,11 @@ def test_websockets(ports: Ports) -> None:
     assert refused.value.response.status_code == 403
 
 
-def test_only_a_token_of_the_sandbox_opens_its_ports(server: Served, shared: Session) -> None:
-    """Unless its maker wanted it, no one else reaches them; no other token is one of its own."""
+def test_a_token_of_the_sandbox_or_the_servers_own_opens_its_ports(server: Served, shared: Session) -> None:
+    """Unless its maker wanted it, no one else reaches them; of a session that `holdfast new` made as well.
+
+    The server's own is sent as everywhere, and does not reach the session; it is no token of a sandbox.
+    """
     tokens = SandboxTokens(server.token)
     for wrong in ("", "x", server.token, tokens.traffic("a" * 12), tokens.access("a" * 12)):
         answer = Ports(server, shared.id, wrong).ask()
@@ -141,7 +144,19 @@ def test_only_a_token_of_the_sandbox_opens_its_ports(server: Served, shared: Ses
             Ports(server, shared.id, wrong).socket()
         assert refused.value.response.status_code == 403
     assert Ports(server, shared.id, "").ask(headers={"x-access-token": tokens.access(shared.id)}).is_success
-    assert Ports(server, shared.id, "").ask(headers=server.headers).status_code == 403
+    told = Ports(server, shared.id, "").ask(headers=server.headers)
+    assert told.is_success
+    assert server.token not in told.text
+    nearly = {"authorization": f"Bearer {server.token[:-1]}"}
+    assert Ports(server, shared.id, "").ask(headers=nearly).status_code == 403
+    both = [*server.headers.items(), ("authorization", "Bearer other")]
+    twice = httpx.Headers([("host", Ports(server, shared.id, "").host()), *both])
+    assert httpx.get(server.url, headers=twice, trust_env=False, timeout=PATIENCE).status_code == 403
+    bearer = Ports(server, shared.id, "")
+    with bearer.socket(subprotocols=["chat", f"bearer.{server.token}"]) as opened:
+        assert opened.subprotocol == "chat"
+        opened.send("hello")
+        assert opened.recv(PATIENCE) == "hello"
 
 
 def test_ports_are_public_if_that_was_asked_for(

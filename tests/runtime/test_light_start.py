@@ -122,7 +122,7 @@ def parameters(verb: str) -> tuple[tuple[str, ...], dict[str, tuple[str, str]]]:
             arguments.append(each.name + marks[each.nargs, each.required])
         elif getattr(each, "is_flag", False):
             options |= dict.fromkeys(each.opts, (each.name, plain_parameters.FLAG))
-        else:
+        elif each.type_descriptor.annotation is not int:  # whole numbers are left to Typer
             kinds = {
                 str: plain_parameters.TEXT,
                 float: plain_parameters.NUMBER,

@@ -9,15 +9,22 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import PortClosed
+from holdfast.runtime.api.session_insight import PORT_SECONDS
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.http_call import HttpCall, place
+from holdfast.runtime.guest_rpc.patience import Patience
 
 if TYPE_CHECKING:
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.pulse.pulse import Port, Pulse
     from holdfast.runtime.store.entry import Entry
     from holdfast.snapshots.survivability import Survivability
+
+
+LONGEST_LOOK = 20.0
+"""Seconds that one request waits: a server that is started again is asked again."""
 
 
 class AsyncInsight:
@@ -57,6 +64,21 @@ class AsyncInsight:
         from holdfast.runtime.client import insight_values
 
         return insight_values.port(await self._look("ports", str(number), speak=speak))
+
+    async def wait_port(self, number: int, *, patience: float | Patience | None = PORT_SECONDS) -> Port:
+        """Wait until something accepts connections at a port, and return what listens there."""
+        from holdfast.runtime.client import insight_values
+
+        waiting = Patience.of(patience)
+        waiting.begin()
+        while True:
+            left = waiting.left()
+            seconds = 0.0 if waiting.ended else LONGEST_LOOK if left is None else min(left, LONGEST_LOOK)
+            try:
+                return insight_values.port(await self._look("ports", str(number), "wait", patience=seconds))
+            except PortClosed:
+                if waiting.over:
+                    raise
 
     async def journal(
         self,

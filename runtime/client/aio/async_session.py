@@ -184,6 +184,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
 
     pulse = delegate("_insight", AsyncInsight.pulse)
     port = delegate("_insight", AsyncInsight.port)
+    wait_port = delegate("_insight", AsyncInsight.wait_port)
     journal = delegate("_insight", AsyncInsight.journal)
     drift = delegate("_insight", AsyncInsight.drift)
     check = delegate("_insight", AsyncInsight.check)

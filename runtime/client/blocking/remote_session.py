@@ -185,6 +185,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
 
     pulse = delegate("_insight", RemoteInsight.pulse)
     port = delegate("_insight", RemoteInsight.port)
+    wait_port = delegate("_insight", RemoteInsight.wait_port)
     journal = delegate("_insight", RemoteInsight.journal)
     drift = delegate("_insight", RemoteInsight.drift)
     check = delegate("_insight", RemoteInsight.check)

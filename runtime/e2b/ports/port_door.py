@@ -1,7 +1,8 @@
 """Who may reach the port of a sandbox, and the answer if it cannot be reached.
 
 It stands before everything else of the server: what is sent to the name of a port reaches no other path. A
-port is open to those with a token of its sandbox, and to all others if the maker of the sandbox wanted that.
+port is open to those with the server's token or one of its sandbox, and to all others if the maker of the
+sandbox wanted that. Every session is a sandbox here, whoever made it.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class PortDoor:
             headers.get(each, b"").decode("latin-1") for each in (port_heads.ACCESS, port_heads.TRAFFIC)
         )
         own = self._tokens.is_access(name.sandbox, access) | self._tokens.is_traffic(name.sandbox, traffic)
+        own |= self._admission.has_token(scope)
         try:
             if own and await self._ids.has(name.sandbox):
                 scope[ADMITTED] = True
@@ -93,7 +95,8 @@ class PortDoor:
         if public:
             return None
         return 403, (
-            "the ports of the sandbox need its traffic access token, as header e2b-traffic-access-token; "
+            "the ports of the sandbox need its traffic access token, as header e2b-traffic-access-token, "
+            "or the server's token as `Authorization: Bearer`; "
             "or make it with network={'allow_public_traffic': True}"
         )
 

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_insight import PORT_SECONDS
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.answers import ERRORS, EVENTS
 from holdfast.runtime.serve.callers import ApiCaller, caller
@@ -76,6 +77,19 @@ async def port(
 ) -> dict[str, Any]:
     """Return what listens at a port, and whether it answers."""
     return await who.in_session(session, lambda found: found.port(port, speak=speak).as_dict())
+
+
+@router.get("/ports/{port}/wait")
+async def wait_port(
+    who: From,
+    session: Ref,
+    port: Annotated[int, Path(ge=1, le=65535)],
+    patience: Annotated[float, Query(ge=0, le=3600)] = PORT_SECONDS,
+) -> dict[str, Any]:
+    """Wait until something accepts connections at a port, and return what listens there."""
+    return await who.patiently(
+        session, patience, lambda found, patience: found.wait_port(port, patience=patience).as_dict()
+    )
 
 
 @router.get("/journal")

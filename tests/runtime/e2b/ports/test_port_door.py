@@ -97,6 +97,20 @@ def test_a_sandbox_that_is_gone_is_told_from_nothing() -> None:
     )
 
 
+def test_the_servers_own_token_opens_the_ports_of_each_session() -> None:
+    """By the names of this server alone, and only as it is sent everywhere."""
+    own = {"authorization": "Bearer secret"}
+    assert asked(f"3000-{ONE}.localhost", **own) == PortName(ONE, 3000, b"localhost")
+    assert asked(f"3000-{ONE}.localhost", there=(), **own) == 502
+    assert asked(f"3000-{ONE}.example.org", **own) == 421
+    for wrong in (
+        {"authorization": "secret"},
+        {"x_access_token": "secret"},
+        {"authorization": "Bearer other"},
+    ):
+        assert asked(f"3000-{ONE}.localhost", there=(), **wrong) == 502
+
+
 def test_a_token_is_for_its_own_header() -> None:
     for sent in ({"x_access_token": TRAFFIC}, {"e2b_traffic_access_token": TOKENS.access(ONE)}):
         assert asked(f"3000-{ONE}.localhost", there=(), **sent) == 502
