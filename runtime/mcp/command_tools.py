@@ -226,7 +226,8 @@ def _lines(found: AgentSession, id_: str, line: int) -> tuple[Shown, bool]:
 
 def _output(found: AgentSession, id_: str, output: KeptOutput) -> ExecResult:
     """Feed all kept output of a command or job, as it is now."""
-    patience_, follow = Patience(), partial(found.session.join, id_)
+    patience_ = Patience()
+    follow: Callable[..., ExecResult] = partial(found.session.join, id_)
     if found.kind(id_) == "job":
         job = found.session.job(id_)
         info, follow = job.info(), job.wait
