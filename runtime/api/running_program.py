@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.base import ids
-from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest_rpc import call_arguments, program_calls
 from holdfast.runtime.guest_rpc.program_calls import InputFeed, OnBytes, OnStreamOffset, ProgramFollowing
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
@@ -157,12 +156,7 @@ class SessionPrograms:
         Raises:
             InvalidArgument: there is no such program, directory or user.
         """
-        if isinstance(argv, str | bytes) or not argv:
-            raise InvalidArgument(
-                "cannot run that: the program and its arguments must be a list",
-                hint="`exec` runs the text of a shell command",
-            )
-        id_, words = ids.new_id(), [str(word) for word in argv]
+        words, id_ = call_arguments.words(argv), ids.new_id()
         payload = json.dumps({"argv": words, "env": dict(env or {}), "cwd": cwd or ""}).encode()
         given = {"user": user, "name": name}
         args = {key: value for key, value in given.items() if value is not None}

@@ -56,6 +56,10 @@ class ChannelCall(ABC, Generic[Result]):
         self.key = key
         self.patience = Patience.of(patience)
         self.result: Result | None = None
+        self.returned: list[Any] = []
+        """What callbacks returned since it was last taken: those of an async caller may be coroutines."""
+        self.line: Any = None
+        """What `on_input` returned, which is to be `answered`."""
         self.ended = False
         """True once the server has answered with a result or an error: nothing else will come."""
         self._unread = 0
@@ -100,10 +104,8 @@ class ChannelCall(ABC, Generic[Result]):
             raise error_of(told)
         if "result" in told:
             result = self._result(client_values.table(told["result"]))
-            if self._carries_on(result):
-                message = self.opening()
-                self.opened()
-                return message
+            if self._asks(result):
+                return None
             if self._goes_on(result) and not self.patience.over:
                 raise ServerStopped("cannot continue: the server is being stopped")
             self.result, self.ended = result, True
@@ -119,9 +121,17 @@ class ChannelCall(ABC, Generic[Result]):
     def heard(self, told: Mapping[str, Any]) -> None:
         """Take an event."""
 
-    def _carries_on(self, result: Result) -> bool:
-        """Return whether the call continues as another one, which it has become now."""
+    def answered(self, line: str) -> str:
+        """Return the message that answers a question with a line, and by which the call continues."""
+        raise NotImplementedError
+
+    def _asks(self, result: Result) -> bool:
+        """Return whether the caller was asked for a line, with which the call continues."""
         return False
+
+    def _tell(self, callback: Callable[..., object] | None, *told: object) -> None:
+        if callback is not None and (returned := callback(*told)) is not None:
+            self.returned.append(returned)
 
     def _goes_on(self, result: Result) -> bool:
         """Return whether what it follows has neither ended nor asked for anything."""
@@ -159,24 +169,21 @@ class CommandCall(ChannelCall[ExecResult]):
         """Take an event."""
         if told["event"] == "started":
             first, self._id = self._id is None, str(told["command_id"])
-            if first and self.on_start is not None:
-                self.on_start(self._id)
+            if first:
+                self._tell(self.on_start, self._id)
         elif told["event"] == "output":
             self._shown(client_values.data_in(told, "output"), int(told["next"]))
         elif told["event"] == "waiting" and self.on_waiting is not None:
             found = client_values.state(told["waiting"])
             if found is not None:
-                self.on_waiting(found)
+                self._tell(self.on_waiting, found)
 
     def _shown(self, data: bytes, following: int) -> None:
         self._kept().feed(data)
         self._next = following
-        if self.on_bytes is not None:
-            self.on_bytes(data)
-        if self.on_output is not None:
-            self.on_output(data.decode("utf-8", "replace"))
-        if self.on_offset is not None:
-            self.on_offset(following)
+        self._tell(self.on_bytes, data)
+        self._tell(self.on_output, data.decode("utf-8", "replace"))
+        self._tell(self.on_offset, following)
 
     def _kept(self) -> Tail:
         if self._tail is None:
@@ -219,13 +226,14 @@ class CellCall(ChannelCall[CellResult]):
         super().__init__(*args, **options)
         self._streams = {"stdout": Tail(KEEP_TEXT), "stderr": Tail(KEEP_TEXT)}
         self._outputs: deque[CellEvent] = deque(maxlen=KEEP_OUTPUTS)
+        self._question: CellResult | None = None
 
     def heard(self, told: Mapping[str, Any]) -> None:
         """Take an event."""
         if told["event"] == "started":
             first, self._id = self._id is None, str(told["cell_id"])
-            if first and self.on_start is not None:
-                self.on_start(self._id)
+            if first:
+                self._tell(self.on_start, self._id)
             return
         event = client_values.cell_event(told)
         self._seq = max(self._seq, event.seq)
@@ -233,22 +241,30 @@ class CellCall(ChannelCall[CellResult]):
             self._streams["stderr" if event.name == "stderr" else "stdout"].feed(event.text.encode())
         elif event.kind not in ("error", "input_request"):
             self._outputs.append(event)
-        if self.on_event is not None:
-            self.on_event(event)
+        self._tell(self.on_event, event)
 
     def _result(self, told: Mapping[str, Any]) -> CellResult:
         streams = {name: tail.value() for name, tail in self._streams.items()}
         dropped = sum(tail.dropped for tail in self._streams.values())
         return client_values.cell_result(told, streams, tuple(self._outputs), dropped)
 
-    def _carries_on(self, result: CellResult) -> bool:
+    def _asks(self, result: CellResult) -> bool:
         if self.on_input is None or result.status != "waiting" or result.waiting is None:
             return False
-        line = self.on_input(result.waiting.prompt, result.waiting.detail == "password")
-        kept: dict[str, Any] = {name: self.args[name] for name in ("kernel",) if name in self.args}
-        self.args = {**kept, "cell_id": result.cell_id, "seq": result.seq, "text": line}
-        self.call, self.key, self._id, self._opened = "answer_cell", None, result.cell_id, False
+        self._question = result
+        self.line = self.on_input(result.waiting.prompt, result.waiting.detail == "password")
         return True
+
+    def answered(self, line: str) -> str:
+        """Return the message that answers the question of the cell."""
+        question = self._question
+        assert question is not None
+        kept: dict[str, Any] = {name: self.args[name] for name in ("kernel",) if name in self.args}
+        self.args = {**kept, "cell_id": question.cell_id, "seq": question.seq, "text": line}
+        self.call, self.key, self._id, self._opened = "answer_cell", None, question.cell_id, False
+        message = self.opening()
+        self.opened()
+        return message
 
     def _goes_on(self, result: CellResult) -> bool:
         return result.status == "running"
@@ -284,18 +300,14 @@ class ProgramCall(ChannelCall[ProgramResult]):
         """Take an event."""
         if told["event"] == "started":
             self._id = str(told["id"])
-            if self.on_start is not None:
-                self.on_start(self._id)
+            self._tell(self.on_start, self._id)
         elif told["event"] == "output":
             name = "stderr" if told["stream"] == "stderr" else "stdout"
             data, following = client_values.data_in(told, "output"), int(told["next"])
-            if self.on_offset is not None:
-                self.on_offset(name, following - len(data))
+            self._tell(self.on_offset, name, following - len(data))
             self._tail(name).feed(data)
             self._places[name] = following
-            pass_on = self.on_stdout if name == "stdout" else self.on_stderr
-            if pass_on is not None:
-                pass_on(data)
+            self._tell(self.on_stdout if name == "stdout" else self.on_stderr, data)
 
     def _tail(self, name: str) -> Tail:
         if name not in self._tails:

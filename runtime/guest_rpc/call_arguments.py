@@ -5,7 +5,7 @@ A wrong type is reported by its name where it was passed, not by whatever fails 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from holdfast.base import ids
 from holdfast.errors import InvalidArgument
@@ -38,6 +38,20 @@ def text(value: object, what: str) -> str:
         f"give the text of a command, as `shlex.join` makes it: {shlex.join(words)[:200]!r}" if words else ""
     )
     raise InvalidArgument(f"cannot use this {what}: it must be text, not {type(value).__name__}", hint=hint)
+
+
+def words(argv: Iterable[object]) -> list[str]:
+    """Return a program and its arguments as text.
+
+    Raises:
+        InvalidArgument: they are a text, which would be taken apart into letters, or nothing.
+    """
+    if isinstance(argv, str | bytes) or not argv:
+        raise InvalidArgument(
+            "cannot run that: the program and its arguments must be a list",
+            hint="`exec` runs the text of a shell command",
+        )
+    return [str(word) for word in argv]
 
 
 def typed(value: object, what: str) -> bytes:

@@ -311,6 +311,79 @@ def test_errors(server: Served, session: RemoteSession) -> None:
         RemoteHoldfast("http://me@host")
 
 
+WRONG: dict[str, Callable[[Any], object]] = {
+    "a text as argv": lambda s: s.run("w"),
+    "no argv": lambda s: s.run([]),
+    "a text as argv of a start": lambda s: s.programs.start("w"),
+    "argv as a text": lambda s: s.exec(["ls", "-l"]),
+    "no text": lambda s: s.exec(" "),
+    "a NUL": lambda s: s.exec("echo \0"),
+    "a timeout of nothing": lambda s: s.exec("true", timeout=0),
+    "a timeout in words": lambda s: s.exec("true", timeout="x"),
+    "patience below nothing": lambda s: s.exec("true", patience=-1),
+    "a lease in words": lambda s: s.exec("true", lease_wait="x"),
+    "no end": lambda s: s.cell("1", timeout=float("inf")),
+    "code that is none": lambda s: s.cell(b"1"),
+    "typed numbers": lambda s: s.send(7),
+    "an unknown command": lambda s: s.join("no such command"),
+    "a folder": lambda s: s.files.read("/tmp"),
+    "no file": lambda s: s.files.read("/tmp/none"),
+    "a file as a folder": lambda s: s.files.list("/etc/passwd"),
+    "a wrong name": lambda s: s.exce("true"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_mistake_is_the_same_error_as_in_process(
+    session: RemoteSession, shared: Session, wrong: str
+) -> None:
+    """Its class, its text and its hint; nothing is run."""
+    found = []
+    for handle in (shared, session):
+        with pytest.raises(Exception) as caught:
+            WRONG[wrong](handle)
+        found.append(caught.value)
+    here, there = found
+    assert type(there) is type(here)
+    if not isinstance(here, AttributeError):
+        assert (str(there), there.hint) == (str(here), here.hint)
+
+
+def test_callbacks_may_be_coroutines_where_they_can_be_awaited(
+    server: Served, shared: Session, session: RemoteSession
+) -> None:
+    """Async callers lose nothing of what theirs are called with; blocking ones are told at once."""
+    seen: list[object] = []
+
+    async def note(*told: object) -> None:
+        await asyncio.sleep(0)
+        seen.extend(told)
+
+    async def line(prompt: str, password: bool) -> str:
+        await asyncio.sleep(0)
+        return f"{prompt}{password}"
+
+    async def steps() -> None:
+        async with AsyncHoldfast(server.url, token=server.token) as hf:
+            there = await hf.session(shared.name)
+            await there.exec("echo 1; echo 2", on_output=note)
+            assert "".join(map(str, seen)) == "1\n2\n"
+            seen.clear()
+            await there.run(["echo", "3"], on_stdout=note)
+            assert seen == [b"3\n"]
+            cell = await there.cell("print(input('a?'), input('b?'))", on_input=line, on_event=note)
+            assert cell.stdout == "a?False b?False\n"
+
+    asyncio.run(steps())
+    for wrong in (
+        lambda: session.exec("echo 1", on_output=note),
+        lambda: session.cell("input()", on_input=line),
+    ):
+        with pytest.raises(InvalidArgument, match="cannot use a coroutine function as a callback"):
+            wrong()
+    session.kernel.interrupt()
+
+
 def test_async_calls_at_once(server: Served, shared: Session) -> None:
     async def main() -> None:
         async with AsyncHoldfast(server.url, token=server.token) as controller:

@@ -10,7 +10,7 @@ from holdfast.runtime.client import client_paths, client_values
 from holdfast.runtime.client.aio import async_copying, async_watch
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import WatchCall
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, place
 from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.session_file import SessionFile
@@ -28,7 +28,7 @@ class AsyncFiles:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     def as_user(self, name: str) -> AsyncFiles:
         """Return the files as this user of the session can read and write them."""

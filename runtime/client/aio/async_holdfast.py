@@ -15,7 +15,7 @@ from holdfast.runtime.client.aio import async_place
 from holdfast.runtime.client.aio.async_session import AsyncSession
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place, session_options
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class AsyncHoldfast:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     async def __aenter__(self) -> Self:
         return self

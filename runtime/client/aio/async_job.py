@@ -9,8 +9,9 @@ from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import CommandCall
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import ExecResult
 
@@ -27,7 +28,7 @@ class AsyncJob:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
@@ -90,7 +91,7 @@ class AsyncJob:
 
     async def send(self, text: str | bytes) -> None:
         """Type text into its terminal, as it is."""
-        typed = text if isinstance(text, str) else text.decode()
+        typed = call_arguments.typed(text, "text").decode()
         await self._transport.ask(HttpCall("POST", self._place("input"), body={"text": typed}))
 
     async def resize(self, rows: int, cols: int) -> None:

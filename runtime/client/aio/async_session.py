@@ -27,7 +27,7 @@ from holdfast.runtime.client.aio.async_spawning import spawn
 from holdfast.runtime.client.aio.async_terminal import AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import EventsCall
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing, not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.event import Event
@@ -109,7 +109,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     @property
     def id(self) -> str:

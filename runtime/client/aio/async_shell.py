@@ -9,6 +9,7 @@ from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import CommandCall
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import ExecResult
 from holdfast.runtime.guest_rpc.shell_report import SyntaxCheck
@@ -45,12 +46,13 @@ class AsyncShell:
 
         A caller that is cancelled leaves it running; `join` follows it further.
         """
+        call_arguments.command(command)
         args = {
             "command": command,
-            "timeout": timeout,
+            "timeout": call_arguments.seconds(timeout, "timeout"),
             "wait": wait or on_waiting is not None,
-            "lease_wait": lease_wait,
-            "busy_wait": busy_wait,
+            "lease_wait": call_arguments.seconds(lease_wait, "lease_wait"),
+            "busy_wait": call_arguments.patience(busy_wait, "busy_wait"),
             "reason": reason,
             "shell": shell,
         }
@@ -94,7 +96,7 @@ class AsyncShell:
         shell: str = defaults.MAIN,
     ) -> ExecResult:
         """Type text for the command that runs, and follow it from there. As `Session.answer`."""
-        typed = text if isinstance(text, str) else text.decode()
+        typed = call_arguments.typed(text, "answer").decode()
         call = CommandCall(
             self._session,
             "answer",

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.results import Screen
 from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
 
@@ -30,7 +31,7 @@ class AsyncTerminal:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     async def info(self) -> ShellInfo:
         """Return what the supervisor reports of the shell."""
@@ -42,7 +43,7 @@ class AsyncTerminal:
 
     async def send(self, text: str | bytes) -> None:
         """Type text into the terminal, as it is."""
-        await self._ask("POST", "input", text=text if isinstance(text, str) else text.decode())
+        await self._ask("POST", "input", text=call_arguments.typed(text, "text").decode())
 
     async def send_keys(self, *names: str) -> None:
         """Press keys, such as `C-c`, `Enter`, `Up`."""

@@ -16,7 +16,7 @@ from websockets.protocol import State
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
 from holdfast.runtime.client import connect_again, http_call
-from holdfast.runtime.client.aio import async_receiving, async_requests
+from holdfast.runtime.client.aio import async_callbacks, async_receiving, async_requests
 from holdfast.runtime.client.aio.async_waking import AsyncWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
@@ -121,6 +121,8 @@ class AsyncTransport:
                 while not call.ended:
                     reply = call.receive(await async_receiving.next_message(connection))
                     attempt = 0
+                    line = await async_callbacks.settled(call)
+                    reply = reply if line is None else call.answered(line)
                     if reply is not None:
                         await connection.send(reply)
                     yield

@@ -16,7 +16,7 @@ from holdfast.runtime.client.blocking import remote_place
 from holdfast.runtime.client.blocking.remote_session import RemoteSession
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place, session_options
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class RemoteHoldfast:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     def __enter__(self) -> Self:
         return self

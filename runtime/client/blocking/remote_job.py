@@ -10,8 +10,9 @@ from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import CommandCall
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import ExecResult
 
@@ -28,7 +29,7 @@ class RemoteJob:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     def __repr__(self) -> str:
         return f"<Job {self.id}>"
@@ -91,7 +92,7 @@ class RemoteJob:
 
     def send(self, text: str | bytes) -> None:
         """Type text into its terminal, as it is."""
-        typed = text if isinstance(text, str) else text.decode()
+        typed = call_arguments.typed(text, "text").decode()
         self._transport.ask(HttpCall("POST", self._place("input"), body={"text": typed}))
 
     def resize(self, rows: int, cols: int) -> None:

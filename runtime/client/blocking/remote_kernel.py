@@ -12,6 +12,7 @@ from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import CellCall
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.kernel_calls import OnEvent, OnInput
 from holdfast.runtime.guest_rpc.kernel_report import KernelInfo, KernelSpecInfo
 from holdfast.runtime.guest_rpc.patience import Patience
@@ -43,8 +44,14 @@ class RemoteKernel:
         before: str | None = None,
     ) -> CellResult:
         """Run a cell, until it ends, or asks for a line without `on_input`. As `SessionKernel.cell`."""
-        args = {"code": code, "timeout": timeout, "busy_wait": busy_wait, "reason": reason, "kernel": kernel}
-        args["before"] = before
+        args = {
+            "code": call_arguments.text(code, "code"),
+            "timeout": call_arguments.seconds(timeout, "timeout"),
+            "busy_wait": call_arguments.patience(busy_wait, "busy_wait"),
+            "reason": reason,
+            "kernel": kernel,
+            "before": before,
+        }
         call = CellCall(self._session, "cell", args, key=key, patience=patience)
         call.on_start = on_start
         return self._made(call, kernel, on_event, on_input)

@@ -12,6 +12,7 @@ from holdfast.runtime.client.blocking import remote_feeding
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import ProgramCall
 from holdfast.runtime.client.http_call import HttpCall, given, place
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_calls import OnBytes, OnStreamOffset
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
@@ -104,7 +105,7 @@ class RemotePrograms:
             program.feed(data)
             return program.wait(timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
         args = {
-            "argv": [str(word) for word in argv],
+            "argv": call_arguments.words(argv),
             "input_base64": None if data is None else base64.b64encode(data).decode(),
             "env": dict(env or {}),
             "cwd": cwd,
@@ -126,7 +127,7 @@ class RemotePrograms:
         name: str | None = None,
     ) -> RemoteRunningProgram:
         """Start a program and leave it running; with `input`, `write` gives it its standard input."""
-        words = [str(word) for word in argv]
+        words = call_arguments.words(argv)
         body = given(argv=words, input=input, env=dict(env or {}), cwd=cwd, user=user, name=name)
         call = HttpCall("POST", place("sessions", self._session, "programs"), body=body)
         return self.get(ProgramInfo.of(client_values.table(self._transport.ask(call))).id)

@@ -28,7 +28,7 @@ from holdfast.runtime.client.blocking.remote_spawning import spawn
 from holdfast.runtime.client.blocking.remote_terminal import RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import EventsCall
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing, not_over_a_url
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.event import Event
@@ -110,7 +110,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     @property
     def id(self) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base import shell_words
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class RemoteSnapshot:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     @property
     def id(self) -> str:

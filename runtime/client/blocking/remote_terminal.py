@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.client import client_values
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
-from holdfast.runtime.client.client_errors import not_over_a_url
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.results import Screen
 from holdfast.runtime.guest_rpc.shell_report import Lease, ShellInfo
 
@@ -31,7 +32,7 @@ class RemoteTerminal:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> None:
-            raise not_over_a_url(name) if not name.startswith("_") else AttributeError(name)
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
 
     def info(self) -> ShellInfo:
         """Return what the supervisor reports of the shell."""
@@ -43,7 +44,7 @@ class RemoteTerminal:
 
     def send(self, text: str | bytes) -> None:
         """Type text into the terminal, as it is."""
-        self._ask("POST", "input", text=text if isinstance(text, str) else text.decode())
+        self._ask("POST", "input", text=call_arguments.typed(text, "text").decode())
 
     def send_keys(self, *names: str) -> None:
         """Press keys, such as `C-c`, `Enter`, `Up`."""

@@ -17,7 +17,7 @@ from websockets.sync.client import ClientConnection, connect, unix_connect
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
 from holdfast.runtime.client import connect_again, http_call
-from holdfast.runtime.client.blocking import remote_receiving, remote_requests
+from holdfast.runtime.client.blocking import remote_callbacks, remote_receiving, remote_requests
 from holdfast.runtime.client.blocking.remote_waking import RemoteWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
@@ -122,6 +122,8 @@ class RemoteTransport:
                 while not call.ended:
                     reply = call.receive(remote_receiving.next_message(connection))
                     attempt = 0
+                    line = remote_callbacks.settled(call)
+                    reply = reply if line is None else call.answered(line)
                     if reply is not None:
                         connection.send(reply)
                     yield

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Header, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, SessionFileError
 from holdfast.runtime.e2b.filesystem import download_bodies
 from holdfast.runtime.e2b.filesystem.entry_info import attributes_of
 from holdfast.runtime.e2b.filesystem.multipart_files import boundary_of
@@ -43,8 +43,10 @@ async def download(
     pack = part is None and download_bodies.is_packed(who.request.headers.get("accept-encoding", ""))
     try:
         answer = await file_routes.read(who, who.sandbox, path, who.user_named(username), part, known)
-    except InvalidArgument as error:
-        raise InvalidArgument(str(error)) from None  # its hint is of another wire
+    except SessionFileError as error:
+        if type(error) is not SessionFileError or not error.hint:
+            raise
+        raise InvalidArgument(str(error)) from None  # not a file; its hint is of another wire
     # Never shown by a browser: it would be a page of this server.
     answer.headers["Content-Disposition"] = (
         f"attachment; filename*=UTF-8''{quote(posixpath.basename(path), safe='', errors='replace')}"

@@ -11,7 +11,8 @@ from fastapi import Depends, Header, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from holdfast.errors import InvalidArgument, SessionFileError
+from holdfast.base.text import plain
+from holdfast.errors import SessionFileError
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, accounted_tar
 from holdfast.runtime.files.file_requests import PART
@@ -70,7 +71,7 @@ async def read(
     found = await who.in_session(session, lambda each: files(each, user).stat(path))
     if found.kind != "file":
         hint = "`tree` has it as tar, `list` its names" if found.kind == "folder" else ""
-        raise InvalidArgument(f"cannot read it: it is a {found.kind}", hint=hint)
+        raise SessionFileError(f"cannot read '{plain(path)}': it is a {found.kind}, not a file", hint=hint)
     tag = f'"{found.version}"'
     headers = {"ETag": tag, "Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
     if known is not None and tag in {each.strip() for each in known.split(",")}:
