@@ -54,6 +54,7 @@ class ServedDoors:
         admission, limit = Admission(token, hosts, origins), RequestRate(rate, max(1, rate * 2))
         lives, tokens, known = SandboxLives(callers), SandboxTokens(token), e2b_app.session_ids(callers)
         beside: list[Callable[[], AbstractAsyncContextManager[object]]] = [lives.running]
+        callers.signature = tokens.signature
         app = server_app.application(callers, admission, limit)
         app = e2b_app.beside(app, callers, admission, tokens, limit, lives, known)
         # Before the other wire, which takes any request with its header for an API key.

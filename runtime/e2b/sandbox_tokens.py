@@ -50,17 +50,21 @@ class SandboxTokens:
         return hmac.compare_digest(given.encode(), self.traffic(sandbox).encode())
 
     def signed(self, sandbox: str, asked: FileSignature) -> bool:
-        """Return whether a signature was made with the access token of a sandbox, for just this.
+        """Return whether a signature was made with the access token of a sandbox, for just this."""
+        expected = self.signature(sandbox, asked.path, asked.operation, asked.user, asked.expiration)
+        return hmac.compare_digest(asked.signature.encode(), expected.encode())
+
+    def signature(self, sandbox: str, path: str, operation: str, user: str, expiration: int | None) -> str:
+        """Return the signature of an address, made with the access token of a sandbox.
 
         Its form is that of E2B's clients: base64 without padding of the SHA-256 of
         `path:operation:user:token[:expiration]`.
         """
-        parts = [asked.path, asked.operation, asked.user, self.access(sandbox)]
-        if asked.expiration is not None:
-            parts.append(str(asked.expiration))
+        parts = [path, operation, user, self.access(sandbox)]
+        if expiration is not None:
+            parts.append(str(expiration))
         digest = hashlib.sha256(":".join(parts).encode()).digest()
-        expected = "v1_" + base64.b64encode(digest).decode().rstrip("=")
-        return hmac.compare_digest(asked.signature.encode(), expected.encode())
+        return "v1_" + base64.b64encode(digest).decode().rstrip("=")
 
     def _made(self, purpose: str, sandbox: str) -> str:
         return hmac.new(self._secret, f"{purpose}:{sandbox}".encode(), hashlib.sha256).hexdigest()

@@ -39,6 +39,10 @@ LAST_SECONDS = 6.0
 """For calls that end by themselves, once the server is asked to end; answers have some seconds more."""
 
 
+FileSigner = Callable[[str, str, str, str, int | None], str]
+"""Returns the signature for a session, path, operation, user, and end in seconds since 1970."""
+
+
 class Callers:
     """What all requests share: controllers, threads, figures, and those that wait."""
 
@@ -52,6 +56,8 @@ class Callers:
         self._controllers: OrderedDict[str, Holdfast] = OrderedDict()
         self._lock = threading.Lock()
         self._patient: set[Patience] = set()
+        self.signature: FileSigner | None = None
+        """Makes the signatures of addresses of files; the door that takes them sets it."""
         self.stopping = False
         self.stopped = asyncio.Event()
         """Set in the loop when the server is asked to end."""

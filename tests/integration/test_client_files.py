@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from tests.integration.conftest import Cli
 from tests.integration.served import Over, Served, serving
 
 from holdfast import AsyncHoldfast, Patience, RemoteHoldfast, RemoteSession, Session
+from holdfast.base import polling
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, ServerUnavailable, SessionFileNotFound
 from holdfast.runtime.files.copied import Copied
@@ -45,6 +50,49 @@ def tree(tmp_path: Path) -> Path:
     (source / "link").symlink_to("tool")
     (source / "deep").chmod(0o700)
     return source
+
+
+def test_a_signed_address_opens_one_file_without_a_token(
+    session: RemoteSession, shared: Session, server: Served
+) -> None:
+    """For reading, or for writing, as one user, until it ends; altered, it opens nothing."""
+    shared.files.write("/srv/told", b"what it says")
+
+    def ask(url: str, method: str = "GET", **more: Any) -> httpx.Response:
+        parts = urlsplit(url)
+        assert parts.netloc.endswith(f".localhost:{server.port}")
+        place = f"{server.url}{parts.path}?{parts.query}"
+        headers = {"host": parts.netloc} | more.pop("headers", {})
+        return httpx.request(method, place, headers=headers, trust_env=False, timeout=60, **more)
+
+    read = session.files.address("/srv/told")
+    assert ask(read).content == b"what it says"
+    write = session.files.address("/srv/made", operation="write")
+    made = ask(write, "POST", content=b"by a stranger", headers={"content-type": "application/octet-stream"})
+    assert made.is_success
+    assert shared.files.read("/srv/made") == b"by a stranger"
+    octets = {"content-type": "application/octet-stream"}
+    refused = {
+        "to write by one for reading": ask(read, "POST", content=b"x", headers=octets),
+        "to read by one for writing": ask(write),
+        "another file": ask(read.replace("told", "made")),
+        "another user": ask(read.replace("username=", "username=nobody")),
+        "for longer": ask(re.sub(r"(signature_expiration=)\d+", r"\g<1>9999999999", read)),
+        "without its signature": ask(re.sub(r"&signature=[^&]*", "", read)),
+        "a second path beside it": ask(f"{read}&path=%2Fetc%2Fshadow"),
+        "another session": ask(read.replace(shared.id, "a" * 12)),
+        "another path of the server": ask(read.replace("/files?", "/v1/sessions?")),
+        "the list of a folder": ask(read.replace("/files?", f"/v1/sessions/{shared.id}/files/list?")),
+    }
+    assert {why: answer.status_code for why, answer in refused.items() if answer.status_code < 400} == {}
+    assert shared.files.read("/srv/told") == b"what it says"
+    short = session.files.address("/srv/told", seconds=1)
+    assert polling.until(lambda: ask(short).status_code == 401, 60, 0.2)
+    closed = session.files.as_user("nobody").address("/etc/shadow")
+    assert ask(closed).status_code in (403, 401)
+    for wrong in ("told", "/srv/../etc/shadow", "~"):
+        with pytest.raises(InvalidArgument, match="must be absolute"):
+            session.files.address(wrong)
 
 
 def test_trees_go_in_and_out(session: RemoteSession, shared: Session, tree: Path, tmp_path: Path) -> None:

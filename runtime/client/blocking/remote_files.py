@@ -86,6 +86,15 @@ class RemoteFiles:
         params = {"path": path, "recursive": recursive, "missing_ok": missing_ok, "user": self._user}
         self._transport.ask(HttpCall("DELETE", self._place(), params))
 
+    def address(self, path: str, *, operation: str = "read", seconds: int = 3600) -> str:
+        """Return an address by which anyone reads (GET) or writes (POST) one file, for so many seconds.
+
+        Only over a URL. The path is absolute; the holder acts as the user whose files these are.
+        """
+        body = {"path": path, "operation": operation, "seconds": seconds}
+        call = HttpCall("POST", self._place("address"), {"user": self._user}, body)
+        return str(client_values.table(self._transport.ask(call))["url"])
+
     def write_tar(self, path: str, stream: IO[bytes]) -> None:
         """Write a file, or a folder with all that is in it, to a stream as tar."""
         with self._transport.bytes_of(self._call("GET", "tree", path=path), {}) as body:

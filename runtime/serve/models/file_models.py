@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import Field
@@ -52,6 +52,21 @@ class MoveRequest(RequestBody):
 
     path: PathField
     to: PathField
+
+
+class AddressRequest(RequestBody):
+    """A file that others are to read or write by an address, without a token, for a time in seconds."""
+
+    path: PathField
+    operation: Literal["read", "write"] = "read"
+    seconds: Annotated[int, Field(ge=1, le=30 * 86400)] = 3600
+
+
+class AddressAnswer(AnswerBody):
+    """A signed address. `expires_at` is in seconds since 1970."""
+
+    url: str
+    expires_at: int
 
 
 class WrittenAnswer(AnswerBody):

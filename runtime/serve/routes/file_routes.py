@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
@@ -12,16 +13,19 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from holdfast.base.text import plain
-from holdfast.errors import SessionFileError
+from holdfast.errors import ServerUnavailable, SessionFileError
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, accounted_tar
 from holdfast.runtime.files.file_requests import PART
 from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.serve import file_addresses
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.body_pipe import BodyPipe
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.file_models import (
+    AddressAnswer,
+    AddressRequest,
     CopiedAnswer,
     FileAnswer,
     FilePath,
@@ -144,6 +148,24 @@ async def make_folder(who: From, session: Ref, body: FolderRequest, user: UserQu
     """Make a folder; one that exists stays as it is."""
     await who.in_session(session, lambda each: files(each, user).make_folder(body.path, parents=body.parents))
     return Response(status_code=204)
+
+
+@router.post("/address")
+async def sign_address(
+    who: From, session: Ref, body: AddressRequest, user: UserQuery = None
+) -> AddressAnswer:
+    """Return an address by which anyone reads (GET) or writes (POST) one file, until its time is over.
+
+    It has no token and needs none; whether the file is there shows when it is used.
+    """
+    found = await who.in_session(session, lambda each: each.id)
+    sign, base = who.all.signature, who.request.url
+    if sign is None:
+        raise ServerUnavailable("cannot sign an address: this server answers none")
+    expires_at = int(time.time()) + body.seconds
+    place = f"{base.scheme}://{base.netloc}"
+    url = file_addresses.address(sign, place, found, body.path, body.operation, user, expires_at)
+    return AddressAnswer(url=url, expires_at=expires_at)
 
 
 @router.post("/move", status_code=204)

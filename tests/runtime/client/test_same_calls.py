@@ -70,8 +70,8 @@ PAIRS: list[tuple[type, type, type]] = [
     (session_task.SessionTask, remote_task.RemoteTask, async_task.AsyncTask),
     (terminal_handle.SessionTerminal, remote_terminal.RemoteTerminal, async_terminal.AsyncTerminal),
 ]
-ONLY_THERE = {"parts", "details"}
-"""What streams, or tells as a table, what a handle in process has otherwise."""
+ONLY_THERE = {"parts", "details", "address"}
+"""What streams, or tells as a table, what a handle in process has otherwise; and what a server alone has."""
 ONLY_IN_PROCESS = {
     # Of the server's machine: its home, its engine, its disk.
     Holdfast: {

@@ -1,0 +1,51 @@
+"""Signed addresses of files: who has one reads, or writes, that one file until its time is over.  Pure.
+
+They are those of the wire of sandboxes, whose door checks them; here they are made.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from urllib.parse import urlencode
+
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.serve.callers import FileSigner
+
+DOOR = 49983
+"""The port of a session's name at which the server itself answers for its files."""
+
+
+def address(
+    sign: FileSigner, base: str, session: str, path: str, operation: str, user: str | None, expires_at: int
+) -> str:
+    """Return the address of a file.
+
+    Args:
+        sign: makes the signature.
+        base: the scheme, host and port by which the caller has reached the server.
+        session: the id of the session.
+        path: of the file, absolute: what another directory makes of it is not for the holder to choose.
+        operation: `read` or `write`.
+        user: whose rights its holder has; the session's own user's if None.
+        expires_at: when it ends, in seconds since 1970.
+
+    Raises:
+        InvalidArgument: the path is not absolute, or not in its shortest form.
+    """
+    if not path.startswith("/") or posixpath.normpath(path) != path or path.startswith("//"):
+        raise InvalidArgument(
+            f"cannot sign an address for {plain(path, 200)!r}: the path must be absolute, without `..`"
+        )
+    said = {"path": path, "username": user or "", "signature_expiration": str(expires_at)}
+    said["signature"] = sign(session, path, operation, user or "", expires_at)
+    scheme, _, host = base.partition("://")
+    return f"{scheme}://{DOOR}-{session}.{_named(host)}/files?{urlencode(said)}"
+
+
+def _named(host: str) -> str:
+    """Return a name of the server below which there can be others: addresses in numbers have none."""
+    name, _, port = host.rpartition(":") if host.count(":") == 1 or host.startswith("[") else (host, "", "")
+    if not name.endswith("]") and any(char.isalpha() for char in name):
+        return host
+    return f"localhost:{port}" if port else "localhost"
