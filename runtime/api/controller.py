@@ -167,6 +167,7 @@ class Holdfast:
         entrypoint: bool = False,
         build_network: str | None = None,
         remote_sources: bool = False,
+        labels: Mapping[str, str] | Sequence[str] | None = None,
         **options: Unpack[NewOptions],
     ) -> Session:
         """Create a session and wait until its shell can be used.
@@ -186,6 +187,7 @@ class Holdfast:
             entrypoint: run the image's ENTRYPOINT with CMD, as a job called `entrypoint`; else it is not run.
             build_network: of the steps, if a devcontainer builds its image, as for `images.build`.
             remote_sources: what its Dockerfile names may be fetched by the engine, as for `images.build`.
+            labels: what to find it by, as for `Session.set_labels`.
             options: image, network, allow, domains, secrets (texts `NAME@HOST=SOURCE`), memory, disk,
                 cpus, pids, user, env, mounts, workdir, read_only, writable, shell, kernel, python, as in
                 `SessionOptions`.
@@ -209,11 +211,20 @@ class Holdfast:
             entrypoint=entrypoint,
             build_network=build_network,
             remote_sources=remote_sources,
+            labels=labels,
         )
 
-    def sessions(self) -> list[Session]:
-        """Return all sessions, oldest first. Sessions whose container has ended are found dead here."""
-        return [Session(self.context, row) for row in health.observe_all(self.context)]
+    def sessions(self, *, labels: Mapping[str, str | None] | Sequence[str] | None = None) -> list[Session]:
+        """Return all sessions, oldest first. Sessions whose container has ended are found dead here.
+
+        `labels`: only those that have all of these: a mapping, in which None is any value, or texts
+        `KEY=VALUE` or `KEY`.
+        """
+        from holdfast.runtime.sessions import labels as session_labels
+
+        wanted = session_labels.wanted(labels)
+        found = [Session(self.context, row) for row in health.observe_all(self.context)]
+        return [each for each in found if session_labels.has(each.labels, wanted)]
 
     def session(self, ref: str, *, removed: bool = False) -> Session:
         """Return the session with this name, id or unique prefix of an id.

@@ -16,6 +16,7 @@ from holdfast.runtime.sessions import health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from types import TracebackType
     from typing import Any
@@ -257,6 +258,23 @@ class Session:
         return verification_result.of(self._row)
 
     @property
+    def labels(self) -> dict[str, str]:
+        """What its caller calls it by, in pairs of a key and a text. A copy has none."""
+        return dict(self._row.details.labels)
+
+    def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Session:
+        """Give it these labels in place of those it has: a mapping, or texts `KEY=VALUE`.
+
+        Raises:
+            InvalidArgument: one is not valid, or there are more than 50.
+        """
+        from holdfast.runtime.sessions import labels as session_labels
+
+        self._context.store.keep_details(self.id, labels=session_labels.parse(labels) or None)
+        self._row = self._context.store.find_session(self.id, removed=True) or self._row
+        return self
+
+    @property
     def row(self) -> SessionRow:
         """The session's row in the store."""
         return self._row
@@ -273,6 +291,7 @@ class Session:
             "generation": self._row.generation,
             "verification": self._row.details.verification,
             "hooks": self._row.details.hooks,
+            "labels": self.labels,
         }
 
     def refresh(self) -> Session:

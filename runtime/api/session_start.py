@@ -5,7 +5,7 @@ How each is carried out is in modules of their own, imported when it is chosen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from holdfast.errors import InvalidArgument
@@ -32,8 +32,43 @@ def start(
     entrypoint: bool = False,
     build_network: str | None = None,
     remote_sources: bool = False,
+    labels: Mapping[str, str] | Sequence[str] | None = None,
 ) -> Session:
     """Start a session, as `Holdfast.new` says.
+
+    Raises:
+        HoldfastError: as for `Holdfast.new`; nothing is left of it.
+    """
+    how: dict[str, Any] = {"remove": remove, "template": template, "warm": warm, "devcontainer": devcontainer}
+    how |= {"entrypoint": entrypoint, "build_network": build_network, "remote_sources": remote_sources}
+    if labels is None:
+        return _started(context, name, policy, options, **how)
+    from holdfast.runtime.sessions import labels as session_labels
+
+    wanted = session_labels.parse(labels)  # before anything is made
+    made = _started(context, name, policy, options, **how)
+    try:
+        return made.set_labels(wanted)
+    except BaseException:
+        made.remove()
+        raise
+
+
+def _started(
+    context: Context,
+    name: str | None,
+    policy: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+    *,
+    remove: bool,
+    template: str | None,
+    warm: bool,
+    devcontainer: Path | str | None,
+    entrypoint: bool,
+    build_network: str | None,
+    remote_sources: bool,
+) -> Session:
+    """Start a session without labels.
 
     Raises:
         InvalidArgument: two ways were chosen that do not go together.

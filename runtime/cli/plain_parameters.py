@@ -18,7 +18,7 @@ ARGUMENTS = {
 """Names in their order; `?` marks one that may be left out, `*` any number, `+` at least one."""
 
 OPTIONS = {
-    "ls": {"--json": ("json", FLAG)},
+    "ls": {"--label": ("label", TEXTS), "--json": ("json", FLAG)},
     "exec": {
         "--timeout": ("timeout", NUMBER),
         "--patience": ("patience", NUMBER),

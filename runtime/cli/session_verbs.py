@@ -108,6 +108,12 @@ def new(
         bool,
         typer.Option("--warm", help="Start with the kernel ready, from a template made at the first use."),
     ] = False,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label", metavar="KEY=VALUE", help="What to find it by, as in `ls --label`. Repeatable."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Start a session."""
@@ -156,6 +162,7 @@ def new(
         policy=None if policy is None else policy_text.policy(policy),
         template=template,
         warm=warm,
+        labels=label,
     )
     if wants_json(json):
         printing.emit(made.as_dict())
@@ -163,9 +170,15 @@ def new(
         printing.say(made.name)
 
 
-def ls(json: Json = False) -> None:
+def ls(
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY[=VALUE]", help="Only those with this label. Repeatable."),
+    ] = None,
+    json: Json = False,
+) -> None:
     """List sessions."""
-    session_table.show(json=json)
+    session_table.show(label=label, json=json)
 
 
 def rm(sessions: SessionRefs, json: Json = False) -> None:

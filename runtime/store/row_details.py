@@ -53,7 +53,8 @@ if TYPE_CHECKING:
         the code of the error of its last automatic capture; `refused` destinations it was refused; `moving`
         where it is being moved; `arrival` the move that brought it here; `of_older` the container of it that
         an older version left running, which this one does not reach; `sandbox` what a client of the E2B wire
-        said of it; `task` its task record; `agent` whose default session it is, and what was asked for then.
+        said of it; `task` its task record; `agent` whose default session it is, and what was asked for then;
+        `labels` what its caller calls it by.
         """
 
         policy: Table | None
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         sandbox: Table
         task: Table | None
         agent: Table
+        labels: dict[str, str] | None
 
     class OperationKeys(TypedDict, total=False):
         """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
@@ -303,6 +305,12 @@ class SessionDetails(_Details):
     def task(self) -> dict[str, Any] | None:
         """Its task record."""
         return self._table("task")
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What its caller calls it by."""
+        found: dict[str, str] = self.get("labels") or {}
+        return found
 
     @property
     def agent(self) -> dict[str, Any] | None:

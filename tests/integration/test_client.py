@@ -56,6 +56,37 @@ def test_a_url_in_place_of_a_home(server: Served, shared: Session) -> None:
         Holdfast(token="x" * 20)
 
 
+def test_labels(
+    remote: RemoteHoldfast, session: RemoteSession, shared: Session, shared_hf: Holdfast, shared_cli: Cli
+) -> None:
+    """In process, over a URL and by the command line: the same sessions are found by the same labels."""
+    assert shared.set_labels({"team": "a", "ci/run": "7"}).labels == {"team": "a", "ci/run": "7"}
+    for asked, there in (
+        (["team=a"], True),
+        (["team", "ci/run=7"], True),
+        (["team=b"], False),
+        (["x"], False),
+    ):
+        names = ["shared"] if there else []
+        assert [each.name for each in shared_hf.sessions(labels=asked)] == names
+        assert [each.name for each in remote.sessions(labels=asked)] == names
+        words = [word for label in asked for word in ("--label", label)]
+        told = shared_cli("ls", *words, "--json")
+        assert [each["name"] for each in json.loads(told.out)] == names
+    assert "LABELS" in shared_cli("ls").out
+    assert "team=a, ci/run=7" in shared_cli("ls").out
+    for wrong in ("a b", "=x", "a=\x1b[2J"):
+        for handle in (shared_hf, remote):
+            with pytest.raises(InvalidArgument, match="label"):
+                handle.sessions(labels=[wrong])
+        assert shared_cli("ls", "--label", wrong).code == 1
+    with pytest.raises(InvalidArgument, match="label"):
+        session.set_labels(["team"])
+    assert session.refresh().labels == {"team": "a", "ci/run": "7"}
+    assert session.set_labels([]).labels == {}
+    assert "LABELS" not in shared_cli("ls").out
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -227,7 +258,9 @@ def test_the_output_of_a_job_as_it_comes(session: RemoteSession) -> None:
 
 
 def test_a_life_of_a_session(remote: RemoteHoldfast) -> None:
-    with remote.new("life", remove=True, env={"MODE": "test"}) as work:
+    with pytest.raises(InvalidArgument, match="cannot use label a b"):
+        remote.new("life", labels=["a b=c"])
+    with remote.new("life", remove=True, env={"MODE": "test"}, labels=["team=a", "run=7"]) as work:
         with pytest.raises(SessionExists):
             remote.new("life")
         work.exec("cd /tmp; state=kept")
@@ -252,6 +285,8 @@ def test_a_life_of_a_session(remote: RemoteHoldfast) -> None:
             each.remove()
         assert work.suspend().state == "suspended"
         assert work.resume().state == "running"
+        assert work.refresh().labels == {"team": "a", "run": "7"}
+        assert [each.name for each in remote.sessions(labels={"team": "a"})] == ["life"]
         assert work.policy(every=5).every == 5
         assert "woken" in {each.kind for each in work.events()}
         assert taken.pin().pinned

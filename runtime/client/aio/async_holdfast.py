@@ -17,6 +17,7 @@ from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place, session_options
+from holdfast.runtime.sessions import labels as session_labels
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
@@ -70,17 +71,23 @@ class AsyncHoldfast:
         policy: Mapping[str, Any] | PolicyOptions | None = None,
         template: str | None = None,
         warm: bool = False,
+        labels: Mapping[str, str] | Sequence[str] | None = None,
         **options: Unpack[NewOptions],
     ) -> AsyncSession:
         """Create a session and wait until its shell can be used. As `Holdfast.new`."""
         chosen = session_options(options)
-        body = given(name=name, policy=policy, template=template, warm=warm, **chosen)
+        kept = None if labels is None else session_labels.parse(labels)
+        body = given(name=name, policy=policy, template=template, warm=warm, labels=kept, **chosen)
         told = await self._transport.ask(HttpCall("POST", place("sessions"), body=body))
         return AsyncSession(self._transport, told, remove=remove)
 
-    async def sessions(self) -> list[AsyncSession]:
-        """Return all sessions, oldest first."""
-        told = await self._transport.ask(HttpCall("GET", place("sessions")))
+    async def sessions(
+        self, *, labels: Mapping[str, str | None] | Sequence[str] | None = None
+    ) -> list[AsyncSession]:
+        """Return all sessions, oldest first; with `labels` only those that have all of these."""
+        wanted = session_labels.wanted(labels).items()
+        asked = [key if value is None else f"{key}={value}" for key, value in wanted]
+        told = await self._transport.ask(HttpCall("GET", place("sessions"), {"label": asked or None}))
         return [AsyncSession(self._transport, each) for each in client_values.tables(told)]
 
     async def session(self, ref: str, *, removed: bool = False) -> AsyncSession:

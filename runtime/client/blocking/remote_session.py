@@ -150,6 +150,19 @@ class RemoteSession(RemoteNetwork, RemoteShell):
 
         return insight_values.verification(self._told["verification"])
 
+    @property
+    def labels(self) -> dict[str, str]:
+        """What its caller calls it by, in pairs of a key and a text. A copy has none."""
+        return dict(client_values.table(self._told.get("labels") or {}))
+
+    def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
+        """Give it these labels in place of those it has: a mapping, or texts `KEY=VALUE`."""
+        from holdfast.runtime.sessions import labels as session_labels
+
+        kept = session_labels.parse(labels)
+        self._told = client_values.table(self._tell("PUT", "labels", body={"labels": kept}))
+        return self
+
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
         return dict(self._told)

@@ -13,6 +13,14 @@ Place = Annotated[str, Field(min_length=1, max_length=300, pattern=TEXT)]
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]{1,299}$")]
 Said = Annotated[str, Field(min_length=1, max_length=60, pattern=TEXT)]
 """A value as a person writes it; the library reads it, and says what is wrong with it."""
+LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}"
+Labels = Annotated[
+    dict[
+        Annotated[str, Field(pattern=rf"^{LABEL_KEY}$")],
+        Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")],
+    ],
+    Field(max_length=50),
+]
 Size = Annotated[int, Field(ge=0, lt=2**53)] | Said
 Assignments = Annotated[
     list[Annotated[str, Field(max_length=128 << 10, pattern=TEXT)]], Field(max_length=1000)
@@ -33,6 +41,12 @@ class PolicyFields(RequestBody):
     hourly: int | None = None
     daily: int | None = None
     quota: int | str | None = None
+
+
+class LabelsRequest(RequestBody):
+    """The labels of a session, in place of those it has."""
+
+    labels: Labels
 
 
 class SessionRequest(RequestBody):
@@ -62,6 +76,7 @@ class SessionRequest(RequestBody):
     shell: Annotated[str, Field(pattern=r"^([a-z]{1,20}|/[!-~]{1,200})$")] | None = None
     kernel: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] | None = None
     python: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
+    labels: Labels | None = None
     policy: PolicyFields | None = None
 
     def options(self) -> dict[str, Any]:
@@ -82,6 +97,7 @@ class SessionAnswer(AnswerBody):
     generation: int
     verification: dict[str, Any] | None
     hooks: list[str]
+    labels: dict[str, str]
 
 
 class ShellRequest(RequestBody):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends
+from fastapi import Depends, Query
+from pydantic import Field
 from starlette.responses import Response
 
 from holdfast.runtime.api.session import Session
@@ -12,8 +13,10 @@ from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.session_models import (
+    LABEL_KEY,
     CheckAnswer,
     ForkRequest,
+    LabelsRequest,
     NetworkRequest,
     PolicyFields,
     ReachAnswer,
@@ -30,6 +33,10 @@ from holdfast.runtime.serve.routes.snapshot_routes import answered as snapshot_a
 
 router = api_router(prefix="/v1/sessions", tags=["sessions"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
+Asked = Annotated[
+    list[Annotated[str, Field(pattern=rf"^{LABEL_KEY}(=[^\x00-\x1f\x7f]{{0,200}})?$")]] | None,
+    Query(max_length=50, description="Only those that have all of these: KEY=VALUE, or KEY."),
+]
 
 
 def answered(found: Session) -> SessionAnswer:
@@ -38,9 +45,9 @@ def answered(found: Session) -> SessionAnswer:
 
 
 @router.get("")
-async def list_sessions(who: From) -> list[SessionAnswer]:
+async def list_sessions(who: From, label: Asked = None) -> list[SessionAnswer]:
     """List the sessions, the oldest first."""
-    return await who.brief(lambda hf: [answered(each) for each in hf.sessions()])
+    return await who.brief(lambda hf: [answered(each) for each in hf.sessions(labels=label)])
 
 
 @router.post("", status_code=201)
@@ -66,6 +73,12 @@ async def remove(who: From, session: Ref) -> Response:
     # Not of the session's share: one that does not answer must be possible to end.
     await who.brief(lambda _: who.session(session).remove())
     return Response(status_code=204)
+
+
+@router.put("/{session}/labels")
+async def set_labels(who: From, session: Ref, body: LabelsRequest) -> SessionAnswer:
+    """Give a session these labels in place of those it has."""
+    return await who.in_session(session, lambda found: answered(found.set_labels(body.labels)))
 
 
 @router.post("/{session}/snapshots", status_code=201)

@@ -60,6 +60,7 @@ ROUTES = {
         POST /v1/sessions/{session}/jobs/{job}/signal
         GET /v1/sessions/{session}/pulse
         POST /v1/sessions/{session}/files/address
+        PUT /v1/sessions/{session}/labels
         GET /v1/sessions/{session}/ports/{port}
         GET /v1/sessions/{session}/ports/{port}/wait
         GET /v1/sessions/{session}/journal
