@@ -78,6 +78,7 @@ def test_the_public_names_are_pinned() -> None:
         "Served",
         "Serving",
         "Session",
+        "FoundFile",
         "SessionFile",
         "SessionFiles",
         "SessionOptions",

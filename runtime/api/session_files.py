@@ -5,14 +5,15 @@ The engine has no part in it, unless the session has ended: then it alone can re
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from holdfast.errors import InvalidArgument, SessionDead
+from holdfast.errors import InvalidArgument, SessionDead, SessionFileNotFound
 from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.file_requests import PART, FileRequests
-from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.files.session_file import FoundFile, SessionFile
 from holdfast.runtime.journal import host_events
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.patience import Patience
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
 
+MOST_FOUND = 10_000
 MOST_IN_MEMORY = 256 << 20
 """The largest file that `read` returns."""
 
@@ -52,6 +54,71 @@ class SessionFiles:
     def list(self, path: str = ".") -> list[SessionFile]:
         """Return what is in a folder, by name; at most 200 000 names."""
         return self._requests().content(path)
+
+    def exists(self, path: str, *, follow: bool = True) -> bool:
+        """Check whether there is anything at a path; with `follow` false, a link to nothing counts."""
+        try:
+            self.stat(path, follow=follow)
+        except SessionFileNotFound:
+            return False
+        return True
+
+    def find(
+        self, path: str = ".", *, name: str = "*", containing: str | None = None, most: int = 1000
+    ) -> builtins.list[FoundFile]:
+        """Return the files below a folder by their names, or with `containing` lines of them, in order.
+
+        Links are not followed; other file systems, and what may not be read, are left out.
+
+        Args:
+            path: the folder.
+            name: a shell pattern such as `*.py`, for the last part of a path; with a slash in it, for the
+                path below the folder (`src/*/test_*.py`).
+            containing: a text: each line of regular files that has it, of text files up to 16 MiB.
+            most: where to stop, up to 10 000.
+
+        Raises:
+            InvalidArgument: the pattern or the text is not valid.
+            GuestError: there are more than 200 000 names below the folder.
+        """
+        if not 0 < most <= MOST_FOUND:
+            raise InvalidArgument(f"cannot find {most} files: give a number from 1 to {MOST_FOUND}")
+        return self._requests().find(path, name, containing, most)
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Change the permissions of a file or folder, such as 0o755; a link is followed."""
+        if isinstance(mode, bool) or not isinstance(mode, int) or not 0 <= mode <= 0o777:
+            raise InvalidArgument(
+                "cannot change the permissions: they must be from 0 to 0o777", hint="such as 0o755"
+            )
+        self._requests().change_mode(path, mode)
+        self._note("changed mode", path, mode=f"{mode:04o}")
+
+    def replace(self, path: str, old: str, new: str) -> int:
+        """Replace a text wherever it is in a file, and return how often it was there.
+
+        What another program writes to the file at the same time is lost.
+
+        Raises:
+            InvalidArgument: the text to be replaced is empty, or the file has more than 256 MiB.
+        """
+        if not old:
+            raise InvalidArgument("cannot replace nothing: give the text that is in the file")
+        before, after = (each.encode("utf-8", "surrogateescape") for each in (old, new))
+        content = self.read(path)
+        count = content.count(before)
+        if count:
+            self.write(path, content.replace(before, after))
+        return count
+
+    def write_many(self, files: Mapping[str, bytes | str]) -> int:
+        """Write several files, each as `write` does, in their order, and return how many there are.
+
+        Those before one that cannot be written stay written.
+        """
+        for path, data in files.items():
+            self.write(path, data)
+        return len(files)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """Return a file, or `length` bytes of it from `offset`.

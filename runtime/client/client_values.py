@@ -12,7 +12,7 @@ from holdfast.errors import ProtocolError
 from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.file_tree import ChangeKind, WatchedChange
-from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.files.session_file import FoundFile, SessionFile
 from holdfast.runtime.guest.pulse.state import State
 from holdfast.runtime.guest_rpc import event as events
 from holdfast.runtime.guest_rpc import wait_state, wire_fields
@@ -174,6 +174,11 @@ def session_file(raw: Any) -> SessionFile:
     return SessionFile.of(
         {**told, "mode": int(wire_fields.text(told, "mode"), 8), "target": told.get("target") or ""}
     )
+
+
+def found_file(raw: Any) -> FoundFile:
+    """Return what a search has found."""
+    return FoundFile.of(table(raw))
 
 
 def watched_change(raw: Any) -> WatchedChange:

@@ -8,7 +8,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import HoldfastError, ProtocolError
-from holdfast.runtime.files.session_file import SessionFile, asked, listed, place_in
+from holdfast.runtime.files.session_file import (
+    FoundFile,
+    SessionFile,
+    asked,
+    found_in,
+    listed,
+    place_in,
+)
 from holdfast.runtime.guest_rpc import wire_fields
 
 if TYPE_CHECKING:
@@ -95,6 +102,23 @@ class FileRequests:
         """Remove a file, or a folder."""
         flags = {"recursive": recursive, "missing_ok": missing_ok}
         self._ask("file_remove", asked(path=path), id=secrets.token_hex(16), **flags)
+
+    def change_mode(self, path: str, mode: int) -> None:
+        """Change the permissions of what is at a path."""
+        self._ask("file_mode", asked(path=path), mode=mode)
+
+    def find(self, path: str, name: str, containing: str | None, most: int) -> list[FoundFile]:
+        """Return what is found below a folder."""
+        return self._persistently(lambda: self._find(path, name, containing, most))
+
+    def _find(self, path: str, name: str, containing: str | None, most: int) -> list[FoundFile]:
+        payload = asked(path=path, name=name, containing=containing)
+        found: list[FoundFile] = []
+        for frame in self._client.call("file_find", payload=payload, most=most, **self._user):
+            found += found_in(frame)
+            if len(found) > most:
+                raise ProtocolError("cannot understand the session: it finds more than was asked for")
+        return found
 
     def _ask(self, op: str, payload: bytes = b"", **args: Any) -> Frame:
         given = {**self._user, **args}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from holdfast.base.text import lines
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest.files import file_attributes
 from holdfast.runtime.guest.wire.protocol import Frame
@@ -18,6 +19,7 @@ LONGEST_NAME = 255
 """Bytes of a name, and of a path: limits.h, NAME_MAX and PATH_MAX."""
 LONGEST_PATH = 4096
 EARLIEST = -(2**62)
+LONGEST_LINE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,53 @@ def place_in(told: Mapping[str, Any]) -> str:
     return path
 
 
-def asked(**paths: str) -> bytes:
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """What a search has found: a file, or one line of a file if it was searched for a text.
+
+    `path` is absolute. `kind` and `size` (bytes) are of a file that was found by its name. `line` counts from
+    1, and `text` is that line, at most 1000 bytes of it; what is not UTF-8 shows as �.
+    """
+
+    path: str
+    kind: Kind | None = None
+    size: int | None = None
+    line: int | None = None
+    text: str | None = None
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> FoundFile:
+        """Read it from an answer.
+
+        Raises:
+            ProtocolError: it is not valid.
+        """
+        path = place_in(raw)
+        if raw.get("line") is not None:
+            text = lines(wire_fields.text(raw, "text"))[:LONGEST_LINE]
+            return cls(path, line=wire_fields.integer(raw, "line", 1), text=text)
+        return cls(path, wire_fields.choice(raw, "kind", KINDS), wire_fields.integer(raw, "size"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for programs."""
+        told = {"path": self.path, "kind": self.kind, "size": self.size, "line": self.line}
+        told["text"] = self.text
+        return {key: value for key, value in told.items() if value is not None}
+
+
+def found_in(frame: Frame) -> list[FoundFile]:
+    """Return the files in one frame of a search.
+
+    Raises:
+        ProtocolError: one of them is not valid.
+    """
+    found = wire_fields.json_of(frame)
+    if not isinstance(found, list):
+        raise ProtocolError("cannot understand the session: a list of files is not valid")
+    return [FoundFile.of(wire_fields.table(each, "a file")) for each in found]
+
+
+def asked(**paths: str | None) -> bytes:
     """Return paths as the payload of a request."""
     return json.dumps(paths).encode()
 

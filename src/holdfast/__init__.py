@@ -104,7 +104,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.egress.attempt_log import Refusal
     from holdfast.runtime.egress.network_changes import Reach
     from holdfast.runtime.files.copied import Copied
-    from holdfast.runtime.files.session_file import SessionFile
+    from holdfast.runtime.files.session_file import FoundFile, SessionFile
     from holdfast.runtime.flaky.repeat import Series
     from holdfast.runtime.flaky.spread import Difference, Run, Spread
     from holdfast.runtime.guest.pulse.state import State
@@ -173,6 +173,7 @@ __all__ = [
     "ExecResult",
     "Exported",
     "Failure",
+    "FoundFile",
     "GuestDisconnected",
     "GuestError",
     "Holdfast",
@@ -337,6 +338,7 @@ _LATE = {
     "Served": "runtime.api.capture_requests",
     "Serving": "runtime.api.capture_requests",
     "Session": "runtime.api.session",
+    "FoundFile": "runtime.files.session_file",
     "SessionFile": "runtime.files.session_file",
     "SessionFiles": "runtime.api.session_files",
     "SessionOptions": "runtime.sessions.session_options",

@@ -19,7 +19,7 @@ from tests.integration.served import Over, Served, serving
 from holdfast import AsyncHoldfast, Patience, RemoteHoldfast, RemoteSession, Session
 from holdfast.base import polling
 from holdfast.base.home import Home
-from holdfast.errors import InvalidArgument, ServerUnavailable, SessionFileNotFound
+from holdfast.errors import InvalidArgument, ServerUnavailable, SessionFileDenied, SessionFileNotFound
 from holdfast.runtime.files.copied import Copied
 
 ODD = os.fsdecode(b"odd\xff")
@@ -93,6 +93,58 @@ def test_a_signed_address_opens_one_file_without_a_token(
     for wrong in ("told", "/srv/../etc/shadow", "~"):
         with pytest.raises(InvalidArgument, match="must be absolute"):
             session.files.address(wrong)
+
+
+@pytest.mark.parametrize("at", ["/srv/here", "/srv/over/a/url"])
+def test_files_are_looked_for_changed_and_written_at_once(
+    session: RemoteSession, shared: Session, at: str
+) -> None:
+    """In process and over a URL the same, with the rights of the user whose files these are."""
+    files: Any = session.files if at.startswith("/srv/over") else shared.files
+    files.make_folder(f"{at}/src", parents=True)
+    assert files.write_many({f"{at}/src/a.py": "x = 1\n", f"{at}/src/b.py": b"y = 2\nx = 3\n"}) == 2
+    assert files.exists(f"{at}/src/a.py")
+    assert not files.exists(f"{at}/src/none")
+    assert not files.exists(f"{at}/src/a.py/none")
+    assert [(each.path, each.kind, each.size) for each in files.find(at, name="*.py")] == [
+        (f"{at}/src/a.py", "file", 6),
+        (f"{at}/src/b.py", "file", 12),
+    ]
+    lines = [(each.path, each.line, each.text) for each in files.find(at, containing="x = ")]
+    assert lines == [(f"{at}/src/a.py", 1, "x = 1"), (f"{at}/src/b.py", 2, "x = 3")]
+    assert len(files.find(at, most=1)) == 1
+    assert files.replace(f"{at}/src/b.py", "x = 3", "x = 4") == 1
+    assert files.replace(f"{at}/src/b.py", "x = 3", "") == 0
+    files.chmod(f"{at}/src/b.py", 0o700)
+    assert files.stat(f"{at}/src/b.py").mode == 0o700
+    assert files.read(f"{at}/src/b.py") == b"y = 2\nx = 4\n"
+    large = {f"{at}/{number}": bytes([number]) * (3 << 20) for number in range(3)} | {f"{at}/e": b""}
+    assert files.write_many(large) == 4
+    assert [files.stat(path).size for path in large] == [3 << 20] * 3 + [0]
+    shared.exec(f"ln -s /etc/shadow {at}/way; ln -s {at} {at}/loop; mkfifo {at}/pipe; chmod 777 {at}")
+    assert "root:" not in str(files.find(at, containing="root:"))
+    nobody = files.as_user("nobody")
+    for refused in (
+        lambda: nobody.chmod(f"{at}/way", 0o666),
+        lambda: nobody.replace(f"{at}/way", "root", "toor"),
+        lambda: nobody.replace(f"{at}/src/a.py", "x", "y"),
+        lambda: nobody.write_many({f"{at}/src/new": "x"}),
+    ):
+        with pytest.raises(SessionFileDenied):
+            refused()
+    assert nobody.find(at, name="b.py", containing="x") == []
+    for wrong in (
+        lambda: files.chmod(f"{at}/e", 0o4755),
+        lambda: files.replace(f"{at}/e", "", "x"),
+        lambda: files.find(at, most=0),
+        lambda: files.find(at, containing="two\nlines"),
+        lambda: files.find(at, name=""),
+    ):
+        with pytest.raises(InvalidArgument):
+            wrong()
+    with pytest.raises(SessionFileNotFound):
+        files.find(f"{at}/none")
+    assert shared.exec("stat -c %a /etc/shadow").text.strip() in ("640", "600", "0")
 
 
 def test_trees_go_in_and_out(session: RemoteSession, shared: Session, tree: Path, tmp_path: Path) -> None:

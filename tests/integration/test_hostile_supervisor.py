@@ -156,6 +156,8 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "file_link": lambda one: FileRequests(one._line).make_link("x", "y"),
     "file_move": lambda one: one.files.move("x", "y"),
     "file_remove": lambda one: one.files.remove("x"),
+    "file_mode": lambda one: one.files.chmod("x", 0o644),
+    "file_find": lambda one: one.files.find("x", containing="y"),
     "program_start": lambda one: one.programs.start(["x"]),
     "program_list": lambda one: one.programs.list(),
     "port_connect": lambda one: port_calls.port_socket(one._line, 80).close(),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+import base64
+import builtins
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from holdfast.errors import SessionFileNotFound
 from holdfast.runtime.client import client_paths, client_values
 from holdfast.runtime.client.aio import async_copying, async_watch
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
@@ -13,10 +16,13 @@ from holdfast.runtime.client.channel_calls import WatchCall
 from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, place
 from holdfast.runtime.files.copied import Copied, unreported
-from holdfast.runtime.files.session_file import SessionFile
+from holdfast.runtime.files.session_file import FoundFile, SessionFile
 from holdfast.runtime.guest_rpc.patience import Patience
 
 _PART = 1 << 20
+MOST_OF_GROUP = 4 << 20
+"""Bytes of small files in one request; a larger file has one of its own."""
+MOST_IN_GROUP = 500
 
 
 class AsyncFiles:
@@ -42,6 +48,54 @@ class AsyncFiles:
         """Return what is in a folder, by name."""
         told = client_values.tables(await self._ask("GET", "list", path=path))
         return [client_values.session_file(each) for each in told]
+
+    async def exists(self, path: str, *, follow: bool = True) -> bool:
+        """Check whether there is anything at a path; with `follow` false, a link to nothing counts."""
+        try:
+            await self.stat(path, follow=follow)
+        except SessionFileNotFound:
+            return False
+        return True
+
+    async def find(
+        self, path: str = ".", *, name: str = "*", containing: str | None = None, most: int = 1000
+    ) -> builtins.list[FoundFile]:
+        """Return the files below a folder by their names, or lines of them by a text, in order."""
+        told = await self._ask("GET", "find", path=path, name=name, containing=containing, most=most)
+        return [client_values.found_file(each) for each in client_values.tables(told)]
+
+    async def chmod(self, path: str, mode: int) -> None:
+        """Change the permissions of a file or folder, such as 0o755; a link is followed."""
+        body = {"path": path, "mode": _octal(mode)}
+        await self._transport.ask(HttpCall("POST", self._place("mode"), {"user": self._user}, body))
+
+    async def replace(self, path: str, old: str, new: str) -> int:
+        """Replace a text wherever it is in a file, and return how often it was there."""
+        body = {"path": path, "old": old, "new": new}
+        call = HttpCall("POST", self._place("replace"), {"user": self._user}, body)
+        return int(client_values.table(await self._transport.ask(call))["count"])
+
+    async def write_many(self, files: Mapping[str, bytes | str]) -> int:
+        """Write several files in their order, in as few requests as their size allows; return how many."""
+        group: builtins.list[dict[str, str]] = []
+        size = 0
+        for path, data in files.items():
+            content = data.encode() if isinstance(data, str) else bytes(data)
+            if group and (size + len(content) > MOST_OF_GROUP or len(group) == MOST_IN_GROUP):
+                await self._write_group(group)
+                group, size = [], 0
+            if len(content) > MOST_OF_GROUP:
+                await self.write(path, content)
+                continue
+            group.append({"path": path, "base64": base64.b64encode(content).decode()})
+            size += len(content)
+        if group:
+            await self._write_group(group)
+        return len(files)
+
+    async def _write_group(self, group: builtins.list[dict[str, str]]) -> None:
+        body = {"files": group}
+        await self._transport.ask(HttpCall("PUT", self._place("many"), {"user": self._user}, body))
 
     async def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """Return a file, or `length` bytes of it from `offset`."""

@@ -22,6 +22,9 @@ MAX_READ = 4 << 20
 PER_TURN = 200
 """Names looked at before others get their turn: about a millisecond."""
 PER_FRAME = 2000
+PER_SEARCH = 20
+"""Names or 256 KiB of content searched before others get their turn."""
+MOST_FOUND = 10_000
 MAX_NAMES = 200_000
 """Most names of one folder."""
 
@@ -168,6 +171,50 @@ async def move(guest: Guest, call: ClientCall) -> None:
     await call.finish("ok")
 
 
+async def change_mode(guest: Guest, call: ClientCall) -> None:
+    """Change the permissions of a file or folder; a link is followed."""
+    place, mode = NamedPath(guest, call), call.integer("mode", low=0, high=0o777)
+    with place.rights("change the permissions of"):
+        os.chmod(place.path, mode)  # noqa: PTH101
+    await call.finish("ok")
+
+
+async def find(guest: Guest, call: ClientCall) -> None:
+    """Send the files below a folder that have a name, or lines of them that have a text."""
+    place, most = NamedPath(guest, call), call.integer("most", low=1, high=MOST_FOUND)
+    name, containing = place.other("name", resolve=False), place.text("containing")
+    from holdfast.runtime.guest.files import tree_search
+
+    with place.rights("search"):
+        steps = tree_search.search(place.path, name, containing)
+        first = next(steps, None)
+    found = [] if first is None else [first]
+    try:
+        more = True
+        while more and len(found) < most:
+            with place.rights("search"):
+                some = list(islice(steps, PER_SEARCH))
+            more = len(some) == PER_SEARCH
+            found += [each for each in some if each is not None]
+            await asyncio.sleep(0)
+    except tree_search.TooMuch:
+        raise RequestRefused(
+            "limit",
+            f"cannot search {place.shown}: there are more than {tree_search.MOST_LOOKED_AT} names below it, "
+            f"or folders more than {tree_search.DEEPEST} deep",
+        ) from None
+    finally:
+        steps.close()
+    kinds = file_facts.KINDS
+    told = [each | {"kind": kinds.get(each["kind"], "device")} if "kind" in each else each for each in found]
+    for start in range(0, most, PER_FRAME):
+        if start + PER_FRAME < min(most, len(told)):
+            await call.send("found", json_bytes(told[start : start + PER_FRAME]))
+            continue
+        await call.finish("found", json_bytes(told[start : min(most, start + PER_FRAME)]))
+        return
+
+
 async def remove(guest: Guest, call: ClientCall) -> None:
     """Remove a file, or with `recursive` a folder and all that is in it."""
     place, recursive = NamedPath(guest, call), call.frame.head.get("recursive") is True
@@ -194,4 +241,6 @@ OPERATIONS: Operations = {
     "file_link": make_link,
     "file_move": move,
     "file_remove": remove,
+    "file_mode": change_mode,
+    "file_find": find,
 }

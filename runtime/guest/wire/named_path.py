@@ -59,6 +59,15 @@ class NamedPath:
             value = f"{self.account.home}{value[1:]}"
         return value if value.startswith("/") else f"{self._guest.shell(MAIN).kept.cwd()}/{value}"
 
+    def text(self, name: str) -> bytes | None:
+        """Return a text that is asked for; None if there is none."""
+        value = self._asked.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value or "\n" in value:
+            raise RequestRefused("invalid", f"cannot do {self._call.frame.op}: {name} must be a line of text")
+        return value.encode("utf-8", "surrogateescape")
+
     @contextmanager
     def rights(self, what: str) -> Iterator[None]:
         """Do something as the account; what the kernel refuses is refused in words."""

@@ -18,7 +18,7 @@ AGAIN = 0.2
 """Seconds between two attempts to create the socket in a full folder."""
 _LOOKS = (
     "prepare moment look files holdings journal kernel_specs kernel_variables read recording job_list "
-    "job_read hooks captures check_syntax file_look file_list file_read file_watch program_list"
+    "job_read hooks captures check_syntax file_look file_list file_read file_find file_watch program_list"
 )
 LOOKING = frozenset(_LOOKS.split())
 """Operations that change nothing in the session; all others must be assumed to."""

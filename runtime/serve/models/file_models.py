@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import base64
+from typing import Annotated, Literal, Self
 
 from fastapi import Query
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from holdfast.runtime.files.session_file import Kind
 from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, RequestBody
@@ -52,6 +53,70 @@ class MoveRequest(RequestBody):
 
     path: PathField
     to: PathField
+
+
+class FoundAnswer(AnswerBody):
+    """What a search has found: a file, or one line of one."""
+
+    path: str
+    kind: Kind | None = None
+    size: int | None = None
+    line: int | None = None
+    text: str | None = None
+
+
+class ModeRequest(RequestBody):
+    """The permissions of a file or folder, in octal."""
+
+    path: PathField
+    mode: Annotated[str, Field(pattern="^[0-7]{3,4}$")]
+
+
+class ReplaceRequest(RequestBody):
+    """A text of a file, and what is to be in its place wherever it is."""
+
+    path: PathField
+    old: Annotated[str, Field(min_length=1, max_length=1 << 20)]
+    new: Annotated[str, Field(max_length=1 << 20)]
+
+
+class ReplacedAnswer(AnswerBody):
+    """How often the text was there."""
+
+    count: int
+
+
+class WholeFile(RequestBody):
+    """A file and its content, as text or as base64."""
+
+    path: PathField
+    text: str | None = None
+    base64: Annotated[str, Field(pattern="^[A-Za-z0-9+/]*={0,2}$")] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.text is None) == (self.base64 is None):
+            raise ValueError("a file has either text or base64")
+        if self.base64 is not None and len(self.base64) % 4:
+            raise ValueError("base64 comes in groups of four")
+        return self
+
+    @property
+    def content(self) -> bytes | str:
+        """What is to be written."""
+        return base64.b64decode(self.base64) if self.base64 is not None else str(self.text)
+
+
+class FilesRequest(RequestBody):
+    """Several files to be written, each when it is whole, in their order."""
+
+    files: Annotated[list[WholeFile], Field(min_length=1, max_length=1000)]
+
+
+class FilesAnswer(AnswerBody):
+    """How many files were written."""
+
+    count: int
 
 
 class AddressRequest(RequestBody):

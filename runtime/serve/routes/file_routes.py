@@ -15,22 +15,28 @@ from starlette.responses import Response, StreamingResponse
 from holdfast.base.text import plain
 from holdfast.errors import ServerUnavailable, SessionFileError
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.api.session_files import SessionFiles, accounted_tar
+from holdfast.runtime.api.session_files import MOST_FOUND, SessionFiles, accounted_tar
 from holdfast.runtime.files.file_requests import PART
 from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.serve import file_addresses
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.body_pipe import BodyPipe
 from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.models.base_models import Ref
+from holdfast.runtime.serve.models.base_models import TEXT, Ref
 from holdfast.runtime.serve.models.file_models import (
     AddressAnswer,
     AddressRequest,
     CopiedAnswer,
     FileAnswer,
     FilePath,
+    FilesAnswer,
+    FilesRequest,
     FolderRequest,
+    FoundAnswer,
+    ModeRequest,
     MoveRequest,
+    ReplacedAnswer,
+    ReplaceRequest,
     UserQuery,
     WrittenAnswer,
 )
@@ -143,6 +149,52 @@ async def list_folder(
     return [_file(each) for each in await who.in_session(session, lambda each: files(each, user).list(path))]
 
 
+@router.get("/find")
+async def find(
+    who: From,
+    session: Ref,
+    path: FilePath = ".",
+    user: UserQuery = None,
+    name: Annotated[str, Query(min_length=1, max_length=255, pattern=TEXT)] = "*",
+    containing: Annotated[str | None, Query(min_length=1, max_length=1000, pattern=r"^[^\n\x00]*$")] = None,
+    most: Annotated[int, Query(ge=1, le=MOST_FOUND)] = 1000,
+) -> list[FoundAnswer]:
+    """Find files below a folder by their names, or lines of them by a text."""
+
+    def work(each: Session) -> list[FoundAnswer]:
+        found = files(each, user).find(path, name=name, containing=containing, most=most)
+        return [FoundAnswer.model_validate(_shown(one.as_dict(), "path")) for one in found]
+
+    return await who.in_session(session, work)
+
+
+@router.post("/mode", status_code=204)
+async def change_mode(who: From, session: Ref, body: ModeRequest, user: UserQuery = None) -> Response:
+    """Change the permissions of a file or folder; a link is followed."""
+    await who.in_session(session, lambda each: files(each, user).chmod(body.path, int(body.mode, 8)))
+    return Response(status_code=204)
+
+
+@router.post("/replace")
+async def replace(who: From, session: Ref, body: ReplaceRequest, user: UserQuery = None) -> ReplacedAnswer:
+    """Replace a text wherever it is in a file; a file without it stays as it is."""
+    work = partial(_replaced, path=body.path, old=body.old, new=body.new, user=user)
+    return ReplacedAnswer(count=await who.in_session(session, work))
+
+
+@router.put("/many")
+async def write_many(who: From, session: Ref, body: FilesRequest, user: UserQuery = None) -> FilesAnswer:
+    """Write several files, each when it is whole; those before one that cannot be written stay written."""
+
+    def work(found: Session) -> int:
+        place = files(found, user)
+        for each in body.files:  # a path may be named twice: the last one stays
+            place.write(each.path, each.content)
+        return len(body.files)
+
+    return FilesAnswer(count=await who.in_session(session, work))
+
+
 @router.post("/folders", status_code=204)
 async def make_folder(who: From, session: Ref, body: FolderRequest, user: UserQuery = None) -> Response:
     """Make a folder; one that exists stays as it is."""
@@ -230,12 +282,19 @@ def _part(found: Session, *, path: str, user: str | None, offset: int, length: i
 
 
 def _file(found: SessionFile) -> FileAnswer:
-    table = found.as_dict() | {"version": found.version}
-    # Names of any bytes: what is not UTF-8 cannot be in JSON, and is shown.
-    for name in ("name", "target"):
+    return FileAnswer.model_validate(_shown(found.as_dict() | {"version": found.version}, "name", "target"))
+
+
+def _shown(table: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return a table whose names can be in JSON: they have any bytes, and what is not UTF-8 is shown."""
+    for name in names:
         if table[name] is not None:
             table[name] = table[name].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return FileAnswer.model_validate(table)
+    return table
+
+
+def _replaced(found: Session, *, path: str, old: str, new: str, user: str | None) -> int:
+    return files(found, user).replace(path, old, new)
 
 
 def _range(asked: re.Match[str] | None, size: int) -> tuple[int, int]:

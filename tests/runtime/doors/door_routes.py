@@ -60,6 +60,10 @@ ROUTES = {
         POST /v1/sessions/{session}/jobs/{job}/signal
         GET /v1/sessions/{session}/pulse
         POST /v1/sessions/{session}/files/address
+        GET /v1/sessions/{session}/files/find
+        POST /v1/sessions/{session}/files/mode
+        POST /v1/sessions/{session}/files/replace
+        PUT /v1/sessions/{session}/files/many
         PUT /v1/sessions/{session}/labels
         GET /v1/sessions/{session}/ports/{port}
         GET /v1/sessions/{session}/ports/{port}/wait
