@@ -217,7 +217,7 @@ class CellCall(ChannelCall[CellResult]):
     """A cell, started or followed."""
 
     on_event: Callable[[CellEvent], object] | None = None
-    on_input: Callable[[str, bool], str] | None = None
+    on_input: Callable[[str, bool], object] | None = None
     on_start: Callable[[str], object] | None = None
     _id: str | None = None
     _seq = 0

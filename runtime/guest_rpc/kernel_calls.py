@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest.pulse.state import State
     from holdfast.runtime.guest_rpc.results import CellEventKind, CellStatus
 
-OnEvent = Callable[[CellEvent], None]
+OnEvent = Callable[[CellEvent], object]
 OnInput = Callable[[str, bool], str]
 
 # Bytes that a result keeps of a cell, from its end: of each stream, and of all displays together.

@@ -31,15 +31,17 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
+ITEM = "x-itemSchema"
+"""The key of the schema of each item of a stream: `itemSchema` of OpenAPI 3.2, which 3.1 does not allow."""
 _EVENT: dict[str, Any] = {
     "type": "object",
     "properties": {"event": {"type": "string", "description": "Its kind."}},
     "required": ["event"],
 }
 EVENTS: dict[str, Any] = {
-    "application/x-ndjson": {"itemSchema": _EVENT},
+    "application/x-ndjson": {ITEM: _EVENT},
     "text/event-stream": {
-        "itemSchema": {
+        ITEM: {
             "type": "object",
             "properties": {
                 "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": _EVENT},

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.integration.conftest import Cli
@@ -373,7 +373,7 @@ def test_a_mistake_is_the_same_error_as_in_process(
     session: RemoteSession, shared: Session, wrong: str
 ) -> None:
     """Its class, its text and its hint; nothing is run."""
-    found = []
+    found: list[Any] = []
     for handle in (shared, session):
         with pytest.raises(Exception) as caught:
             WRONG[wrong](handle)
@@ -412,7 +412,7 @@ def test_callbacks_may_be_coroutines_where_they_can_be_awaited(
     asyncio.run(steps())
     for wrong in (
         lambda: session.exec("echo 1", on_output=note),
-        lambda: session.cell("input()", on_input=line),
+        lambda: session.cell("input()", on_input=cast("Any", line)),
     ):
         with pytest.raises(InvalidArgument, match="cannot use a coroutine function as a callback"):
             wrong()

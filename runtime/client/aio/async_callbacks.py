@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.runtime.client.channel_calls import ChannelCall
+
+OnInput = Callable[[str, bool], str] | Callable[[str, bool], Awaitable[str]]
 
 
 async def settled(call: ChannelCall[Any]) -> str | None:
@@ -15,4 +18,5 @@ async def settled(call: ChannelCall[Any]) -> str | None:
         if inspect.isawaitable(each):
             await each
     line, call.line = call.line, None
-    return await line if inspect.isawaitable(line) else line
+    found: str | None = await line if inspect.isawaitable(line) else line
+    return found

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_kernels import PYTHON
 from holdfast.runtime.client import client_values
+from holdfast.runtime.client.aio.async_callbacks import OnInput
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import CellCall
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc import call_arguments
-from holdfast.runtime.guest_rpc.kernel_calls import OnEvent, OnInput
+from holdfast.runtime.guest_rpc.kernel_calls import OnEvent
 from holdfast.runtime.guest_rpc.kernel_report import KernelInfo, KernelSpecInfo
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import CellResult

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.client.channel_calls import ChannelCall
+
+OnInput = Callable[[str, bool], str]
 
 
 def settled(call: ChannelCall[Any]) -> str | None:
@@ -15,7 +18,8 @@ def settled(call: ChannelCall[Any]) -> str | None:
     Raises:
         InvalidArgument: one returned a coroutine. What was called continues.
     """
-    line, call.line = call.line, None
+    line: str | None = call.line
+    call.line = None
     returned, call.returned = [*call.returned, line], []
     for each in returned:
         if inspect.isawaitable(each):

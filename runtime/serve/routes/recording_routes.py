@@ -13,7 +13,7 @@ from holdfast.base import printable_json
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.history.recording.recording import Recording
 from holdfast.runtime.scrubbing import rules_file
-from holdfast.runtime.serve.answers import ERRORS
+from holdfast.runtime.serve.answers import ERRORS, ITEM
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import TEXT, PartRef, Ref
 from holdfast.runtime.serve.models.recording_models import CastEventAnswer, RecordingAnswer
@@ -38,7 +38,7 @@ CAST = "application/x-asciicast"
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The events, one object a line.",
-        "content": {EVENTS: {"itemSchema": CastEventAnswer.model_json_schema()}},
+        "content": {EVENTS: {ITEM: CastEventAnswer.model_json_schema()}},
     }
 }
 _CAST: dict[int | str, dict[str, Any]] = {

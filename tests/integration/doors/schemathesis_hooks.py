@@ -81,7 +81,10 @@ FILES = {
     "insight.watch": "/workspace",
     "files.read": "/workspace/known.txt",
     "files.stat": "/workspace/known.txt",
+    "files.find": "/workspace",
 }
+CHANGED = {"files.change_mode", "files.replace", "files.sign_address"}
+"""Operations on a file that their body names, which is always the same one."""
 
 
 def before_load_schema(_context: Any, document: dict[str, Any]) -> None:
@@ -175,6 +178,8 @@ def _wait_briefly(case: Any, operation: str) -> None:
     """Bound how long a request waits: without it for ever, and much of what it waits for has no end."""
     if operation in STREAMING_QUERIES:
         _bound(case.query, "patience", WAIT)
+    if operation == "insight.wait_port":
+        _bound(case.query, "patience", WAIT)
     if operation == "insight.events":
         _ask_for_past_events(case)
     if not isinstance(case.body, dict):
@@ -207,6 +212,10 @@ def _do_no_harm(case: Any, operation: str) -> None:
         case.query["path"] = "/etc"  # the whole system would be hundreds of megabytes
     if operation == "files.remove" and case.query.get("recursive") in (True, "true"):
         case.query["recursive"] = "false"  # what else is tested needs the system's files
+    if operation in CHANGED and isinstance(case.body, dict):
+        named = case.body.get("path")
+        if isinstance(named, str) and 0 < len(named) <= 4096 and "\0" not in named:
+            case.body["path"] = FILES["files.read"]
 
 
 def _is_name(value: object) -> bool:

@@ -99,7 +99,7 @@ def test_a_file_that_becomes_a_link_on_the_way_is_not_read(
             swapped.append(path)
         return told
 
-    monkeypatch.setattr(tree_search.os, "lstat", swapping)
+    monkeypatch.setattr(os, "lstat", swapping)
     assert found(tree, "a.py", "two") == []
     assert swapped
 
