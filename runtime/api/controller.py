@@ -220,7 +220,7 @@ class Holdfast:
         `labels`: only those that have all of these: a mapping, in which None is any value, or texts
         `KEY=VALUE` or `KEY`.
         """
-        from holdfast.runtime.sessions import labels as session_labels
+        from holdfast.runtime.sessions import session_labels
 
         wanted = session_labels.wanted(labels)
         found = [Session(self.context, row) for row in health.observe_all(self.context)]

@@ -268,7 +268,7 @@ class Session:
         Raises:
             InvalidArgument: one is not valid, or there are more than 50.
         """
-        from holdfast.runtime.sessions import labels as session_labels
+        from holdfast.runtime.sessions import session_labels
 
         self._context.store.keep_details(self.id, labels=session_labels.parse(labels) or None)
         self._row = self._context.store.find_session(self.id, removed=True) or self._row

@@ -43,7 +43,7 @@ def start(
     how |= {"entrypoint": entrypoint, "build_network": build_network, "remote_sources": remote_sources}
     if labels is None:
         return _started(context, name, policy, options, **how)
-    from holdfast.runtime.sessions import labels as session_labels
+    from holdfast.runtime.sessions import session_labels
 
     wanted = session_labels.parse(labels)  # before anything is made
     made = _started(context, name, policy, options, **how)

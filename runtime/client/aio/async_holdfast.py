@@ -17,7 +17,7 @@ from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place, session_options
-from holdfast.runtime.sessions import labels as session_labels
+from holdfast.runtime.sessions import session_labels
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions

@@ -18,7 +18,7 @@ from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place, session_options
-from holdfast.runtime.sessions import labels as session_labels
+from holdfast.runtime.sessions import session_labels
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions

@@ -157,7 +157,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
 
     def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
         """Give it these labels in place of those it has: a mapping, or texts `KEY=VALUE`."""
-        from holdfast.runtime.sessions import labels as session_labels
+        from holdfast.runtime.sessions import session_labels
 
         kept = session_labels.parse(labels)
         self._told = client_values.table(self._tell("PUT", "labels", body={"labels": kept}))

@@ -186,7 +186,7 @@ async def find(guest: Guest, call: ClientCall) -> None:
     from holdfast.runtime.guest.files import tree_search
 
     with place.rights("search"):
-        steps = tree_search.search(place.path, name, containing)
+        steps = tree_search.search(place.path.removesuffix("/.") or "/", name, containing)
         first = next(steps, None)
     found = [] if first is None else [first]
     try:

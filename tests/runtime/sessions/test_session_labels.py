@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.sessions import labels
+from holdfast.runtime.sessions import session_labels as labels
 
 
 def test_labels_are_a_mapping_or_texts() -> None:
