@@ -44,17 +44,30 @@ _OTHERS: Mapping[str, type[HoldfastError]] = {
 """Codes that only a server has."""
 
 
+ONLY_IN_PROCESS = frozenset(
+    (
+        *(
+            "doctor",
+            "engine",
+            "export",
+            "fits",
+            "home",
+            "images",
+            "import_",
+            "keeping",
+            "link",
+            "move",
+            "next",
+        ),
+        *("pack", "pull", "push", "row", "serve_captures", "store", "thaw", "tried", "verify"),
+    )
+)
+"""What handles in process have and those over a URL do not: it is of the server's machine."""
+
+
 def missing(name: str) -> OnlyInProcess | AttributeError:
     """Return the error for an attribute that a handle over a URL lacks, and perhaps one in process too."""
-    from holdfast.runtime.api.controller import Holdfast
-    from holdfast.runtime.api.job import Job
-    from holdfast.runtime.api.session import Session
-    from holdfast.runtime.api.session_files import SessionFiles
-    from holdfast.runtime.api.snapshot import Snapshot
-    from holdfast.runtime.api.terminal_handle import SessionTerminal
-
-    handles = (Holdfast, Session, Snapshot, SessionFiles, SessionTerminal, Job)
-    if any(hasattr(each, name) for each in handles):
+    if name in ONLY_IN_PROCESS:
         return not_over_a_url(name)
     return AttributeError(f"there is no {name!r}, neither over a URL nor in process")
 

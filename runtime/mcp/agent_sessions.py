@@ -51,7 +51,7 @@ class Default:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownOutput:
     """How far the output of a command was shown: an offset, and the lines before it, if they are known."""
 
     offset: int
@@ -67,7 +67,7 @@ class AgentSession:
         """What the agent should know before anything else; each line once."""
         self.seen = 0
         """The `seq` of the last event that was reported."""
-        self._commands: OrderedDict[str, Shown] = OrderedDict()
+        self._commands: OrderedDict[str, ShownOutput] = OrderedDict()
         self._cells: OrderedDict[str, int] = OrderedDict()
 
     def take_news(self) -> list[str]:
@@ -77,9 +77,9 @@ class AgentSession:
 
     def command_shown(self, id_: str, offset: int, lines: int | None) -> None:
         """Remember how far the output of a command was shown."""
-        _remember(self._commands, id_, Shown(offset, lines))
+        _remember(self._commands, id_, ShownOutput(offset, lines))
 
-    def shown_of(self, id_: str) -> Shown | None:
+    def shown_of(self, id_: str) -> ShownOutput | None:
         """Return how far the output of a command was shown; None if nothing of it was."""
         return self._commands.get(id_)
 

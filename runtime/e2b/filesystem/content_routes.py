@@ -44,9 +44,9 @@ async def download(
     try:
         answer = await file_routes.read(who, who.sandbox, path, who.user_named(username), part, known)
     except SessionFileError as error:
-        if type(error) is not SessionFileError or not error.hint:
+        if type(error) is not SessionFileError or not str(error).endswith("not a file"):
             raise
-        raise InvalidArgument(str(error)) from None  # not a file; its hint is of another wire
+        raise InvalidArgument(str(error)) from None
     # Never shown by a browser: it would be a page of this server.
     answer.headers["Content-Disposition"] = (
         f"attachment; filename*=UTF-8''{quote(posixpath.basename(path), safe='', errors='replace')}"

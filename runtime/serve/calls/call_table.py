@@ -15,7 +15,7 @@ from holdfast.runtime.serve.calls.served_commands import answer_call, exec_call,
 from holdfast.runtime.serve.calls.served_events import events_call, watch_call
 from holdfast.runtime.serve.calls.served_programs import program_call, run_call
 from holdfast.runtime.serve.calls.served_terminals import TerminalCall
-from holdfast.runtime.serve.models.base_models import Part, RequestBody, Side
+from holdfast.runtime.serve.models.base_models import TEXT, Part, RequestBody, Side
 from holdfast.runtime.serve.models.command_models import (
     AnswerRequest,
     CellAnswerRequest,
@@ -31,18 +31,20 @@ from holdfast.runtime.serve.models.command_models import (
 from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
+Sought = Annotated[str, Field(min_length=1, max_length=200, pattern=TEXT)]
+"""The id of something that is looked for: what is no id is not found, as in process."""
 
 
 class JoinArgs(JoinQuery):
     """A command, and how it is followed."""
 
-    command_id: Name
+    command_id: Sought
 
 
 class JoinCellArgs(CellQuery):
     """A cell, and how it is followed."""
 
-    cell_id: Name
+    cell_id: Sought
 
 
 class AnswerCellArgs(CellAnswerRequest):

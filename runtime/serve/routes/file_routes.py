@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from holdfast.base.text import plain
 from holdfast.errors import ServerUnavailable, SessionFileError
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.api.session_files import MOST_FOUND, SessionFiles, accounted_tar
+from holdfast.runtime.api.session_files import MOST_FOUND, SessionFiles, accounted_tar, located
 from holdfast.runtime.files.file_requests import PART
 from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.serve import file_addresses
@@ -78,10 +78,7 @@ async def read(
     known: Annotated[str | None, Header(alias="If-None-Match", max_length=300)] = None,
 ) -> Response:
     """Return a file, or one range of it. If it changes meanwhile, the answer is cut short."""
-    found = await who.in_session(session, lambda each: files(each, user).stat(path))
-    if found.kind != "file":
-        hint = "`tree` has it as tar, `list` its names" if found.kind == "folder" else ""
-        raise SessionFileError(f"cannot read '{plain(path)}': it is a {found.kind}, not a file", hint=hint)
+    found = await who.in_session(session, partial(_to_be_read, path=path, user=user))
     tag = f'"{found.version}"'
     headers = {"ETag": tag, "Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff"}
     if known is not None and tag in {each.strip() for each in known.split(",")}:
@@ -275,6 +272,17 @@ async def write_tree(who: From, session: Ref, path: FilePath, user: UserQuery = 
 def files(found: Session, user: str | None) -> SessionFiles:
     """Return the files of a session, as a user sees them."""
     return found.files if user is None else found.files.as_user(user)
+
+
+def _to_be_read(found: Session, *, path: str, user: str | None) -> SessionFile:
+    """Return the file at a path; errors are those of reading it."""
+    try:
+        place, file = located(files(found, user), path)
+    except SessionFileError as error:
+        raise type(error)(str(error).replace("cannot look at", "cannot read", 1), hint=error.hint) from None
+    if file.kind != "file":
+        raise SessionFileError(f"cannot read {plain(place)!r}: it is a {file.kind}, not a file")
+    return file
 
 
 def _part(found: Session, *, path: str, user: str | None, offset: int, length: int) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.errors import OnlyInProcess
 from holdfast.runtime.api import (
     home_artifacts,
     session_files,
@@ -25,6 +26,7 @@ from holdfast.runtime.api.job import Job
 from holdfast.runtime.api.running_program import RunningProgram, SessionPrograms
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.client import client_errors
 from holdfast.runtime.client.aio import (
     async_artifacts,
     async_files,
@@ -109,6 +111,14 @@ ONLY_IN_PROCESS = {
     terminal_handle.SessionTerminal: {"link"},
 }
 """What a handle over a URL does not have: names, and `name(argument)`."""
+
+
+def test_what_is_only_in_process_is_told_from_a_wrong_name() -> None:
+    """The list by which a handle over a URL says so is that of what is missing."""
+    missing = {name for names in ONLY_IN_PROCESS.values() for name in names if "(" not in name}
+    assert missing == client_errors.ONLY_IN_PROCESS
+    assert isinstance(client_errors.missing("doctor"), OnlyInProcess)
+    assert type(client_errors.missing("exce")) is AttributeError
 
 
 def _members(kind: type) -> dict[str, Any]:
