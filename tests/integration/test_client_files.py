@@ -124,22 +124,24 @@ def test_files_are_looked_for_changed_and_written_at_once(
     shared.exec(f"ln -s /etc/shadow {at}/way; ln -s {at} {at}/loop; mkfifo {at}/pipe; chmod 777 {at}")
     assert "root:" not in str(files.find(at, containing="root:"))
     nobody = files.as_user("nobody")
-    for refused in (
+    denied: list[Callable[[], object]] = [
         lambda: nobody.chmod(f"{at}/way", 0o666),
         lambda: nobody.replace(f"{at}/way", "root", "toor"),
         lambda: nobody.replace(f"{at}/src/a.py", "x", "y"),
         lambda: nobody.write_many({f"{at}/src/new": "x"}),
-    ):
+    ]
+    for refused in denied:
         with pytest.raises(SessionFileDenied):
             refused()
     assert nobody.find(at, name="b.py", containing="x") == []
-    for wrong in (
+    mistakes: list[Callable[[], object]] = [
         lambda: files.chmod(f"{at}/e", 0o4755),
         lambda: files.replace(f"{at}/e", "", "x"),
         lambda: files.find(at, most=0),
         lambda: files.find(at, containing="two\nlines"),
         lambda: files.find(at, name=""),
-    ):
+    ]
+    for wrong in mistakes:
         with pytest.raises(InvalidArgument):
             wrong()
     with pytest.raises(SessionFileNotFound):
