@@ -92,7 +92,7 @@ class AgentSession:
         return self._cells.get(id_, 0)
 
     def kind(self, id_: str) -> Kind:
-        """Return what has an id, as the session knows it: whoever began it."""
+        """Return what has an id, as the session knows it, of any client."""
         if id_ in self._cells:
             return "cell"
         with suppress(JobNotFound):
@@ -102,7 +102,7 @@ class AgentSession:
             return "command"
         if self.kernel().cell_id == id_:
             return "cell"
-        with suppress(CommandNotFound):  # one that has ended is told at once
+        with suppress(CommandNotFound):  # one that has ended answers at once
             self.session.kernel.join(id_, after=BEHIND_ALL, patience=KNOWN_SECONDS)
             return "cell"
         return "command"

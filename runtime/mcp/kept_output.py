@@ -88,7 +88,7 @@ class KeptOutput:
 
 
 def _first_lines(data: bytes) -> list[str]:
-    """Return the first lines of data that was cut at its end, where a line may go on."""
+    """Return the first lines of data that was cut at its end, where a line may be cut."""
     text = clean(data)
     lines = [cut(line) for line in text.split("\n", 2 * MOST_LINES)[: 2 * MOST_LINES]]
     if text.count("\n") < len(lines):
@@ -97,7 +97,7 @@ def _first_lines(data: bytes) -> list[str]:
 
 
 def _after(data: bytes, newlines: int) -> int | None:
-    """Return where a line begins that has so many newlines before it; None if that is not in the data."""
+    """Return where a line begins that has this number of newlines before it; None if it is elsewhere."""
     at = 0
     for _ in range(newlines):
         at = data.find(b"\n", at) + 1

@@ -48,7 +48,7 @@ class KernelTools(AgentTools):
 
 
 def followed(found: AgentSession, id_: str, seconds: float, last: LastLine) -> Any:
-    """Follow a cell, whoever began it, from where it was shown."""
+    """Follow a cell of any client from where it was shown."""
     try:
         result = found.session.kernel.join(
             id_, after=found.seq_of(id_), patience=seconds, on_event=_feeding(last)
@@ -59,7 +59,7 @@ def followed(found: AgentSession, id_: str, seconds: float, last: LastLine) -> A
 
 
 def answered(found: AgentSession, id_: str, text: str, seconds: float, last: LastLine) -> Any:
-    """Answer a cell, whoever began it, and follow it.
+    """Answer a cell of any client, and follow it.
 
     Raises:
         ToolError: it asks nothing.
@@ -85,7 +85,7 @@ def told(found: AgentSession, result: CellResult, waited: float) -> Any:
 
 
 def died(found: AgentSession, error: KernelDied) -> ToolError:
-    """Let a kernel that died be replaced, unless it is; return what the agent is told."""
+    """Let a kernel that died be replaced, unless it is; return the error for the agent."""
     if found.kernel().state == "dead":
         found.session.kernel.restart()
     return ToolError(message(error))

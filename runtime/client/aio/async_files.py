@@ -140,7 +140,7 @@ class AsyncFiles:
         await self._transport.ask(HttpCall("DELETE", self._place(), params))
 
     async def address(self, path: str, *, operation: str = "read", seconds: int = 3600) -> str:
-        """Return an address by which anyone reads (GET) or writes (POST) one file, for so many seconds.
+        """Return an address by which anyone reads (GET) or writes (POST) one file, for a number of seconds.
 
         Only over a URL. The path is absolute; the holder acts as the user whose files these are.
         """

@@ -2,7 +2,7 @@
 
 It stands before everything else of the server: what is sent to the name of a port reaches no other path. A
 port is open to those with the server's token or one of its sandbox, and to all others if the maker of the
-sandbox wanted that. Every session is a sandbox here, whoever made it.
+sandbox wanted that. Every session is a sandbox here.
 """
 
 from __future__ import annotations

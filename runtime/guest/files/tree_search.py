@@ -21,7 +21,7 @@ LARGEST = 16 << 20
 """Bytes of a file whose content is searched; larger ones are not."""
 PIECE = 256 << 10
 LONGEST_LINE = 1000
-"""Bytes of a line that are told."""
+"""Bytes of a line that are reported."""
 _BINARY = 8192
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 
