@@ -64,6 +64,7 @@ FAILURE = Failure(
     revision="0123abc",
 )
 MANIFEST = Manifest(
+    format=2,
     id=SNAPSHOT,
     kind="live",
     label="before",
@@ -84,7 +85,11 @@ MANIFEST = Manifest(
         kernel="6.12.0",
         machine="x86_64",
     ),
-    files=[StoredFile(name="images/pages-1.img", bytes=4096, blake3="2" * 64)],
+    files=[
+        StoredFile(name="apart.data", bytes=9, blake3="6" * 64),
+        StoredFile(name="apart.json", bytes=99, blake3="7" * 64),
+        StoredFile(name="images/pages-1.img", bytes=4096, blake3="2" * 64),
+    ],
     failure=FAILURE,
     needs=Needs(
         live=True,

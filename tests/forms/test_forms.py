@@ -13,7 +13,6 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -29,6 +28,8 @@ from holdfast.snapshots.bundle import form
 
 PRESENT_NAMES = {"task": "job"}
 """By the name that an earlier version gave a field."""
+APART_FROM = 3
+"""The first folder with a snapshot of which files are kept beside its image."""
 FOLDERS = [samples.KEPT / str(number) for number in range(1, samples.latest() + 1)]
 
 
@@ -119,10 +120,12 @@ def test_a_database_is_read(kept: Path, tmp_path: Path) -> None:
     assert store.entries.branches()[samples.SESSION].position == 2
 
 
-@pytest.mark.parametrize("change", [{"format": 2}, {"format": 2, "more": 1}])
-def test_kept_forms_are_told_from_later_ones(folder: Path, change: dict[str, Any]) -> None:
+def test_kept_forms_have_the_numbers_of_their_versions(folder: Path, kept: Path) -> None:
     """The number is where the present version looks for it, in every form that has one."""
-    for name in (manifest.FILE, samples.CONFIG, "record.json", "baseline.json"):
-        found = json.loads((folder / name).read_text())
-        assert found["format"] == 1
-        assert (found | change)["format"] == 2
+    forms = dict.fromkeys((manifest.FILE, samples.CONFIG, "record.json", "baseline.json"), 1)
+    if int(kept.name) >= APART_FROM:
+        forms[manifest.FILE] = 2
+    found = {name: json.loads((folder / name).read_text()) for name in forms}
+    assert {name: one["format"] for name, one in found.items()} == forms
+    assert found[samples.CONFIG]["snapshot"]["format"] == forms[manifest.FILE]
+    assert manifest.read(folder).has_apart == (forms[manifest.FILE] == 2)
