@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from holdfast.engine import overlay
 from holdfast.engine.container_state import ContainerState
 from holdfast.engine.engine import Engine
 from holdfast.engine.engine_faults import is_lost_unpacking
@@ -95,20 +96,38 @@ class Filing:
             EngineError, CaptureFailed, OSError: it could not be made; the container continues to run.
         """
         if not self._container.running:
-            return self.commit(pause=False)
+            return self.commit()
         with suppress(LiveUnsupported, ImageError):  # the engine can do it without a checkpointer
             self.begin()
-        if self.by_engine:
-            return self.commit(pause=True)
         with self._engine.paused(self._container.id):
+            if self.by_engine:
+                return self.commit()
             self._asked(last=True)
         return self.keep()
 
-    def commit(self, *, pause: bool) -> str:
-        """Let the engine make the image of the container in its current state, and return its id."""
+    def commit(self) -> str:
+        """Let the engine make the image of the container, in which nothing runs now, and return its id.
+
+        Raises:
+            EngineError: it refuses.
+            CaptureFailed: a file has a name that the engine would leave out.
+        """
+        self._check_names()
         below = image.parent(self._engine, self._container.image_id)
         labels = {**self._labels, image.BASE_LABEL: str(below.base)}
-        return self._engine.commit(self._container.id, self._ref, labels, pause=pause)
+        return self._engine.commit(self._container.id, self._ref, labels)
+
+    def _check_names(self) -> None:
+        """Check that an archive of the engine can have all names that the container has made."""
+        found = self._engine.files.differences(self._container.id)
+        names = (path.strip("/") for path, kind in found if kind != overlay.DELETED)
+        if lost := next(filter(apart.is_unnameable, names), ""):
+            raise CaptureFailed(
+                f"cannot keep the files of the session: the engine makes the image here, and would leave "
+                f"{apart.shown(lost)} out, whose name no image can have",
+                hint="rename or remove it"
+                + ("" if self._container.running else ", or start the session again: `holdfast resume`"),
+            )
 
     def keep(self) -> str:
         """Make the image from the copy, and return its id; once more if the engine lost what unpacks it.

@@ -208,7 +208,7 @@ class Taking:
                 substitute=self._left_out,
                 **target.fields(),
             )
-            commit = partial(self._files.commit, pause=False) if self._files.by_engine else None
+            commit = self._files.commit if self._files.by_engine else None
             return freeze_protocol.run(link, lambda: self._check_paused(prepared), commit, settle)
         except LinkLost as error:
             raise CaptureFailed(

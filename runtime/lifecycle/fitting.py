@@ -100,7 +100,7 @@ def _commit(
     try:
         with layer.open("rb") as archive:
             context.engine.files.unpack(container, "/", archive, "add the guest to the image")
-        context.engine.commit(container, fitted, labels, pause=False)
+        context.engine.commit(container, fitted, labels)
     finally:
         context.engine.kill_remove(container)
 

@@ -96,7 +96,6 @@ def test_only_unneeded_data_is_garbage(hf: Holdfast, cli: Any) -> None:
             "holdfast.snapshot": "000000000000",
             "holdfast.operation": "000000000000",
         },
-        pause=False,
     )
     labels = {
         "holdfast.home": hf.home.digest,

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast import Holdfast, OutcomeUnknown, Session, SessionDead
 from holdfast.engine import networks
-from holdfast.errors import HoldfastError
+from holdfast.errors import CaptureFailed, HoldfastError
 from holdfast.runtime.sessions import shared_folder
 
 PATIENCE = 60.0
@@ -164,6 +164,13 @@ def test_a_dead_session_keeps_its_files(hf: Holdfast, tmp_path: Path) -> None:
     with tarfile.open(fileobj=stream) as tar:
         assert {"b", "b/f", "hard", "soft", "out"} == set(tar.getnames())
 
+    session.resume().exec("echo data > .wh.lake")
+    _container(hf, session).kill()
+    with pytest.raises(CaptureFailed, match=r"/workspace/\.wh\.lake") as lost:
+        session.snapshot("files", kind="filesystem")
+    assert "holdfast resume" in lost.value.hint
+    session.resume().exec("rm .wh.lake")
+    _container(hf, session).kill()
     kept = session.snapshot("files", kind="filesystem")
     assert kept.restore("kept").exec("cat a/hard").text == "deep\n"
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from holdfast.engine.image_store import ImageStore
-from holdfast.errors import EngineError
+from holdfast.errors import CaptureFailed, EngineError, ImageError
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.layer.known_blobs import MOST, KnownBlobs
@@ -64,6 +66,54 @@ def test_files_are_copied_once_however_often_a_capture_is_tried(tmp_path: Path) 
     assert asked.requests == [
         {"op": "files", "container": "c" * 64, "init_pid": 7, "folder": "0123456789ab", "flatten": 0}
     ]
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("lost", ["/srv/.wh.x", f"/{'/'.join(['p' * 200] * 20)}"])
+def test_the_engine_makes_no_image_that_lacks_a_file(tmp_path: Path, running: bool, lost: str) -> None:
+    """An archive of the engine takes such a name for a deletion, or leaves it out: it is refused by path."""
+    steps: list[str] = []
+
+    @contextmanager
+    def paused(_id: str) -> Iterator[None]:
+        steps.append("pause")
+        yield
+        steps.append("unpause")
+
+    found = [(lost, 2), ("/srv/plain", 1)]
+
+    def unreadable() -> NoReturn:
+        raise ImageError("cannot read its layers")
+
+    def differences(_id: str) -> list[tuple[str, int]]:
+        steps.append("look")
+        return found
+
+    def commit(*_: object) -> str:
+        steps.append("commit")
+        return "sha256:2"
+
+    attributes = {"Architecture": "amd64", "Os": "linux", "Config": {}, "RootFS": {"Layers": ["a"]}}
+    engine: Any = SimpleNamespace(
+        layers=SimpleNamespace(store=unreadable),
+        images=SimpleNamespace(described=lambda _id: attributes),
+        files=SimpleNamespace(differences=differences),
+        paused=paused,
+        commit=commit,
+    )
+    container: Any = SimpleNamespace(id="c" * 64, pid=7, image_id="sha256:1", running=running)
+    known = KnownBlobs(tmp_path / "blobs.json")
+    filing = Filing(engine, Asked(), container, tmp_path / "0123456789ab", "ref", {}, known)
+    around = (["pause"], ["unpause"]) if running else ([], [])
+    assert filing.pausing() == "sha256:2"  # it was deleted, and is only hidden
+    assert steps == [*around[0], "look", "commit", *around[1]]
+
+    steps.clear()
+    found.append((lost, 1))
+    with pytest.raises(CaptureFailed, match=re.escape(lost[:9])) as refused:
+        filing.pausing()
+    assert "commit" not in steps
+    assert ("holdfast resume" in refused.value.hint) != running
 
 
 KILLED = "cannot keep the files: Error processing tar file(signal: killed): "

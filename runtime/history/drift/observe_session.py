@@ -10,7 +10,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from holdfast.engine import overlay
 from holdfast.engine.engine import Engine
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest_rpc import wire_fields
@@ -57,9 +56,7 @@ def differing(engine: Engine, container: str) -> list[tuple[str, int]]:
     """Return paths that differ from the container's image, with the engine's number for how; own files left
     out.
     """
-    layers = engine.files.layers(container)
-    quick = overlay.changes(layers[0], layers[1:]) if layers else None
-    found = engine.files.changes(container) if quick is None else quick
+    found = engine.files.differences(container)
     return [(path, kind) for path, kind in found if not path.startswith(_OWN)]
 
 

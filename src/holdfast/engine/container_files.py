@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from holdfast.engine import overlay
 from holdfast.engine.engine_faults import translated
 from holdfast.engine.engine_layers import EngineLayers
 from holdfast.engine.joined import Joined
@@ -35,10 +36,16 @@ class ContainerFiles:
             except docker.errors.NotFound:
                 return []
 
+    def differences(self, container_id: str) -> list[tuple[str, int]]:
+        """Return the same as `changes`, read from the container's layer where this process can read that."""
+        folders = self.layers(container_id)
+        quick = overlay.changes(folders[0], folders[1:]) if folders else None
+        return self.changes(container_id) if quick is None else quick
+
     def changes(self, container_id: str) -> list[tuple[str, int]]:
         """Return the paths in which a container differs from its image: 0 is changed, 1 added, 2 deleted.
 
-        It compares every file of the image: 0.5 s and more; see `overlay` for a quick answer.
+        It compares every file of the image: 0.5 s and more.
         """
         with translated("compare the files of a container"):
             found = self._api.diff(container_id)

@@ -319,8 +319,8 @@ class Engine:
         with translated("rename container"):
             self.client.api.rename(container_id, name)
 
-    def commit(self, container_id: str, ref: str, labels: Mapping[str, str], *, pause: bool) -> str:
-        """Make an image of a container's files, tagged ref, and return its id."""
+    def commit(self, container_id: str, ref: str, labels: Mapping[str, str]) -> str:
+        """Make an image of the files of a container in which nothing runs, tagged ref, and return its id."""
         repository, _, tag = ref.rpartition(":")
         with translated("commit container"):
             made = self.client.api.commit(
@@ -328,7 +328,7 @@ class Engine:
                 repository=repository,
                 tag=tag,
                 changes=[f"LABEL {key}={value}" for key, value in labels.items()],
-                pause=pause,
+                pause=False,
             )
         return str(made["Id"])
 
