@@ -169,7 +169,7 @@ class Inspection:
             kept = apart.read(folder)
         except OSError as error:
             raise SnapshotDamaged(f"cannot read what is kept beside the image: {error}") from error
-        paths = [f"/{item.path}" for item in kept if item.kind != file_entry.TOUCH]
+        paths = [f"/{item.path}" for item in kept if item.kind not in (file_entry.TOUCH, file_entry.SAME)]
         begins = sorted((item.offset, f"/{item.path}") for item in kept if item.stored)
         search = Search(self._wide, lambda at: begins[bisect_right(begins, (at, "\U0010ffff")) - 1][1])
         searched_files.read(folder / apart.DATA, search)

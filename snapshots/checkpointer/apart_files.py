@@ -1,7 +1,8 @@
 """Makes the files of a snapshot that its image cannot have, in a container in which nothing runs yet.
 
 The list may come from another machine, and the folders are those of a session: every step is taken from the
-descriptor of the folder above, no link is followed, no mount is entered, and nothing that exists is replaced.
+descriptor of the folder above, no link is followed, no mount is entered, and nothing that exists is replaced,
+but by another name of the same.
 It is done by a process of its own, with no right but those over files.
 """
 
@@ -79,7 +80,13 @@ def make(root: int, items: list[FileEntry], data: int) -> None:
                 _describe(parent, name, item)
             elif item.group and item.group in first:
                 with _parent(root, first[item.group]) as (other, source):
+                    if item.kind == file_entry.SAME:
+                        _remove_same(parent, name, other, source)
                     os.link(source, name, src_dir_fd=other, dst_dir_fd=parent, follow_symlinks=False)
+            elif item.kind == file_entry.SAME:
+                first[item.group] = item.path
+                # Whereupon the overlay has the file in its own layer, where names stay together.
+                os.utime(name, ns=(item.mtime, item.mtime), dir_fd=parent, follow_symlinks=False)
             else:
                 first[item.group] = item.path
                 _make(parent, name, item, data)
@@ -92,6 +99,15 @@ def make(root: int, items: list[FileEntry], data: int) -> None:
                 _describe(parent, name, described[path])
             else:
                 os.utime(name, ns=(times[path], times[path]), dir_fd=parent, follow_symlinks=False)
+
+
+def _remove_same(parent: int, name: str, other: int, source: str) -> None:
+    """Remove a name that is to be another one of `source`."""
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    first = os.stat(source, dir_fd=other, follow_symlinks=False)
+    if (found.st_mode, found.st_size) != (first.st_mode, first.st_size):
+        raise OSError(f"{name!r} is not the same as {source!r}")
+    os.unlink(name, dir_fd=parent)
 
 
 @contextmanager

@@ -27,6 +27,12 @@ for name in (".wh.lake", ".wh.cache/sub/file", "attributes"):
 os.setxattr("attributes", "user.a=b", b"value")
 os.setxattr("attributes", "user.empty", b"")
 os.utime("attributes", ns=(0, -1_750_000_000))
+open("log", "w").write("log")
+os.link("log", "log again")
+os.mkfifo("pipe")
+os.symlink("map", "link")
+for name in ("pipe", "link"):
+    os.link(name, name + " again", follow_symlinks=False)
 os.setxattr("/etc", "user.overlay.opaque", b"y")
 here = os.open("/srv", os.O_RDONLY)
 for number in range(120):
@@ -39,6 +45,12 @@ SEEN = f"""
 import json, os
 os.chdir("/srv")
 found = os.stat("map")
+end = os.open("pipe", os.O_RDWR | os.O_NONBLOCK)
+os.write(os.open("pipe again", os.O_WRONLY | os.O_NONBLOCK), b"through")
+log = open("log", "r+")
+log.truncate(0)
+log.write("written by one name")
+log.close()
 file = open("map", "rb")
 file.seek({HOLE} // 2)
 here = os.open("/srv", os.O_RDONLY)
@@ -48,6 +60,8 @@ print(json.dumps([
     os.path.samefile("map", "again"), found.st_size, found.st_blocks < 100, file.read(8).decode(),
     open(".wh.lake").read(), open(".wh.cache/sub/file").read(),
     {{name: os.getxattr("attributes", name).decode() for name in os.listxattr("attributes")}},
+    open("log again").read(), os.read(end, 9).decode(),
+    [os.path.samestat(os.lstat(name), os.lstat(name + " again")) for name in ("pipe", "link")],
     os.stat("attributes").st_mtime_ns, os.path.exists("/etc/passwd"),
     os.getxattr("/etc", "user.overlay.opaque").decode(),
     os.read(os.open("down", os.O_RDONLY, dir_fd=here), 9).decode(), os.stat("/srv").st_mtime_ns,

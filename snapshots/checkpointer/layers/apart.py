@@ -1,9 +1,10 @@
 """What an image's layer cannot say of a session's files: kept beside the image, made in each copy.
 
-Four things: names that image formats use for deletions (`.wh.NAME`), paths longer than an engine's unpacker
-makes, files most of which are holes, which it would fill with zeros, and attributes and times that its
-archives have no form for. Pure but for reading and writing `apart.json` and `apart.data`; the host and the
-checkpointer use it. What is read here may come from another machine.
+Five things: names that image formats use for deletions (`.wh.NAME`), paths longer than an engine's unpacker
+makes, files most of which are holes, which it would fill with zeros, attributes and times that its archives
+have no form for, and that names are of one file: an overlay forgets that of what it has below when one of
+them is written to, and makes a pipe of its own for each. Pure but for reading and writing `apart.json` and
+`apart.data`; the host and the checkpointer use it. What is read here may come from another machine.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,14 @@ LEAST_HOLES = 1 << 20
 """Bytes of holes in a file for which it is kept beside the image."""
 MOST_CONTENT = 1 << 30
 """Bytes that a file may hold if its holes are fewer: each copy writes them, while it shares an image's."""
+MOST_NAMES, MOST_SHARED = 2000, 64 << 20
+"""Names of files with several, and bytes of their contents, that each copy makes one of; the latest first."""
 _RESERVED = ".wh."
+_HELD = "link_remap."
+"""What CRIU's names for files begin with whose name was removed while they were open."""
 _KINDS = (
     *(file_entry.FILE, file_entry.DIRECTORY, file_entry.LINK, file_entry.FIFO),
-    file_entry.TOUCH,
+    *(file_entry.TOUCH, file_entry.SAME),
 )
 
 
@@ -65,7 +70,28 @@ def divided(entries: Iterable[FileEntry]) -> tuple[list[FileEntry], list[FileEnt
         layer.append(item)
         if (attributes := unsaid(item)) or item.mtime < 0:
             beside.append(FileEntry(item.path, file_entry.TOUCH, mtime=item.mtime, attributes=attributes))
-    return layer, beside
+    return layer, [*beside, *_of_one_file(layer)]
+
+
+def _of_one_file(layer: Iterable[FileEntry]) -> Iterator[FileEntry]:
+    """Yield the names in a layer that are of one file each, as many as a copy makes one of."""
+    groups: dict[str, list[FileEntry]] = {}
+    for item in layer:
+        if item.group and item.kind in (file_entry.FILE, file_entry.FIFO):
+            groups.setdefault(item.group, []).append(item)
+    names, size = 0, 0
+    for group in sorted((each for each in groups.values() if len(each) > 1), key=_is_later, reverse=True):
+        names, size = names + len(group), size + group[0].size
+        if names > MOST_NAMES or size > MOST_SHARED:
+            break
+        for item in group:
+            yield FileEntry(item.path, file_entry.SAME, mtime=item.mtime, group=item.group)
+
+
+def _is_later(group: list[FileEntry]) -> tuple[bool, int]:
+    """What is open, or a pipe, comes first, then what was written to last."""
+    is_held = any(item.path.rpartition("/")[2].startswith(_HELD) for item in group)
+    return is_held or group[0].kind == file_entry.FIFO, group[0].mtime
 
 
 def unsaid(item: FileEntry) -> dict[str, str]:
@@ -140,6 +166,8 @@ def _checked(fields: dict[str, Any]) -> FileEntry:
     numbers = (item.mode, item.uid, item.gid, item.mtime, item.size, item.offset)
     if not all(type(number) is int for number in numbers) or min(item.size, item.offset) < 0:
         raise ValueError("a number is not valid")
+    if item.kind == file_entry.SAME and not item.group:
+        raise ValueError("a name is the same as nothing")
     if not all(isinstance(text, str) for text in (item.target, item.group, *item.attributes.values())):
         raise ValueError("a text is not valid")
     at = 0

@@ -141,9 +141,9 @@ class LayerCopy:
             for seen in scan.scan(folder, self._private, self._unchanged, budget):
                 check()
                 item, inode = seen.entry, seen.identity[0]
+                if item.kind in file_entry.LINKED and seen.identity[2] > 1:
+                    item.group = f"{group}{inode}"
                 if item.kind == file_entry.FILE:
-                    if seen.identity[2] > 1:
-                        item.group = f"{group}{inode}"
                     self._fill(seen, data, mapped, names.setdefault(inode, []), large, check)
                 # What is not settled is looked at again, whatever it looks like then.
                 found[item.path] = (seen.identity if seen.settled else (), item)

@@ -17,7 +17,7 @@ DATA = "data"
 ENTRIES = "entries.json"
 FIRST = "first.json"
 
-FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT, SOCKET, TOUCH = (
+FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT, SOCKET, TOUCH, SAME = (
     "file",
     "directory",
     "link",
@@ -27,8 +27,12 @@ FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT, SOCKET, TOUCH = (
     "whiteout",
     "socket",
     "touch",
+    "same",
 )
-"""A whiteout hides the name in the layers below. A `touch` only has attributes and a time for a name."""
+"""A whiteout hides the name in the layers below. A `touch` only has attributes and a time for a name,
+and a `same` makes it one with the other names of its group."""
+LINKED = (FILE, LINK, FIFO, CHARACTER, BLOCK)
+"""What may have several names. Those of a socket are noted otherwise (`renamed_sockets`)."""
 
 
 @dataclass(slots=True)

@@ -92,20 +92,66 @@ def test_names_that_images_reserve_are_as_they_were(tmp_path: Path) -> None:
     os.mkfifo(upper / "folder" / ".wh.cache" / "fifo", 0o640)
     (upper / "folder" / "plain").write_text("plain")
     (upper / "folder" / ".wh.plain").hardlink_to(upper / "folder" / "plain")
+    os.link(upper / "folder" / ".wh.cache" / "fifo", upper / "again")
     (upper / ".wh..wh..opq").write_text("top")
     os.utime(upper / "folder", ns=(5, 1_500_000_000_000_000_000))
     (upper / "folder" / ".wh.cache").chmod(0o1770)
     folder = kept(upper, tmp_path)
-    assert sorted(names(folder)) == ["folder", "folder/.wh.plain"]
+    assert sorted(names(folder)) == [".wh.again", "folder", "folder/.wh.plain"]
     made(folder, tmp_path / "root")
     root = tmp_path / "root"
     assert (root / "folder" / ".wh.cache" / "sub" / "file").read_text() == "inside"
     assert (root / "folder" / ".wh.cache" / "sub" / "pipe").readlink() == Path("/nowhere")
     assert (root / "folder" / ".wh.cache" / "fifo").is_fifo()
+    assert (root / "again").samefile(root / "folder" / ".wh.cache" / "fifo")
     assert (root / "folder" / ".wh.cache").stat().st_mode & 0o7777 == 0o1770
     assert (root / "folder" / "plain").samefile(root / "folder" / ".wh.plain")
     assert (root / ".wh..wh..opq").read_text() == "top"
     assert (root / "folder").stat().st_mtime_ns == 1_500_000_000_000_000_000
+
+
+def test_names_of_one_file_are_noted_as_far_as_copies_make_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was open, pipes, and what was written to last; the image has all of it in any case."""
+    upper = tmp_path / "upper"
+    upper.mkdir()
+    for number, name in enumerate(("old", "large", "new", "link_remap.1")):
+        (upper / name).write_text("12" if name == "large" else "1")
+        os.utime(upper / name, (number, 0 if name == "link_remap.1" else number))
+        (upper / f"{name} again").hardlink_to(upper / name)
+    os.mkfifo(upper / "pipe")
+    os.utime(upper / "pipe", (0, 0))
+    os.link(upper / "pipe", upper / "pipe again")
+    (upper / "single").write_text("")
+    monkeypatch.setattr(apart, "MOST_SHARED", 3)
+    folder = kept(upper, tmp_path)
+    assert set(names(folder)) == {path.name for path in upper.iterdir()}
+    found = apart.read(folder)
+    assert {item.kind for item in found} == {file_entry.SAME}
+    expected = {f"{name}{more}" for name in ("link_remap.1", "pipe", "new") for more in ("", " again")}
+    assert {item.path for item in found} == expected
+    made(folder, tmp_path / "root")
+    for name in ("link_remap.1", "pipe", "new"):
+        assert (tmp_path / "root" / name).samefile(tmp_path / "root" / f"{name} again")
+        assert (tmp_path / "root" / name).stat().st_mtime_ns == (upper / name).stat().st_mtime_ns
+
+
+def test_only_what_is_the_same_takes_a_names_place(tmp_path: Path) -> None:
+    """Whatever a list from elsewhere says: another file, a link or a folder stays."""
+    (tmp_path / "first").write_text("1")
+    (tmp_path / "longer").write_text("12")
+    (tmp_path / "link").symlink_to("first")
+    (tmp_path / "folder").mkdir()
+    descriptor = os.open(tmp_path, os.O_PATH)
+    for name in ("longer", "link", "folder"):
+        listed = [FileEntry("first", file_entry.SAME, group="7"), FileEntry(name, file_entry.SAME, group="7")]
+        with pytest.raises(OSError, match="is not the same as 'first'"):
+            apart_files.make(descriptor, listed, -1)
+    os.close(descriptor)
+    assert (tmp_path / "longer").read_text() == "12"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "folder").is_dir()
 
 
 def test_trees_deeper_than_a_path_can_say_are_as_they_were(tmp_path: Path) -> None:

@@ -313,6 +313,22 @@ def test_everything_is_described(upper: Path, folder: Path) -> None:
     assert item.attributes == {"user.note": "\x00\xff"}
 
 
+def test_all_names_of_what_is_no_plain_file_are_of_one_group(upper: Path, folder: Path) -> None:
+    """Pipes and links may have several names as well: each pair stays one thing."""
+    os.mkfifo(upper / "pipe")
+    (upper / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        os.link(upper / name, upper / f"{name} again", follow_symlinks=False)
+    (upper / "alone").symlink_to("pipe")
+    begin(upper, folder)
+    complete(upper, folder)
+    found = saved(folder)
+    for name in ("pipe", "link"):
+        assert found[name].group == found[f"{name} again"].group != ""
+    assert found["link"].group != found["pipe"].group
+    assert found["alone"].group == ""
+
+
 def test_links_of_a_session_are_not_followed(upper: Path, folder: Path, tmp_path: Path) -> None:
     """A directory that becomes a link to somewhere else while it is listed is not followed."""
     secret = tmp_path / "secret"
