@@ -84,14 +84,14 @@ def _of(init_pid: int, pids: Iterable[int]) -> Iterator[Numbers]:
         inner = 0
         for fd in walk.descriptors(pid):
             link = walk.link_of(pid, fd)
-            if link is None or link.kind != "path" or link.deleted:
+            if link is None or link.kind != "path":
                 continue
             info = walk.fdinfo_of(pid, fd)
             # Only where no other process has to answer.
             if info is None or info.mount_id not in ours or info.access not in ("r", "rw"):
                 continue
             status = walk.stat_of(pid, fd)
-            if status is None or not stat.S_ISREG(status.st_mode):
+            if status is None or not stat.S_ISREG(status.st_mode) or not status.st_nlink:
                 continue
             inner = inner or _inner(pid)
             yield Numbers(inner, fd, status.st_dev, status.st_ino, status.st_mode, status.st_nlink)

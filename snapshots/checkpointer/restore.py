@@ -27,6 +27,7 @@ from holdfast.snapshots.checkpointer import (
     container_turn,
     criu,
     criu_images,
+    engine_file_entries,
     file_numbers,
     folders,
     heaps,
@@ -193,6 +194,7 @@ def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, .
         if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
             os.link(source, images / source.name)
     outcome = sockets.adapt(found, old, new)
+    engine_file_entries.let_differ(found)
     tty_magic, ttys = criu_images.read(kept / "tty-info.img")
     made = ""
     processes = criu_images.read(kept / "pstree.img")[1]

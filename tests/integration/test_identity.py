@@ -71,6 +71,7 @@ def family(shared_hf: Holdfast) -> Family:
     assert parent.exec(HOOK).ok
     assert parent.cell(CELL).ok
     parent.exec("echo '10.9.8.7 mine.example' >> /etc/hosts")
+    parent.exec("sleep infinity < /etc/hosts 3< /etc/hostname 4< /etc/resolv.conf & held=$!")
     parent.exec(
         f"mkfifo /tmp/ask /tmp/answer; {LOOP} exec 7>/tmp/ask 8</tmp/answer; echo >&7; read -u 8 line"
     )
@@ -95,6 +96,7 @@ def test_every_copy_knows_its_identity(family: Family) -> None:
         assert (facts["session"], facts["name"]) == (session.id, session.name)
         assert (facts["generation"], facts["container"]) == (generation, session.row.container_id)
         assert facts["hostname"] == session.name
+        assert told(session, "cat /proc/$held/fd/3") == session.name  # of another length than the parent's
         names = told(
             session, "hostname; cat /etc/hostname; echo $HOSTNAME; hostname -I; x='\\h'; echo ${x@P}"
         )

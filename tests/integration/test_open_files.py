@@ -72,6 +72,37 @@ def test_a_log_is_still_followed(hf: Holdfast, options: NewOptions) -> None:
         followed(each, "1 2 3 4 5")
 
 
+REMOVED = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+first, now = ctypes.create_string_buffer(256), ctypes.create_string_buffer(256)
+file = os.open("one", os.O_RDWR | os.O_CREAT)
+libc.fstat(file, first)
+os.link("one", "other")
+os.unlink("one")
+open("ready", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.05)
+libc.fstat(file, now)
+same = os.path.sameopenfile(file, os.open("other", os.O_RDONLY))
+open("said", "w").write(f"{first.raw[:16] == now.raw[:16]} {same}")
+"""
+
+
+def test_a_file_that_has_lost_one_of_its_names_is_known_again(shared_hf: Holdfast) -> None:
+    """The descriptor's name is gone, but the file has another: what fstat(2) says is what it said before."""
+    session = shared_hf.new("renamed")
+    session.exec(f"mkdir {FOLDER}; cd {FOLDER}; (python3 -c '{REMOVED}' &)")
+    until(session, "ready")
+    copy = session.snapshot().restore("renamed-copy")
+    for each in (session, copy):
+        each.exec(f": > {FOLDER}/go")
+        until(each, "said")
+        assert each.exec(f"cat {FOLDER}/said").text == "True True"
+    for each in (session, copy):
+        each.remove()
+
+
 def followed(session: Session, told: str) -> None:
     """Wait until both have printed this many lines, and compare them."""
     deadline = time.monotonic() + PATIENCE

@@ -159,8 +159,7 @@ CATALOGUE: dict[str, ResourceKind] = {
     "engine_file": ResourceKind(
         SURVIVES,
         "file that the engine makes for each container",
-        "has a file open that the engine makes for each container: a copy fails if its size differs",
-        "close it, or end the process",
+        "has a file open that the engine makes for each container, and in a copy has the copy's own",
     ),
     "path_only": ResourceKind(
         BLOCKS,

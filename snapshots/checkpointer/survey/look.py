@@ -20,7 +20,7 @@ from holdfast.procfs import bounded, memory_maps, mount_table, process_stat, soc
 from holdfast.procfs.descriptor_links import DescriptorTarget
 from holdfast.procfs.mount_table import MountedPart
 from holdfast.procfs.process_status import ProcessStatus
-from holdfast.snapshots.checkpointer import pidfd_files
+from holdfast.snapshots.checkpointer import engine_file_entries, pidfd_files
 from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_DESCRIPTORS
 from holdfast.snapshots.checkpointer.survey import diag, socket_files
@@ -34,8 +34,6 @@ from holdfast.snapshots.checkpointer.survey.seen import (
     World,
 )
 
-ENGINE_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
-"""Files that the engine mounts into every container, a different file each time."""
 ENGINE_FOLDERS = ("/proc/", "/sys/", "/dev/")
 MAX_OUTSIDE = 100
 MAX_TOTAL = 50_000
@@ -135,7 +133,7 @@ def _counted(pids: tuple[int, ...]) -> dict[int, int]:
 
 def _places(init: int, mounted: tuple[str, ...]) -> SessionMounts:
     table = {mount.id: mount for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}
-    known = (*ENGINE_FILES, "/", *mounted)
+    known = (*engine_file_entries.PATHS, "/", *mounted)
     roots = [mount for mount in table.values() if mount.point == "/"]
     return SessionMounts(
         mounts=table,
@@ -409,7 +407,7 @@ def _memory_device() -> int:
 
 def _engine_files(init: int) -> Iterator[tuple[int, int]]:
     # Only numbers are taken from whatever is there, and compared with numbers of the same session.
-    for path in ENGINE_FILES:
+    for path in engine_file_entries.PATHS:
         try:
             found = Path(f"{walk.PROC}/{init}/root{path}").lstat()
         except OSError:
