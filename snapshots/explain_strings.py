@@ -54,6 +54,13 @@ KNOWN: tuple[KnownPattern, ...] = (
         "unix_waiting",
         passing=True,
     ),
+    KnownPattern(
+        r"connections to a unix socket always wait to be accepted \((.*)\)",
+        "unix_waiting",
+        text="there was no instant at which a unix server had accepted all that waits",
+        advice="try again when the server has less to do",
+        passing=True,
+    ),
     KnownPattern(r"Dangling connection", "unix_outside", passing=True),
     KnownPattern(
         r"In-flight connection \(l\)",
@@ -152,6 +159,13 @@ KNOWN: tuple[KnownPattern, ...] = (
         r"the copy of a process (?:ended before|could not be made)",
         text="memory could not be copied while the session ran",
         advice=_AGAIN,
+        passing=True,
+    ),
+    KnownPattern(
+        r"waits for a child of vfork",
+        "stuck",
+        text="there was no instant at which none of its programs was about to start another",
+        advice="try again when it starts fewer programs, or end one that never comes to it",
         passing=True,
     ),
     KnownPattern(r"does not stop", "stuck"),

@@ -186,7 +186,7 @@ class Taking:
         try:
             yield prepared
             taken, event = self.row.id, "resumed"
-        except CheckpointerFailed as failure:
+        except (CheckpointerFailed, capture_retry.BeganLate) as failure:
             if capture_retry.repeats(failure, self._attempts):
                 event = "again"
             raise
@@ -219,10 +219,11 @@ class Taking:
     def _check_paused(self, prepared: _Prepared) -> None:
         # Everything is frozen: what the guest reports now also holds in the copy.
         if not run_dir.holds(self._run_dir, layout.paused_name(prepared.token)):
-            raise CaptureFailed(
+            refusal = CaptureFailed(
                 f"cannot snapshot session {self.session.name}: the capture did not begin in time",
                 hint="the session continues; try again when the machine has less to do",
             )
+            raise capture_retry.BeganLate(refusal)
         self._note_task()
 
     def _note_task(self) -> None:

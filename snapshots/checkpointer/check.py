@@ -21,8 +21,8 @@ from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, SURVIVES
 from holdfast.snapshots.checkpointer.survey.finding import Finding
 from holdfast.snapshots.checkpointer.survey.seen import World
 
-BETWEEN = 0.01
-"""Seconds between two samples."""
+SAMPLES, BETWEEN = 4, 0.01
+"""How often what blocks is looked at, and the seconds in between."""
 MAX_FINDINGS = 5000
 """Most findings that survive: blockers are always reported."""
 
@@ -60,24 +60,22 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
 
 
 def _seen(init_pid: int, root: int, mounts: tuple[str, ...]) -> tuple[World, list[Finding]]:
-    """Return what is seen; blockers are sampled twice, because nothing is frozen meanwhile.
+    """Return what is seen; blockers are those of several samples, because nothing is frozen meanwhile.
 
-    A process may accept a connection between the scan of the processes and that of the sockets.
+    A process may accept a connection between the scan of the processes and that of the sockets, and a busy
+    server always has some that wait, each for an instant.
     """
-    before: set[tuple[str, int, int]] | None = None
-    while True:
+    sure: set[tuple[str, int, int, str]] | None = None
+    for left in reversed(range(SAMPLES)):
         world = look.world(init_pid, root, cgroups.members(init_pid), mounts)
         found = list(judge.findings(world))
-        blocking = {(one.kind, one.pid, one.fd) for one in found if one.verdict == BLOCKS}
-        if not blocking:
-            return world, found
-        if before is not None:
-            sure = blocking & before
-            return world, [
-                one for one in found if one.verdict != BLOCKS or (one.kind, one.pid, one.fd) in sure
-            ]
-        before = blocking
-        time.sleep(BETWEEN)
+        blocking = {one.identity for one in found if one.verdict == BLOCKS}
+        sure = blocking if sure is None else sure & blocking
+        if not sure:
+            break
+        if left:
+            time.sleep(BETWEEN)
+    return world, [one for one in found if one.verdict != BLOCKS or one.identity in (sure or ())]
 
 
 def _tmpfs(init_pid: int) -> list[str]:

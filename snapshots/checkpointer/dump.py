@@ -221,7 +221,7 @@ def run(request: Dump, channel: HostChannel) -> None:
     try:
         heaps.look(root)
         running, capture.frozen_at = standstill.begin(
-            capture.freezer, start, capture.check_frozen, lambda: unaccepted.are_there(target.init_pid)
+            capture.freezer, start, capture.check_frozen, partial(unaccepted.look, target.init_pid)
         )
         _drive(capture, running)
         status = _reap(running.process)

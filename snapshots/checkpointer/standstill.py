@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from holdfast.snapshots.checkpointer import criu, tree, unborn
+from holdfast.snapshots.checkpointer import criu, tree, unaccepted, unborn
 from holdfast.snapshots.checkpointer.child import Process
 from holdfast.snapshots.checkpointer.freezer import Freezer, NotFrozen
+from holdfast.snapshots.checkpointer.unaccepted import Unaccepted
 
 SOON = 1.0
 """Seconds in which CRIU is ready, unless the session prevents it; it takes some 20 ms."""
@@ -35,10 +36,13 @@ PAUSES = tuple(0.001 * 1.3**number for number in range(16)) * 3
 Of no one length, so that they do not keep step with a program that has such children all the time.
 """
 ACCEPTING = 16
-"""The number of these pauses made for connections that no server has accepted yet: 0.2 s.
+"""The number of these pauses made for TCP connections that no server has accepted yet: 0.2 s.
 
-A server that never accepts does not prevent a capture: then the session is frozen with them.
+A server that never accepts does not prevent a capture: then the session is frozen with them. Those of unix
+sockets cannot be captured (`unaccepted`), and have all of the pauses.
 """
+LONGEST = 4.0
+"""Seconds for all of that on a busy machine: a supervisor waits for ten until a capture has begun."""
 
 Start = Callable[[Mapping[str, str], tuple[int, ...]], criu.Running]
 """A function that starts CRIU with these variables for the guard and these open descriptors."""
@@ -61,45 +65,54 @@ class Freezes(Protocol):
         """Return the processes."""
 
 
-def freeze(freezer: Freezes, is_connecting: Callable[[], bool]) -> float:
+def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
     """Freeze a session when nothing in it waits for a child of vfork, which CRIU could not seize.
 
-    Returns the instant of the freeze (monotonic, seconds). `is_connecting` says whether a connection would be
-    lost now that its server is about to accept. That is waited for, but not for long.
+    Returns the instant of the freeze (monotonic, seconds). `look` says which connections their servers have
+    not accepted. Those are waited for, but not for long.
 
     Raises:
-        NotFrozen: it cannot be frozen, or there is always such a child; then it runs.
+        NotFrozen: it cannot be frozen, or there always is what cannot be captured; then it runs.
     """
+    reason = ""
+    end = time.monotonic() + LONGEST
     for tried, pause in enumerate((*PAUSES, 0.0)):
         began = time.monotonic()
         freezer.freeze()
-        born = next(iter(unborn.waiting(freezer.members())), 0)
-        if not born and (tried >= ACCEPTING or not is_connecting()):
-            return began
+        if born := next(iter(unborn.waiting(freezer.members())), 0):
+            reason = f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop"
+        else:
+            waits = look()
+            if not waits.blocked and (tried >= ACCEPTING or began > end or not waits.over_tcp):
+                return began
+            if waits.blocked:
+                reason = unaccepted.described(waits.blocked, freezer.members())
         freezer.thaw()
+        if began > end:
+            break
         time.sleep(pause)
-    raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop")
+    raise NotFrozen(reason)
 
 
 def begin(
-    freezer: Freezer, start: Start, check: Callable[[], None], is_connecting: Callable[[], bool]
+    freezer: Freezer, start: Start, check: Callable[[], None], look: Callable[[], Unaccepted]
 ) -> tuple[criu.Running, float]:
     """Start CRIU, and freeze the session; return the instant (monotonic, seconds) at which it was frozen.
 
-    `check` is called when the session is frozen and before CRIU enters it, and may raise; `is_connecting`
-    is that of `freeze`.
+    `check` is called when the session is frozen and before CRIU enters it, and may raise; `look` is that
+    of `freeze`.
 
     Raises:
         criu.Killed: it cannot be started.
         NotFrozen: the session cannot be frozen.
     """
     for early in (False, True):
-        frozen_at = freeze(freezer, is_connecting) if early else 0.0
+        frozen_at = freeze(freezer, look) if early else 0.0
         running = _start(freezer, start)
         try:
             ready = not early and _is_ready(running, SOON)
             if not early:
-                frozen_at = freeze(freezer, is_connecting)
+                frozen_at = freeze(freezer, look)
             if (ready or _is_ready(running, LIMIT)) and _is_alive(running):
                 check()
                 running.follow()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.base import polling
 from holdfast.engine import networks
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.api.controller import Holdfast
@@ -258,3 +259,58 @@ def test_pidfds_of_short_children_prevent_no_capture(hf: Holdfast) -> None:
     assert seen, "none was looked at"
     assert [one for one in seen if one.kind != "pidfd"] == []
     session.snapshot("busy")
+
+
+BUSY = """
+import os, socket, sys, threading
+os.chdir("/srv")
+def answer(one):
+    with one:
+        one.recv(100)
+        one.sendall(b"answer")
+server = socket.socket(socket.AF_UNIX)
+server.bind("busy")
+server.listen(64)
+for number in range(8):
+    if os.fork() == 0:
+        server.close()
+        count = 0
+        while True:
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect("busy")
+                client.sendall(b"request")
+                if client.recv(100) != b"answer":
+                    open("wrong", "w").close()
+            count += 1
+            if count % 50 == 0:
+                open(f"count-{number}", "w").write("1" * (count // 50))
+while True:
+    threading.Thread(target=answer, args=(server.accept()[0],)).start()
+"""
+
+
+@pytest.mark.thorough
+def test_a_busy_unix_server_prevents_no_capture(hf: Holdfast) -> None:
+    """There is always a request that waits, never the same one: an instant without one is looked for."""
+    session = hf.new("busy")
+    session.exec(f"(python3 -c '{BUSY}' > /srv/log 2>&1 &)")
+
+    def served(one: Session) -> int:
+        return len(one.exec("cat /srv/count-* 2>/dev/null").text)
+
+    def goes_on(one: Session) -> None:
+        before = served(one)
+        assert polling.until(lambda: served(one) > before + 8, 120, 0.2), one.exec("cat /srv/log").text
+        assert not one.exec("[ -e /srv/wrong ]").ok
+
+    goes_on(session)
+    taken, refused = [], []
+    for _ in range(4):
+        try:
+            taken.append(session.snapshot())
+        except LiveUnsupported as error:  # a machine may be too busy for such an instant
+            refused.append(str(error))
+    assert len(taken) >= 2, refused
+    assert all("there was no instant" in one and "python3" in one for one in refused), refused
+    goes_on(session)
+    goes_on(taken[-1].restore("busy-copy"))

@@ -355,6 +355,30 @@ def test_sockets(family: str, seen: Network, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "later", "same"),
+    [
+        ((5, ()), (5, ()), True),  # a client, of which nothing was accepted
+        ((5, ()), (6, ()), False),  # another one with the same number
+        ((5, (0, 9)), (5, (0, 9, 8)), True),  # a server that accepts nothing
+        ((5, (9, 0)), (5, (0, 8)), False),  # one that does
+    ],
+)
+def test_a_busy_server_has_no_blocker_twice(
+    first: tuple[int, tuple[int, ...]], later: tuple[int, tuple[int, ...]], same: bool
+) -> None:
+    """What is there in one look and the next counts: not what has its descriptor a moment later."""
+
+    def identity(inode: int, waiting: tuple[int, ...]) -> object:
+        state = "listening" if waiting else "established"
+        row = SocketRow("unix stream", state, "/s" if waiting else "", inode=inode, waiting=waiting)
+        seen = process(descriptors=(opened(f"socket:[{inode}]", family="UNIX"),))
+        found = [one for one in verdicts(seen, network=network(row)) if one.verdict == "blocks"]
+        return found[0].identity
+
+    assert (identity(*first) == identity(*later)) == same
+
+
+@pytest.mark.parametrize(
     ("line", "size", "kinds"),
     [
         (b"7f00-8f00 rw-s 00000000 00:0f 9 anon_inode:[io_uring]", 0, {"device_memory"}),

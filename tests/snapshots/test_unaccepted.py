@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 
 import pytest
 
 from holdfast.procfs.socket_tables import SocketRow
+from holdfast.snapshots import explain
 from holdfast.snapshots.checkpointer import standstill, unaccepted, unborn
+from holdfast.snapshots.checkpointer.freezer import NotFrozen
+from holdfast.snapshots.checkpointer.unaccepted import Unaccepted
 
 LISTENER = SocketRow("tcp", "listening", "127.0.0.1", 80, inode=1)
 CLIENT = SocketRow("tcp", "established", "127.0.0.1", 4000, "127.0.0.1", 80, inode=2)
 WAITS = SocketRow("tcp", "established", "127.0.0.1", 80, "127.0.0.1", 4000, receive_queue=5)
 ENDED = SocketRow("tcp", "close_wait", "127.0.0.1", 80, "127.0.0.1", 4000)
+BUSY = SocketRow("unix stream", "listening", "/run/busy", inode=7, waiting=(0,))
 CLOSED = SocketRow("tcp", "fin_wait2", "127.0.0.1", 80, "127.0.0.1", 4000)  # by its server
 
 
 class Group:
     """A freezer that notes what it is asked to do."""
 
-    def __init__(self) -> None:
+    def __init__(self, members: tuple[int, ...] = ()) -> None:
         self.calls = ""
+        self._members = members
 
     def freeze(self) -> None:
         self.calls += "f"
@@ -29,7 +36,7 @@ class Group:
         self.calls += "t"
 
     def members(self) -> tuple[int, ...]:
-        return ()
+        return self._members
 
 
 @pytest.mark.parametrize(
@@ -54,7 +61,7 @@ def test_a_connection_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The session runs on in between, so that the server gets on."""
     monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 5)
     monkeypatch.setattr(unborn, "waiting", lambda _: [])
-    group, looks = Group(), iter([True, True, False])
+    group, looks = Group(), iter([Unaccepted(True), Unaccepted(False, (BUSY,)), Unaccepted()])
     standstill.freeze(group, lambda: next(looks))
     assert group.calls == "ftftf"
 
@@ -65,8 +72,56 @@ def test_a_server_that_accepts_nothing_is_not_in_the_way(monkeypatch: pytest.Mon
     monkeypatch.setattr(standstill, "ACCEPTING", 3)
     monkeypatch.setattr(unborn, "waiting", lambda _: [])
     group = Group()
-    standstill.freeze(group, lambda: True)
+    standstill.freeze(group, lambda: Unaccepted(True))
     assert group.calls == "ftftftf"
+
+
+def test_unix_connections_that_always_wait_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cannot be captured: the session runs on, and the refusal has their server and is worth a retry."""
+    monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 5)
+    monkeypatch.setattr(standstill, "ACCEPTING", 3)
+    monkeypatch.setattr(unborn, "waiting", lambda _: [])
+    with socket.socket(socket.AF_UNIX) as server:
+        busy = BUSY._replace(inode=os.fstat(server.fileno()).st_ino)
+        group = Group((os.getpid(),))
+        with pytest.raises(NotFrozen) as refused:
+            standstill.freeze(group, lambda: Unaccepted(False, (busy,)))
+        assert group.calls == "ft" * 6
+        reason = explain.explain([str(refused.value)])
+        assert (reason.kind, reason.passing, reason.fd) == ("unix_waiting", True, server.fileno())
+        assert reason.pid
+        assert "/run/busy" in reason.text
+
+
+def test_a_busy_machine_does_not_prolong_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The supervisor has stopped listening, and waits for ten seconds until the capture has begun."""
+    monkeypatch.setattr(standstill, "LONGEST", -1.0)
+    monkeypatch.setattr(unborn, "waiting", lambda _: [])
+    group = Group()
+    with pytest.raises(NotFrozen):
+        standstill.freeze(group, lambda: Unaccepted(False, (BUSY,)))
+    assert group.calls == "ft"
+    standstill.freeze(group, lambda: Unaccepted(True))
+    assert group.calls == "ftf"
+
+
+@pytest.mark.parametrize(
+    ("client", "waiting", "is_blocked"),
+    [
+        (None, (), False),
+        (None, (0,), True),  # its client is gone
+        (SocketRow("unix stream", "established", inode=8), (8,), False),
+        (SocketRow("unix stream", "established", inode=8, send_queue=3), (8,), True),
+        (SocketRow("unix stream", "established", inode=9, send_queue=3), (8,), False),
+    ],
+)
+def test_unix_connections_that_no_capture_has_are_found(
+    client: SocketRow | None, waiting: tuple[int, ...], is_blocked: bool
+) -> None:
+    """Those that carry data, and those that were closed; CRIU has all others."""
+    listener = BUSY._replace(waiting=waiting)
+    found = unaccepted.blocked([listener, *([client] if client is not None else [])])
+    assert found == ([listener] if is_blocked else [])
 
 
 def test_a_session_is_frozen_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +129,8 @@ def test_a_session_is_frozen_while_it_is_looked_at(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(unborn, "waiting", lambda _: [])
     asked: list[float] = []
 
-    def look() -> bool:
+    def look() -> Unaccepted:
         asked.append(time.monotonic())
-        return False
+        return Unaccepted()
 
     assert standstill.freeze(Group(), look) <= asked[0]

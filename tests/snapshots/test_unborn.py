@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.snapshots.checkpointer import standstill, unborn
 from holdfast.snapshots.checkpointer.freezer import NotFrozen
+from holdfast.snapshots.checkpointer.unaccepted import Unaccepted
 
 CALLS = (58, 56, 435)
 # The child waits for a byte, and only then ends. It shares its parent's memory, so it is C.
@@ -100,7 +101,7 @@ def test_a_session_is_frozen_when_no_child_is_being_born(monkeypatch: pytest.Mon
     """It runs on in between, so that the child gets on."""
     group = Group(3)
     monkeypatch.setattr(unborn, "waiting", group.waiting)
-    standstill.freeze(group, lambda: False)
+    standstill.freeze(group, Unaccepted)
     assert group.calls == "ftftftf"
 
 
@@ -110,5 +111,5 @@ def test_a_child_that_is_never_born_is_reported_at_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(unborn, "waiting", group.waiting)
     monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 5)
     with pytest.raises(NotFrozen, match="does not stop"):
-        standstill.freeze(group, lambda: False)
+        standstill.freeze(group, Unaccepted)
     assert group.calls == "ft" * 6

@@ -13,7 +13,8 @@ class Finding:
     """A resource and its fate in a capture; `kind` is a key of the catalogue.
 
     `pid` is the process's own in the session, `fd` is -1 if it is not a descriptor. `also` are inner pids
-    whose end would clear it as well. `own`: it belongs to the supervisor.
+    whose end would clear it as well. `own`: it belongs to the supervisor. `mark` tells it from another one
+    of the same kind in its place; it is not reported.
     """
 
     kind: str
@@ -23,6 +24,7 @@ class Finding:
     fd: int = -1
     also: tuple[int, ...] = ()
     own: bool = False
+    mark: str = ""
 
     def as_dict(self) -> dict[str, object]:
         """Return the finding for the host."""
@@ -35,6 +37,11 @@ class Finding:
             "also": self.also,
             "own": self.own,
         }
+
+    @property
+    def identity(self) -> tuple[str, int, int, str]:
+        """What it has in common with itself an instant later, and with no other finding."""
+        return self.kind, self.pid, self.fd, self.mark
 
     @property
     def verdict(self) -> str:

@@ -62,13 +62,21 @@ def _of(world: World, one: SeenProcess, polled: set[tuple[int, ...]], adopted: s
         if descriptor.number in lost:
             yield finding.of(one, "poll_lost", lost[descriptor.number], descriptor.number)
         else:
-            yield finding.of(one, *_descriptor(world, one, descriptor), descriptor.number)
+            found = finding.of(one, *_descriptor(world, one, descriptor), descriptor.number)
+            yield replace(found, mark=_mark(world, descriptor)) if found.verdict == BLOCKS else found
 
 
 def _descriptor(world: World, one: SeenProcess, descriptor: SeenDescriptor) -> tuple[str, str]:
     if descriptor.link.kind == "socket":
         return judge_sockets.socket(world, descriptor)
     return judge_descriptors.descriptor(world, one, descriptor)
+
+
+def _mark(world: World, descriptor: SeenDescriptor) -> str:
+    """Tell what a descriptor leads to from what it leads to later: servers and clients reuse numbers."""
+    found = world.network.sockets.get(descriptor.link.inode) if descriptor.link.kind == "socket" else None
+    next_up = found.waiting[:1] if found is not None else ()
+    return f"{descriptor.link.inode} {descriptor.info.pid if descriptor.info is not None else ''} {next_up}"
 
 
 def size(world: World) -> CaptureSize:

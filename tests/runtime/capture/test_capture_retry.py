@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import pytest
 
+from holdfast.errors import CaptureFailed
 from holdfast.runtime.capture import capture_retry
 from holdfast.snapshots.link import CheckpointerFailed
 
@@ -23,7 +24,7 @@ class Said(Exception):
 class Attempts:
     """Fails with each of `failures`, then succeeds."""
 
-    def __init__(self, *failures: CheckpointerFailed) -> None:
+    def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
         self.made = 0
 
@@ -49,6 +50,16 @@ def test_transient_failures_are_retried() -> None:
 
     assert capture_retry.until_settled(attempts, say) == "captured"
     assert attempts.made == 3
+
+
+def test_a_capture_that_did_not_begin_in_time_is_tried_again() -> None:
+    """On a busy machine a session may run on before; in the end it is said."""
+    late = capture_retry.BeganLate(CaptureFailed("the capture did not begin in time"))
+    attempts = Attempts(late, PASSING, late)
+    assert capture_retry.until_settled(attempts, say) == "captured"
+    with pytest.raises(CaptureFailed, match="did not begin in time"):
+        capture_retry.until_settled(Attempts(*[late] * 10), say)
+    assert [capture_retry.repeats(late, made) for made in (1, 3, 4)] == [True, True, False]
 
 
 def test_it_is_tried_a_bounded_number_of_times() -> None:
