@@ -43,6 +43,7 @@
  *                        HOLDFAST_PERSONALITIES  guard_personality.c
  *                        HOLDFAST_SOCKETS    guard_sockets.c
  *   serving memory       HOLDFAST_LOAD, HOLDFAST_LOAD_AFTER, HOLDFAST_WAITING  guard_waits.c
+ *                        HOLDFAST_PROCESSES  guard_hidden.c
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -125,6 +126,8 @@ __attribute__((constructor)) static void enter_session(void)
 	read_load(getenv("HOLDFAST_LOAD"), getenv("HOLDFAST_WAITING"), getenv("HOLDFAST_LOAD_AFTER"));
 	unsetenv("HOLDFAST_LOAD");
 	unsetenv("HOLDFAST_LOAD_AFTER");
+	read_processes(getenv("HOLDFAST_PROCESSES"));
+	unsetenv("HOLDFAST_PROCESSES");
 	tasks_end = getenv("HOLDFAST_ENDS") != NULL;
 	unsetenv("HOLDFAST_ENDS");
 	if (root_pid != 0)

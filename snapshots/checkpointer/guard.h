@@ -2,8 +2,10 @@
 #ifndef HOLDFAST_GUARD_H
 #define HOLDFAST_GUARD_H
 
+#include <linux/userfaultfd.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
@@ -156,6 +158,30 @@ void number_received(const void *buffer, size_t size);
 
 /* A range of memory that the kernel did not take from CRIU; keeps errno. */
 void not_answered(int memory, unsigned long long start, unsigned long long length);
+
+/* Note where the session's processes are listed; NULL: no memory is served. */
+void read_processes(const char *descriptor);
+
+/* Have a process say which of its threads touches memory that is missing. */
+void ask_for_threads(struct uffdio_api *asked);
+
+/* The process of this number, as the images have it, is served by this descriptor. */
+void memory_announced(int memory, int pid);
+
+/* CRIU has read this of a descriptor that serves memory; before it is shown that. */
+void memory_reported(int memory, const struct uffd_msg *message);
+
+/* CRIU watches a descriptor from now on, and knows it by `data`. */
+void memory_watched(int memory, epoll_data_t data);
+
+/* CRIU watches it no more. */
+void memory_forgotten(int memory);
+
+/* What CRIU is to read next: memory that is hidden from a child. The number of events; 0: none. */
+int hidden_events(struct epoll_event *events, int most);
+
+/* Whether `message` is what CRIU reads of that descriptor now. */
+int hidden_message(int memory, void *message);
 
 /* Is this a capture? */
 int is_capture(void);

@@ -142,8 +142,12 @@ ssize_t read(int fd, void *data, size_t size)
 		raw.c_lflag &= ~(tcflag_t)ICANON;
 		set_modes(fd, &raw);
 	}
+	if (size == sizeof(struct uffd_msg) && hidden_message(fd, data))
+		return (ssize_t)size;
 	found = syscall(SYS_read, fd, data, size);
 	saved = errno;
+	if (size == sizeof(struct uffd_msg) && found == (ssize_t)size)
+		memory_reported(fd, data);
 	if (terminal && found > 0 && (size_t)found == size)
 		take_rest(fd, (const char *)data + found);
 	if (lines)

@@ -32,6 +32,8 @@ int ioctl(int fd, unsigned long request, ...)
 	va_end(args);
 	if (request == PAGE_SCAN)
 		return (int)scan_pages(fd, argument);
+	if (request == UFFDIO_API)
+		ask_for_threads(argument);
 	result = (int)syscall(SYS_ioctl, fd, request, argument);
 	if (result < 0 && request == UFFDIO_COPY)
 		not_answered(fd, ((struct uffdio_copy *)argument)->dst, ((struct uffdio_copy *)argument)->len);

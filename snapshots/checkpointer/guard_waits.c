@@ -173,8 +173,10 @@ static int enough(int found)
 
 int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
-	int found;
+	int found = hidden_events(events, most);
 
+	if (found > 0)
+		return found;
 	if (timeout != 0 || load < 0)
 		return events_or_wake(epoll, events, most, timeout);
 	if (!restored) {
@@ -206,6 +208,12 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
+	if (operation == EPOLL_CTL_ADD)
+		memory_watched(fd, event->data);
+	if (operation == EPOLL_CTL_DEL)
+		memory_forgotten(fd);
+	if (operation == EPOLL_CTL_ADD && announced)
+		memory_announced(fd, announced);
 	if (operation == EPOLL_CTL_ADD && load >= 0 && restored)
 		children++;
 	if (operation == EPOLL_CTL_ADD && load >= 0 && announced && !restored && !is_waiting(announced)) {
@@ -222,7 +230,7 @@ void number_received(const void *buffer, size_t size)
 {
 	int number;
 
-	if (load < 0 || size != sizeof(number))
+	if (size != sizeof(number))
 		return;
 	memcpy(&number, buffer, sizeof(number));
 	announced = number == FINISHED || number < 0 ? 0 : number;

@@ -116,7 +116,9 @@ def run(request: Restore, channel: HostChannel) -> None:
         started = time.monotonic()
         if prepared.lazy:
             line = Lifeline(target.init_pid)
-            lazy = _start_lazy_pages(folder, wish, waiting, soon=not request.on_touch)
+            lazy = _start_lazy_pages(
+                folder, wish, waiting, init_pid=target.init_pid, soon=not request.on_touch
+            )
         queues = tuple(overflow.holders(source, prepared.queues))
         search = partial(remembered.places, source, files)
         begin = Beginning(queues, search, facts["personalities"])
@@ -397,7 +399,9 @@ def _hold_or_let_go(packets: Holding, action: str) -> None:
             packets.let_go(PacketKind.RESETS)
 
 
-def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int], *, soon: bool) -> criu.Running:
+def _start_lazy_pages(
+    folder: int, wish: int, waiting: Sequence[int], *, init_pid: int, soon: bool
+) -> criu.Running:
     """Start the process that serves pages on demand, and wait until it listens.
 
     It loads the memory of the `waiting` processes, if there are any, when they touch it, and the rest once
@@ -407,6 +411,8 @@ def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int], *, soon: b
     the restored tasks over a socket in the scratch folder. --status-fd gets a byte when it is ready.
     """
     ready, signal = os.pipe()
+    # What a process hides from its children is read there.
+    processes = os.open(f"/proc/{init_pid}/root/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         arguments = [
             "lazy-pages",
@@ -415,10 +421,10 @@ def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int], *, soon: b
             "--log-file=lazy.log",
             "-v2",
         ]
-        inherited, environment = [signal], {}
+        inherited, environment = [signal, processes], {"HOLDFAST_PROCESSES": str(processes)}
         if waiting:
             inherited.append(wish)
-            environment = {"HOLDFAST_LOAD": str(wish), "HOLDFAST_WAITING": " ".join(map(str, waiting))}
+            environment |= {"HOLDFAST_LOAD": str(wish), "HOLDFAST_WAITING": " ".join(map(str, waiting))}
             environment |= {"HOLDFAST_LOAD_AFTER": str(MOMENT)} if soon else {}
         running = criu.start(
             arguments,
@@ -438,6 +444,7 @@ def _start_lazy_pages(folder: int, wish: int, waiting: Sequence[int], *, soon: b
         return running
     finally:
         os.close(ready)
+        os.close(processes)
         if signal >= 0:
             os.close(signal)
 
