@@ -44,6 +44,7 @@ from holdfast.snapshots.checkpointer import (
     twins,
     unaccepted,
     unix_peers,
+    wall_timers,
     watchers,
 )
 from holdfast.snapshots.checkpointer.channel import HostChannel
@@ -100,6 +101,7 @@ class _Capture:
     last_pid: int = 0
     personalities: dict[str, int] = field(default_factory=dict)
     sockets: dict[str, list[str]] = field(default_factory=dict)
+    timers: list[wall_timers.WallTimer] = field(default_factory=list)
     deadline: Deadline = field(init=False)
 
     def check_alone(self) -> None:
@@ -120,6 +122,7 @@ class _Capture:
         self.last_pid = tree.highest_inner_pid(pids)
         self.channel.send("frozen")
         self.personalities = personalities.of(pids)
+        self.timers = wall_timers.note(pids)
         file_numbers.note(self.request.target.init_pid, pids, self.images)
         self.keep_tmpfs()
         self.copy_layer()
@@ -342,6 +345,7 @@ def _keep_facts(capture: _Capture) -> None:
         "last_pid": capture.last_pid,
         "personalities": capture.personalities,
         **({"sockets": capture.sockets} if capture.sockets else {}),
+        **({"timers": capture.timers} if capture.timers else {}),
     }
     (capture.images / "facts.json").write_text(json.dumps(facts))
     folders.give_to_owner(capture.images.parent)

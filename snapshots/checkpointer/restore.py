@@ -44,6 +44,7 @@ from holdfast.snapshots.checkpointer import (
     tmpfs,
     tree,
     waiting_pages,
+    wall_timers,
 )
 from holdfast.snapshots.checkpointer import (
     socket_entries as sockets,
@@ -62,7 +63,7 @@ from holdfast.snapshots.checkpointer.restore_lifeline import Lifeline
 RESTORE_LIMIT = 300.0
 _REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
 _MAX_FACTS = 1 << 20
-"""Bytes. It has two numbers, the name of a mount, two numbers for some processes, and names of sockets."""
+"""Bytes. It has a number, the name of a mount, two numbers for some processes, names of sockets, timers."""
 MAX_BEYOND, MOST_BEYOND = 1 << 14, 2 * 1001
 """Bytes that the guard keeps of one terminal, and of how many (guard_queues.c, LARGEST and MOST)."""
 _MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
@@ -121,7 +122,7 @@ def run(request: Restore, channel: HostChannel) -> None:
             )
         queues = tuple(overflow.holders(source, prepared.queues))
         search = partial(remembered.places, source, files)
-        begin = Beginning(queues, search, facts["personalities"])
+        begin = Beginning(queues, search, facts["personalities"], facts["timers"])
         _restore(request, folder, prepared, audit, {**labelled, **adopted, **named}, begin)
         ended = time.monotonic()
         channel.send(
@@ -170,12 +171,13 @@ class Beginning:
     """The state a restored tree needs before it runs.
 
     That is the first contents of its event queues, the numbers of its files where it remembers others, its
-    personalities. `search` finds the places of the numbers; it takes a while.
+    personalities, and timers for a time of day. `search` finds the places of the numbers; it takes a while.
     """
 
     queues: Sequence[overflow.Holder]
     search: Callable[[], Sequence[remembered.NumberPlaces]]
     personalities: Mapping[int, int]
+    timers: Sequence[wall_timers.WallTimer]
 
     def give(self, pids: Sequence[int], places: Sequence[remembered.NumberPlaces]) -> None:
         """Give the tree all of it.
@@ -185,6 +187,7 @@ class Beginning:
         """
         personalities.check(pids, self.personalities)
         overflow.begin(pids, self.queues)
+        wall_timers.begin(pids, self.timers)
         remembered.renew(pids, places)
 
 
@@ -235,6 +238,7 @@ def read_facts(kept: Path) -> dict[str, Any]:
         **facts,
         "personalities": personalities.noted(facts.get("personalities")),
         "sockets": renamed_sockets.checked(facts.get("sockets")),
+        "timers": wall_timers.checked(facts.get("timers")),
     }
 
 

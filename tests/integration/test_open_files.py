@@ -103,6 +103,36 @@ def test_a_file_that_has_lost_one_of_its_names_is_known_again(shared_hf: Holdfas
         each.remove()
 
 
+TIMERS = """
+import os, time
+HALF = 500_000_000
+far, often = (os.timerfd_create(time.CLOCK_REALTIME) for _ in range(2))
+target, first = time.time_ns() + 3600 * 10**9, time.time_ns() + HALF
+os.timerfd_settime_ns(far, flags=os.TFD_TIMER_ABSTIME, initial=target)
+os.timerfd_settime_ns(often, flags=os.TFD_TIMER_ABSTIME, initial=first, interval=HALF)
+open("ready", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.05)
+late = min(abs(time.time_ns() + os.timerfd_gettime_ns(far)[0] - target) for _ in range(50))
+count = int.from_bytes(os.read(often, 8), "little")
+missed = abs(count - (time.time_ns() - first) // HALF)
+open("said", "w").write(f"{late < HALF / 2} {missed < 2}")
+"""
+
+
+def test_timers_for_a_time_of_day_expire_then(shared_hf: Holdfast) -> None:
+    """In a copy as in the parent, whatever has passed since the capture; expirations are counted on."""
+    session = shared_hf.new("timed")
+    session.exec(f"mkdir {FOLDER}; cd {FOLDER}; (python3 -c '{TIMERS}' &)")
+    until(session, "ready")
+    copy = session.snapshot().restore("timed-copy")
+    for each in (copy, session):
+        each.exec(f": > {FOLDER}/go")
+        until(each, "said")
+        assert each.exec(f"cat {FOLDER}/said").text == "True True"
+        each.remove()
+
+
 def followed(session: Session, told: str) -> None:
     """Wait until both have printed this many lines, and compare them."""
     deadline = time.monotonic() + PATIENCE
