@@ -41,6 +41,8 @@ ACCEPTING = 16
 A server that never accepts does not prevent a capture: then the session is frozen with them. Those of unix
 sockets cannot be captured (`unaccepted`), and have all of the pauses.
 """
+QUIET, LOOK_AGAIN = 0.5, 0.001
+"""Seconds in which a running session is looked at for an instant without such connections, and in between."""
 LONGEST = 4.0
 """Seconds for all of that on a busy machine: a supervisor waits for ten until a capture has begun."""
 
@@ -74,24 +76,32 @@ def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
     Raises:
         NotFrozen: it cannot be frozen, or there always is what cannot be captured; then it runs.
     """
-    reason = ""
+    born, waits = 0, Unaccepted()
     end = time.monotonic() + LONGEST
     for tried, pause in enumerate((*PAUSES, 0.0)):
         began = time.monotonic()
         freezer.freeze()
-        if born := next(iter(unborn.waiting(freezer.members())), 0):
-            reason = f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop"
-        else:
-            waits = look()
-            if not waits.blocked and (tried >= ACCEPTING or began > end or not waits.over_tcp):
-                return began
-            if waits.blocked:
-                reason = unaccepted.described(waits.blocked, freezer.members())
+        born = next(iter(unborn.waiting(freezer.members())), 0)
+        waits = Unaccepted() if born else look()
+        if not born and not waits.blocked and (tried >= ACCEPTING or began > end or not waits.over_tcp):
+            return began
         freezer.thaw()
         if began > end:
             break
-        time.sleep(pause)
-    raise NotFrozen(reason)
+        if waits.blocked:
+            _await_quiet(look)
+        else:
+            time.sleep(pause)
+    if waits.blocked:
+        raise NotFrozen(unaccepted.described(waits.blocked, freezer.members()))
+    raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop")
+
+
+def _await_quiet(look: Callable[[], Unaccepted]) -> None:
+    """Wait for an instant that is worth a freeze: a busy server has few, and stands still meanwhile."""
+    end = time.monotonic() + QUIET
+    while look().blocked and time.monotonic() < end:
+        time.sleep(LOOK_AGAIN)
 
 
 def begin(

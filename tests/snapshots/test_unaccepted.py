@@ -61,9 +61,12 @@ def test_a_connection_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The session runs on in between, so that the server gets on."""
     monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 5)
     monkeypatch.setattr(unborn, "waiting", lambda _: [])
-    group, looks = Group(), iter([Unaccepted(True), Unaccepted(False, (BUSY,)), Unaccepted()])
+    busy = Unaccepted(False, (BUSY,))
+    # Of the last ones, one is from while it runs: frozen again at the first instant that is worth it.
+    group, looks = Group(), iter([Unaccepted(True), busy, busy, busy, Unaccepted(), Unaccepted()])
     standstill.freeze(group, lambda: next(looks))
     assert group.calls == "ftftf"
+    assert next(looks, None) is None
 
 
 def test_a_server_that_accepts_nothing_is_not_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +84,7 @@ def test_unix_connections_that_always_wait_are_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(standstill, "PAUSES", (0.0,) * 5)
     monkeypatch.setattr(standstill, "ACCEPTING", 3)
     monkeypatch.setattr(unborn, "waiting", lambda _: [])
+    monkeypatch.setattr(standstill, "QUIET", 0.0)
     with socket.socket(socket.AF_UNIX) as server:
         busy = BUSY._replace(inode=os.fstat(server.fileno()).st_ino)
         group = Group((os.getpid(),))
