@@ -165,7 +165,7 @@ KNOWN: tuple[KnownPattern, ...] = (
         r"waits for a child of vfork",
         "stuck",
         text="there was no instant at which none of its programs was about to start another",
-        advice="try again when it starts fewer programs, or end one that never comes to it",
+        advice="try again when it starts fewer programs, or end one that never starts its own",
         passing=True,
     ),
     KnownPattern(r"does not stop", "stuck"),

@@ -1,4 +1,4 @@
-"""The files that an engine makes for each container anew: those of a copy are others, of another length.
+"""The files that an engine makes for each container: those of a copy differ, also in length.
 
 A program may have one open. CRIU compares the length and mode of every file that it opens again; for these
 that would be the captured container's name and address against the copy's. Pure.

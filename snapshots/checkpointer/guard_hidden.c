@@ -1,7 +1,7 @@
 /* Keeps from the children of a copy what their parents hide from them, while memory is loaded on demand.
  *
  * A child of fork(2) has none of the contents of mappings that are marked with MADV_WIPEONFORK (madvise(2)). CRIU gives
- * a child the list of all that its parent misses, though, and answers it with that. So a child is said to have given
+ * a child the list of all that its parent misses, though, and answers it with that. So CRIU is notified that a child has given
  * such memory back (MADV_DONTNEED), before it is served anything: the kernel then asks no more, and gives it zeros.
  *
  * What is marked is in /proc/PID/smaps of the parent, whose thread is on its way out of fork(2) when that is reported.

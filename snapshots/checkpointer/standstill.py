@@ -98,7 +98,7 @@ def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
 
 
 def _await_quiet(look: Callable[[], Unaccepted]) -> None:
-    """Wait for an instant that is worth a freeze: a busy server has few, and stands still meanwhile."""
+    """Wait for an instant that is worth a freeze: a busy server has few of them, and none while frozen."""
     end = time.monotonic() + QUIET
     while look().blocked and time.monotonic() < end:
         time.sleep(LOOK_AGAIN)

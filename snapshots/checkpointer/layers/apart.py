@@ -89,7 +89,7 @@ def _of_one_file(layer: Iterable[FileEntry]) -> Iterator[FileEntry]:
 
 
 def _is_later(group: list[FileEntry]) -> tuple[bool, int]:
-    """What is open, or a pipe, comes first, then what was written to last."""
+    """Return the key of a group: what is open, or a pipe, comes first, then what was written to last."""
     is_held = any(item.path.rpartition("/")[2].startswith(_HELD) for item in group)
     return is_held or group[0].kind == file_entry.FIFO, group[0].mtime
 
