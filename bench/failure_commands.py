@@ -7,6 +7,8 @@ was run after that: the rules have never been changed because of it.
 
 from __future__ import annotations
 
+import re
+
 SETUP = r"""
 pip install -q pytest mypy ruff cmake tox uv setuptools >/dev/null 2>&1
 apt-get update -qq >/dev/null 2>&1; apt-get install -qq -y --no-install-recommends nodejs golang-go >/dev/null 2>&1
@@ -225,7 +227,7 @@ def commands(text: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for line in text.strip("\n").split("\n"):
         kind, mark, command = line.partition(" | ")
-        if mark and kind.replace("_", "").isalpha():
+        if mark and re.fullmatch(r"[a-z_]+(?:: [^|]+)?", kind):
             found.append((kind, command))
         else:
             found[-1] = (found[-1][0], f"{found[-1][1]}\n{line}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session_report import SessionReport
     from holdfast.runtime.guest_rpc.event import Event
     from holdfast.runtime.guest_rpc.results import ExecResult
-    from holdfast.runtime.task.failure_rules import FailureRule
+    from holdfast.runtime.task.failure_rule import FailureRule
 
 FATAL_EVENTS = ("oom", "kernel_died")
 KILLED = 128 + 9

@@ -7,7 +7,7 @@ terminal is not a guess. Programs can print anything, so a kind is advice, never
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,9 +15,11 @@ from typing import Any
 from holdfast.base.text import plain
 from holdfast.runtime.scrubbing.rule import compiled
 from holdfast.runtime.task.failure_evidence import Evidence, TestReport, read_report
-from holdfast.runtime.task.failure_rules import RULES, FailureRule
+from holdfast.runtime.task.failure_rule import FailureRule
+from holdfast.runtime.task.failure_rules import RULES
+from holdfast.runtime.task.quoted_line import LONGEST, last_line, quoted_line
 
-_DETAIL = 200
+_DETAIL = LONGEST
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
 
@@ -69,7 +71,7 @@ def _fatal(evidence: Evidence) -> bool:
 
 
 def _by_event(evidence: Evidence) -> FailureClass | None:
-    last = _last_line(evidence)
+    last = last_line(evidence.tail)
     if "oom" in evidence.events:
         focus = "use less memory at once, or raise the session's memory limit"
         return FailureClass("out_of_memory", last, focus, "event oom: the session's memory limit was reached")
@@ -106,7 +108,7 @@ def _by_crash(evidence: Evidence) -> FailureClass | None:
         return explained
     name = _signal_name(number or 0)
     focus = "look for the last thing it did; run it under a debugger"
-    return FailureClass("crashed", _last_line(evidence), focus, f"ended by {name}")
+    return FailureClass("crashed", quoted_line(evidence.tail), focus, f"ended by {name}")
 
 
 def _by_rules(evidence: Evidence, rules: Sequence[FailureRule]) -> FailureClass | None:
@@ -135,11 +137,13 @@ def _match(rule: FailureRule, text: bytes) -> tuple[str, str] | None:
             break
     if found is None:
         return None
-    start = text.rfind(b"\n", 0, found.start()) + 1
-    end = text.find(b"\n", found.start())
+    number = next((number for number, group in enumerate(found.groups(), start=1) if group), 0)
+    # The line with the group: a match may begin in a line before it.
+    at = found.start(number)
+    start = text.rfind(b"\n", 0, at) + 1
+    end = text.find(b"\n", at)
     line = text[start : len(text) if end < 0 else end]
-    what = next((group for group in found.groups() if group), b"")
-    return _shown(line), _shown(what)
+    return _shown(line), _shown(found[number] if number else b"")
 
 
 def _numbered(pattern: str) -> str:
@@ -153,7 +157,7 @@ def _expression(pattern: str) -> Any:
 
 
 def _by_end(evidence: Evidence) -> FailureClass:
-    last, number, code = _last_line(evidence), evidence.ended_by, evidence.exit_code
+    last, number, code = last_line(evidence.tail), evidence.ended_by, evidence.exit_code
     if number == signal.SIGINT:
         return FailureClass(
             "interrupted", last, "it was interrupted on purpose; run it again", "ended by SIGINT"
@@ -168,17 +172,9 @@ def _by_end(evidence: Evidence) -> FailureClass:
     named[127] = ("command_not_found", "install the program, or correct its name or PATH")
     if code in named:
         kind, focus = named[code]
-        return FailureClass(kind, last, focus, f"exit code {code}, as shells give it")
-    focus = "read the end of its output; no rule recognizes it"
-    return FailureClass("unknown", last, focus, f"exit code {code}")
-
-
-def _last_line(evidence: Evidence) -> str:
-    return next(_lines_from_end(evidence.tail), "")
-
-
-def _lines_from_end(text: str) -> Iterator[str]:
-    return (plain(line, _DETAIL) for line in reversed(text.splitlines()) if line.strip())
+        return FailureClass(kind, quoted_line(evidence.tail), focus, f"exit code {code}, as shells give it")
+    focus = "read its output around this line; no rule recognizes it"
+    return FailureClass("unknown", quoted_line(evidence.tail), focus, f"exit code {code}")
 
 
 def _shown(line: bytes) -> str:

@@ -5,6 +5,7 @@ Pure. Output and reports come from the session: they are bounded here, and only 
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from holdfast.base.text import colored
 
 TAIL = 16 << 10
 """Characters of output that are looked at, the last ones."""
+_LINE_AGAIN = re.compile(r"\x1b\[[01]?G|\x1b\[2K")
+"""What a program does before it writes a line once more, for instance after a turning spinner."""
 MOST_REPORT = 1 << 20
 """Bytes of a test report that are read."""
 
@@ -38,7 +41,11 @@ class Evidence:
     @property
     def tail(self) -> str:
         """The end of the output as plain lines, the cell's exception after it."""
-        text = colored(self.output[-TAIL:], keep=False).replace("\r\n", "\n").replace("\r", "\n")
+        last = self.output[-TAIL:]
+        if len(last) < len(self.output):  # a sequence may have been cut in the middle
+            last = last.partition("\n")[2] or last
+        rewritten = _LINE_AGAIN.sub("\n", last)
+        text = colored(rewritten, keep=False).replace("\r\n", "\n").replace("\r", "\n")
         return f"{text}\n{self.error[:TAIL]}" if self.error else text
 
     @property

@@ -1,51 +1,16 @@
-"""The rules that recognize failures by what commands print, and users' own.  Pure data, and its check.
+"""The rules that recognize failures by what commands print.  Pure data.
 
-Rules are tried in order: what exhausts the machine first, then causes, then what only reports them.
-Expressions are those of RE2: their time only grows with the length of the text, which is the session's.
+Rules are tried in order: what exhausts the machine first, then causes, then what only reports them. Those of
+compiled languages and of JavaScript, and of their tools, are in `language_rules`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from holdfast.errors import InvalidArgument
-from holdfast.runtime.scrubbing.rule import compiled
-from holdfast.runtime.task.task_record import one_line
-
-MOST_RULES = 100
-LONGEST_PATTERN = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class FailureRule:
-    """A kind of failure.
-
-    Attributes:
-        name: the name that a classification gives as its reason.
-        failure_type: the kind; several rules may recognize one.
-        pattern: of RE2, searched in the output line by line; its group `what` is the detail, else the line.
-        focus: what to look at next; `{what}` is the group.
-        command: of RE2, in the command itself; empty for any.
-        codes: exit codes with which it counts; () for any other than 0.
-        last: the last match counts, not the first.
-        explains_crash: it counts before the signal that ended the program.
-    """
-
-    name: str
-    failure_type: str
-    pattern: str
-    focus: str
-    command: str = ""
-    codes: tuple[int, ...] = ()
-    last: bool = False
-    explains_crash: bool = False
-
-
-def _rule(name: str, failure_type: str, focus: str, *patterns: str, **more: Any) -> FailureRule:
-    return FailureRule(name, failure_type, "|".join(patterns), focus, **more)
-
+from holdfast.runtime.task import language_rules
+from holdfast.runtime.task.failure_rule import FailureRule
+from holdfast.runtime.task.failure_rule import failure_rule as _rule
 
 RULES: Sequence[FailureRule] = (
     _rule(
@@ -63,6 +28,7 @@ RULES: Sequence[FailureRule] = (
         r"^MemoryError\b",
         r"[Cc]annot allocate memory",
         r"JavaScript heap out of memory",
+        r"java\.lang\.OutOfMemoryError",
         r"virtual memory exhausted",
         r"^Out of memory",
         explains_crash=True,
@@ -74,6 +40,7 @@ RULES: Sequence[FailureRule] = (
         r"[Aa]ddress already in use",
         r"EADDRINUSE",
     ),
+    *language_rules.RUNNERS,
     _rule(
         "pytest collection",
         "test_collection_failed",
@@ -93,6 +60,7 @@ RULES: Sequence[FailureRule] = (
         "tests_failed",
         "run {what} alone and read its assertion",
         r"^FAILED (?P<what>\S+::\S+)",
+        r"^(?:=+ )?(?P<what>\d+ failed)\b.* in [\d.]+s",
     ),
     _rule(
         "unittest failures",
@@ -221,6 +189,7 @@ RULES: Sequence[FailureRule] = (
         r"error: could not apply (?P<what>.+)",
         r"(?P<what>Your local changes to the following files would be overwritten)",
     ),
+    *language_rules.BUILDS,
     _rule(
         "git",
         "vcs_error",
@@ -354,6 +323,7 @@ RULES: Sequence[FailureRule] = (
         r"(?P<what>[^\s:'‘]+)[’']?: No such file or directory",
         r"can't open file '(?P<what>[^']+)'",
         r"ENOENT: .*'(?P<what>[^']+)'",
+        r"(?P<what>[^\s:]+): no such file or directory",
         r"No such file or directory",
         r"[Cc]annot stat '(?P<what>[^']+)'",
     ),
@@ -373,6 +343,7 @@ RULES: Sequence[FailureRule] = (
         last=True,
         explains_crash=True,
     ),
+    *language_rules.EXCEPTIONS,
     _rule(
         "Python exception",
         "exception",
@@ -404,63 +375,5 @@ RULES: Sequence[FailureRule] = (
         "read the error of the target's own command above: {what}",
         r"make(?:\[\d+\])?: \*\*\* (?P<what>\[.+)",
     ),
+    *language_rules.PACKAGES,
 )
-
-
-def parse_rules(values: Any) -> tuple[FailureRule, ...]:
-    """Return a user's rules from plain values: a list of objects with the fields of `FailureRule`.
-
-    Raises:
-        InvalidArgument: one cannot be used; the message names it.
-    """
-    if not isinstance(values, list) or len(values) > MOST_RULES:
-        raise InvalidArgument(f"cannot use the failure rules: they are not a list of at most {MOST_RULES}")
-    return tuple(_checked(number, each) for number, each in enumerate(values, start=1))
-
-
-def _checked(number: int, given: Any) -> FailureRule:
-    if not isinstance(given, dict):
-        raise _refused(number, "it is not an object")
-    known = {"name", "failure_type", "pattern", "focus", "command", "codes", "last"}
-    if unknown := sorted(set(given) - known):
-        raise _refused(number, f"it has no field '{unknown[0]}'")
-    texts = {key: _text(number, given, key) for key in ("name", "failure_type", "pattern", "focus")}
-    command, codes, last = given.get("command", ""), given.get("codes", []), given.get("last", False)
-    if not isinstance(codes, list) or not all(type(code) is int for code in codes):
-        raise _refused(number, "its 'codes' are not a list of numbers")
-    if not isinstance(command, str) or not isinstance(last, bool):
-        raise _refused(number, "its 'command' is not a text, or its 'last' not true or false")
-    for key, pattern in (("pattern", texts["pattern"]), ("command", command)):
-        _check_pattern(number, key, pattern)
-    return FailureRule(
-        name=texts["name"],
-        failure_type=texts["failure_type"],
-        pattern=texts["pattern"],
-        focus=texts["focus"],
-        command=command,
-        codes=tuple(codes),
-        last=last,
-    )
-
-
-def _text(number: int, given: dict[str, Any], key: str) -> str:
-    value = given.get(key)
-    if not isinstance(value, str):
-        raise _refused(number, f"its '{key}' is not a text")
-    try:
-        return value if key == "pattern" else one_line(value)
-    except ValueError as error:
-        raise _refused(number, f"its '{key}': {error}") from error
-
-
-def _check_pattern(number: int, key: str, pattern: str) -> None:
-    if len(pattern) > LONGEST_PATTERN:
-        raise _refused(number, f"its '{key}' has more than {LONGEST_PATTERN} characters")
-    try:
-        compiled(pattern.encode())
-    except ValueError as error:
-        raise _refused(number, f"its '{key}' cannot be used: {error}") from None
-
-
-def _refused(number: int, why: str) -> InvalidArgument:
-    return InvalidArgument(f"cannot use failure rule {number}: {why}")

@@ -7,7 +7,7 @@ import stat
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, StoreError
-from holdfast.runtime.task.failure_rules import FailureRule, parse_rules
+from holdfast.runtime.task.failure_rule import FailureRule, parse_rules
 
 NAME = "failure-rules.json"
 LARGEST = 1 << 20
