@@ -6,11 +6,13 @@ The engine has no part in it, unless the session has ended: then it alone can re
 from __future__ import annotations
 
 import builtins
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from holdfast.errors import InvalidArgument, SessionDead, SessionFileNotFound
+from holdfast.errors import GuestError, InvalidArgument, SessionDead, SessionError, SessionFileNotFound
 from holdfast.runtime.files.copied import Copied, unreported
 from holdfast.runtime.files.file_requests import PART, FileRequests
 from holdfast.runtime.files.session_file import FoundFile, SessionFile
@@ -154,8 +156,9 @@ class SessionFiles:
 
         If the parts raise, the file stays as it was.
         """
+        began = time.time()
         size = self._requests().write(path, iter(parts), mode=mode)
-        self._note("wrote", path, bytes=size)
+        self._brought("wrote", path, began, bytes=size)
         return size
 
     def make_folder(self, path: str, *, parents: bool = False) -> None:
@@ -164,8 +167,9 @@ class SessionFiles:
 
     def move(self, path: str, to: str) -> None:
         """Give a file or folder another name on the same file system, in place of a file that has it."""
+        began = time.time()
         self._requests().move(path, to)
-        self._note("moved", path, to=to)
+        self._brought("moved", path, began, to=to)
 
     def remove(self, path: str, *, recursive: bool = False, missing_ok: bool = False) -> None:
         """Remove a file or an empty folder; with `recursive` a folder and all that is in it."""
@@ -229,10 +233,10 @@ class SessionFiles:
         """
         from holdfast.runtime.files.copy_in import CopyIn
 
-        source = Path(source)
+        source, began = Path(source), time.time()
         copy = CopyIn(self._requests(), report)
         made = copy.tree(source, to) if source.is_dir() else copy.file(source, to)
-        self._note("copied in", to, files=made.files, bytes=made.bytes)
+        self._brought("copied in", to, began, files=made.files, bytes=made.bytes)
         return made
 
     def write_tar(self, path: str, stream: IO[bytes]) -> Copied:
@@ -261,8 +265,9 @@ class SessionFiles:
         """
         from holdfast.runtime.files import tar_streams
 
+        began = time.time()
         made = tar_streams.read(self._requests(), stream, to)
-        self._note("copied in", to, files=made.files, bytes=made.bytes)
+        self._brought("copied in", to, began, files=made.files, bytes=made.bytes)
         return made
 
     def _requests(self) -> FileRequests:
@@ -281,6 +286,14 @@ class SessionFiles:
                 hint="leave --user out",
             ) from error
         return StoppedFiles(self._line.context, row)
+
+    def _brought(self, what: str, path: str, began: float, **details: Any) -> None:
+        """Record that something was written, from when on, and where if the path is relative."""
+        to = str(details.get("to", path))
+        if not to.startswith("/"):
+            with suppress(SessionError, GuestError, OSError):  # gone already
+                details["place"] = self._requests().look(to)[0].encode("utf-8", "replace").decode()
+        self._note(what, path, began=round(began, 3), **details)
 
     def _note(self, what: str, path: str, **details: Any) -> None:
         shown = path.encode("utf-8", "replace").decode()
@@ -307,8 +320,9 @@ def write_with_attributes(
     Raises:
         SessionFileError: it cannot be written, or its file system keeps none.
     """
+    began = time.time()
     size = files._requests().write(path, iter(parts), attributes=attributes)
-    files._note("wrote", path, bytes=size)
+    files._brought("wrote", path, began, bytes=size)
 
 
 def upload_project(files: SessionFiles, source: Path, to: str) -> Copied:
@@ -320,8 +334,9 @@ def upload_project(files: SessionFiles, source: Path, to: str) -> Copied:
     from holdfast.runtime.files.copy_in import CopyIn
     from holdfast.runtime.history.repositories import git_config
 
+    began = time.time()
     made = CopyIn(files._requests()).tree(source, to, git_config.edit)
-    files._note("copied in", to, files=made.files, bytes=made.bytes)
+    files._brought("copied in", to, began, files=made.files, bytes=made.bytes)
     return made
 
 
@@ -365,6 +380,7 @@ def unzipped(files: SessionFiles, stream: IO[bytes], to: str) -> Copied:
     """
     from holdfast.runtime.files import zip_archives
 
+    began = time.time()
     made = zip_archives.read(files._requests(), stream, to)
-    files._note("copied in", to, files=made.files, bytes=made.bytes)
+    files._brought("copied in", to, began, files=made.files, bytes=made.bytes)
     return made

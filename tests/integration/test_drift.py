@@ -80,9 +80,14 @@ def test_changes_since_a_snapshot(shared_hf: Holdfast) -> None:
     run(session, "exec 3< <(exec python3 -u -m http.server 3000 2>/dev/null); read -u 3 line")
     run(session, "export MODE=prod API_KEY=geheim; unset OLD; cd /usr; f() { :; }")
     session.cell("n = 'text'; del gone; items = [1, 2, 3]")
+    session.exec("cd /workspace/app")
+    with Holdfast(shared_hf.context.home.root, actor="person:ada") as ada:
+        ada.session(session.name).files.write("brought", "x")
+    session.exec("cd /usr")
     drift = session.drift("words")
 
     assert files(drift) == {
+        "/workspace/app/brought": "new",
         "/workspace/app/edited": "changed",
         "/workspace/app/gone": "deleted",
         "/workspace/app/made": "new",
@@ -105,6 +110,7 @@ def test_changes_since_a_snapshot(shared_hf: Holdfast) -> None:
         ("gone", "deleted"),
         ("items", "new"),
     }
+    assert [one.brought_by for one in drift.files] == ["person:ada", "", "", ""]
     edited = next(one for one in drift.files if one.path.endswith("edited"))
     (editor,), (installer,) = actors(drift, edited.by), actors(drift, drift.packages[0].by)
     assert "echo 2 >> edited" in editor[1]

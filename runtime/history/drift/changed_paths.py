@@ -45,7 +45,7 @@ Key = tuple[str, str, str]
 class FileChange:
     """One file that changed. `at` is when, in Unix seconds, if known; `by` are numbers of journal entries.
 
-    `owner` is the package it came with, if any.
+    `owner` is the package it came with, if any; `brought_by` who wrote it from outside of the session.
     """
 
     path: str
@@ -55,6 +55,7 @@ class FileChange:
     folder: bool = False
     owner: Key | None = None
     by: tuple[int, ...] = ()
+    brought_by: str = ""
 
 
 def compare(

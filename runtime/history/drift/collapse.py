@@ -22,6 +22,7 @@ class CollapsedPath:
     deleted: int = 0
     size: int = 0
     by: tuple[int, ...] = ()
+    brought_by: tuple[str, ...] = ()
 
     @property
     def files(self) -> int:
@@ -82,7 +83,7 @@ def single(one: FileChange) -> CollapsedPath:
     """Return the line of one file."""
     count = {one.change: 1}
     path = one.path + "/" if one.folder else one.path
-    return CollapsedPath(path, **count, size=one.size, by=one.by)
+    return CollapsedPath(path, **count, size=one.size, by=one.by, brought_by=_bringers([one]))
 
 
 def _folder(node: _Node) -> CollapsedPath:
@@ -92,5 +93,15 @@ def _folder(node: _Node) -> CollapsedPath:
     count = Counter(one.change for one in every)
     by = tuple(sorted({seq for one in every for seq in one.by}))
     return CollapsedPath(
-        f"{node.path}/", count["new"], count["changed"], count["deleted"], sum(o.size for o in every), by
+        f"{node.path}/",
+        count["new"],
+        count["changed"],
+        count["deleted"],
+        sum(one.size for one in every),
+        by,
+        _bringers(every),
     )
+
+
+def _bringers(every: Iterable[FileChange]) -> tuple[str, ...]:
+    return tuple(sorted({one.brought_by for one in every if one.brought_by}))

@@ -85,6 +85,7 @@ class Drift:
                     "folder": f.folder,
                     "owner": f.owner and list(f.owner),
                     "by": list(f.by),
+                    "brought_by": f.brought_by,
                 }
                 for f in self.files
             ],
@@ -163,7 +164,7 @@ def _render(drift: Drift, limit: int, *, every_file: bool = False) -> str:
         return f" {','.join(f'#{number}' for number in numbers)}" if numbers else ""
 
     files = [single(one) for one in drift.files] if every_file else collapse(drift.files, limit)
-    lines += [f"{_file(line)}{by(line.by[:4])}" for line in files]
+    lines += [f"{_file(line)}{_brought(line)}{by(line.by[:4])}" for line in files]
     for (manager, place), some in groupby(drift.packages, key=lambda one: (one.manager, one.place)):
         packages = list(some)
         where = f" {_place(place)}" if place and not place.startswith("/opt/python/") else ""
@@ -207,6 +208,10 @@ def _file(line: CollapsedPath) -> str:
         count, sign = present[0]
         return f"{sign} {path} {count} files" + ("" if sign == "-" else f", {size_text(line.size)}")
     return f"~ {path} {' '.join(f'{sign}{count}' for count, sign in present)} files, {size_text(line.size)}"
+
+
+def _brought(line: CollapsedPath) -> str:
+    return f" from outside by {plain(', '.join(line.brought_by[:2]), 80)}" if line.brought_by else ""
 
 
 def _package(one: Package) -> str:

@@ -18,6 +18,7 @@ from holdfast.runtime.history.drift import (
     baseline,
     changed_paths,
     changes,
+    host_copies,
     observe_session,
     packages,
     since,
@@ -31,9 +32,11 @@ from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.holdings import Holdings
+from holdfast.runtime.history.drift.host_copies import HostCopy
 from holdfast.runtime.history.drift.packages import Package
 from holdfast.runtime.history.drift.since import StartingPoint
 from holdfast.runtime.history.drift.trail import Point, TrailSpan
+from holdfast.runtime.journal import journal_query
 from holdfast.runtime.sessions import health
 
 if TYPE_CHECKING:
@@ -215,13 +218,15 @@ class DriftQuery:
         everything: bool,
     ) -> Drift:
         kept, noise = (files, 0) if everything else changed_paths.sift(files)
+        copies = self._copies(moment.at)
+        mine = [host_copies.attributed(replace(one, by=known.at(one.at)), copies) for one in kept]
         named = authors.by_name(entries, moment.seq or 0, known)
         self._note_kernels(before, now)
         return Drift(
             session=self._row.name,
             since=moment,
             at=now.at,
-            files=tuple(sorted((replace(f, by=known.at(f.at)) for f in kept), key=lambda f: f.path)),
+            files=tuple(sorted(mine, key=lambda one: one.path)),
             packages=tuple(replace(one, by=known.at(one.at)) for one in found),
             processes=tuple(_ascribed(changes.processes(before, now), now, entries, known)),
             shell=tuple(_named(changes.shells(before.shells, now.shells), named)),
@@ -230,6 +235,12 @@ class DriftQuery:
             noise=noise,
             notes=tuple(self._notes),
         )
+
+    def _copies(self, since: float) -> list[HostCopy]:
+        """Return what was written into the session from this host since a time."""
+        wanted = journal_query.Filter(kinds=(host_copies.KIND,), since=since)
+        entries = journal_query.read(self._context, self._row.id, wanted)
+        return host_copies.host_copies(entries)
 
     def _note_kernels(self, before: Holdings, now: Holdings) -> None:
         for name, kernel in now.kernels.items():
