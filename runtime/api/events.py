@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import GuestDisconnected, SessionError, SessionPaused
+from holdfast.errors import GuestDisconnected, SessionDead, SessionError, SessionPaused
 from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import reconnect, wire_fields
-from holdfast.runtime.guest_rpc.event import Event, parse
+from holdfast.runtime.guest_rpc.event import LATEST, Event, parse
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.store import past_lives
 
@@ -69,13 +69,14 @@ def read(
     """Yield events after number `after`, oldest first; with `follow` also future ones, until the session
     ends or the patience does.
 
-    The end of the session is the last event, whatever kinds are requested.
+    The end of the session is the last event, whatever kinds are requested. Of a session that has ended, the
+    events are those that this host has kept.
     """
     patience = Patience.of(patience)
     chosen = NOTABLE if kinds is None else kinds
     wanted = [kind for kind in chosen if kind != attempt_log.KIND]
     refusals = _Refusals(context, session_id, after, wanted=attempt_log.KIND in chosen)
-    began = time.time()
+    told, began = False, time.time()
     heard = time.monotonic()
     while not patience.over:
         opened = time.monotonic()
@@ -91,6 +92,7 @@ def read(
                 for event in _events(connection, line, refusals, follow=follow):
                     heard = time.monotonic()
                     if event is not None:
+                        told = True
                         after = event.seq if event.kind != attempt_log.KIND else after
                         yield event
             yield from refusals.new()
@@ -104,10 +106,27 @@ def read(
                 raise
             time.sleep(PAUSE)
         except SessionError as error:
-            if not follow or isinstance(error, SessionPaused):
+            # Half a list would look like a whole one: what is lost on the way is an error.
+            ended_before = isinstance(error, SessionDead) and not told
+            if isinstance(error, SessionPaused) or not (follow or ended_before):
                 raise
-            yield ended(context, session_id, after, str(error))
+            yield from _last(context, session_id, after, () if follow else chosen, str(error))
             return
+
+
+def _last(
+    context: Context, session_id: str, after: int, kinds: Collection[str], message: str
+) -> Iterator[Event]:
+    """Yield the events of some kinds that this host has kept of a session that has ended, and its end."""
+    from holdfast.runtime.journal import journal_query
+
+    wanted = journal_query.Filter(after, kinds)
+    for entry in journal_query.read(context, session_id, wanted) if kinds else ():
+        if entry.host == (entry.kind == attempt_log.KIND):  # the session's own claim counts for nothing
+            after = max(after, entry.seq)
+            moment = datetime.fromtimestamp(min(entry.at, LATEST), UTC)
+            yield Event(entry.seq, moment, entry.kind, entry.details)
+    yield ended(context, session_id, after, message)
 
 
 class _Refusals:

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, InvalidArgument, SnapshotError
 from holdfast.runtime.api import replay_commands, snapshot_actions
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.restore.compat.command_history import Recorded
-from holdfast.runtime.store.past_lives import journal_of
+from holdfast.runtime.store.past_lives import journal_of, of_life
 from holdfast.runtime.store.timelines import line_of
 from holdfast.runtime.task import redo_rules
 from holdfast.runtime.task.redo_rules import RedoneAction, RedoOptions
@@ -203,7 +203,7 @@ def _fresh(context: Context, snapshot: SnapshotRow, name: str | None) -> Session
 
 def _first(context: Context, snapshot: SnapshotRow) -> SessionRow | None:
     first = line_of(journal_of(snapshot), context.store.entries.branches())[0].session_id
-    return next((row for row in context.store.sessions(removed=True) if row.id == first), None)
+    return of_life(context.store.sessions(removed=True), first)
 
 
 def _go_to(session: RedoPlace, entries: Iterable[Entry]) -> None:

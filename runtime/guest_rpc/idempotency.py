@@ -27,6 +27,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.runtime.guest_rpc import wire_fields
+from holdfast.runtime.store import past_lives
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -54,10 +55,15 @@ class IdempotentCall:
 
 
 class Intents:
-    """The intents of one session: lines, each appended atomically; the last one of a key counts."""
+    """The intents of one life of a session: lines, each appended atomically; the last one of a key counts.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    After a session was taken back to a snapshot, what it did since then is another timeline's: there a key
+    that was used only since then is free. The session itself knows those of before.
+    """
+
+    def __init__(self, path: Path, life: float = 0.0) -> None:
+        """`life` is when the session was last taken back, in Unix seconds; 0 if it never was."""
+        self._path, self._life = path, life
 
     def find(self, key: str) -> dict[str, Any] | None:
         """Return the last record of a key."""
@@ -73,13 +79,15 @@ class Intents:
             except ValueError:
                 continue
             if isinstance(found, dict) and found.get("key") == key:
-                return found
+                # One without a life was written by an older version; it may be of this one.
+                return found if found.get("life", self._life) == self._life else None
         return None
 
     def add(self, order: IdempotentCall, state: str) -> None:
         """Record that a call is about to run (`intent`), was refused, or is done. Durable on return."""
         # It starts a new line even after one that was cut off.
-        line = "\n" + json.dumps({"key": order.key, "what": order.digest, "state": state}) + "\n"
+        record = {"key": order.key, "what": order.digest, "state": state, "life": self._life}
+        line = f"\n{json.dumps(record)}\n"
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             descriptor = os.open(self._path, flags, 0o600)
@@ -108,14 +116,17 @@ def run(
     """
     if not 0 < len(order.key) <= MAX_KEY:
         raise InvalidArgument(f"cannot use this key: it must have 1 to {MAX_KEY} characters")
-    intents = Intents(context.home.intents / f"{session.id}.jsonl")
+    present = _present(context, session)
+    intents = Intents(context.home.intents / f"{session.id}.jsonl", past_lives.rewound_at(present or session))
     before = intents.find(order.key)
     if before is not None and before.get("what") != order.digest and before.get("state") != "refused":
         raise InvalidArgument(
             f"cannot {order.op} under key '{order.key}': it was used for another call",
             hint="choose another key for another command",
         )
-    if _runs(context, session) and (before is None or before.get("state") == "refused"):
+    # Nothing is sent to a session that does not run, so it gets no intent.
+    runs = present is not None and present.state == "running"
+    if runs and (before is None or before.get("state") == "refused"):
         intents.add(order, "intent")
     try:
         return call()
@@ -127,12 +138,12 @@ def run(
         return _look_up(context, session, order, dead, begun, recorded)
 
 
-def _runs(context: Context, session: SessionRow) -> bool:
-    """Check whether the session is recorded as running. Nothing is sent to others, so they get no intent."""
+def _present(context: Context, session: SessionRow) -> SessionRow | None:
+    """Return the session's row as it is now; None if it was removed."""
     try:
-        return context.session_row(session.id).state == "running"
+        return context.session_row(session.id)
     except SessionNotFound:
-        return False
+        return None
 
 
 def _look_up(

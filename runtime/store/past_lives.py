@@ -24,6 +24,14 @@ def names(sessions: Iterable[SessionRow]) -> dict[str, str]:
     return found
 
 
+def of_life(sessions: Iterable[SessionRow], life: str) -> SessionRow | None:
+    """Return the session with this id, or of which this is an earlier life; None if neither is known."""
+    return next(
+        (row for row in sessions if row.id == life or any(each["id"] == life for each in row.details.lives)),
+        None,
+    )
+
+
 def rewound_at(session: SessionRow) -> float:
     """Return when a session was last rewound, in Unix seconds; 0 if it never was."""
     return float(session.details.rewound.get("at", 0.0))

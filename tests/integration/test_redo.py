@@ -168,3 +168,26 @@ def test_it_is_repeated_over_a_url(worked: Session, remote: RemoteHoldfast, made
     assert [each.text for each in remote.snapshot("second").actions()] == [
         each.action.text for each in found.actions
     ]
+
+
+@pytest.mark.thorough
+def test_a_session_that_went_back_begins_where_it_began_and_has_free_keys(
+    shared_hf: Holdfast, made: list[str]
+) -> None:
+    """A key of the timeline that was left is free; and once dead, the session still has its events."""
+    session = shared_hf.new("back")
+    made.append("back")
+    assert session.exec("echo 1 > /tmp/one").ok
+    session.snapshot("before-all", "filesystem")
+    assert session.exec("echo left > /tmp/two", key="pay-2").ok
+    session.rewind("before-all")
+    assert session.exec("cat /tmp/one > /tmp/three", key="pay-2").ok
+    session.snapshot("after-all", "filesystem")
+    with pytest.raises(InvalidArgument, match="it was used for another call"):
+        session.exec("echo again", key="pay-2")
+    again = shared_hf.snapshot("after-all").redo("again-1", since="begin", repeat=["pay-2"])
+    made.append("again-1")
+    assert (again.rung, again.complete) == ("fresh", True)
+    shared_hf.engine.client.containers.get(str(session.row.container_id)).kill()
+    events = list(shared_hf.session("back").events(kinds=["command_started"]))
+    assert [event.kind for event in events] == ["command_started", "command_started", "session_ended"]

@@ -172,3 +172,25 @@ def test_host_events_come_after_earlier_entries(
         ("note", False, 1),
         ("noted", True, 1),
     ]
+
+
+def test_a_key_of_a_timeline_that_was_left_is_free(controller: Holdfast, session: SessionRow) -> None:
+    """After a rewind the session itself knows which keys were used before; before it, the text must agree."""
+
+    def used(text: str) -> None:
+        assert exec_once(controller.context, session, "k", text, "main", lambda: RESULT) is RESULT
+
+    used("true")
+    with pytest.raises(InvalidArgument, match="it was used for another call"):
+        used("false")
+    controller.store.change_detail(session.id, "rewound", lambda _: {"at": 5.0, "position": 1})
+    used("false")
+    with pytest.raises(InvalidArgument, match="it was used for another call"):
+        used("true")
+
+
+def test_an_intent_of_an_older_version_counts_in_every_timeline(tmp_path: Path) -> None:
+    """It does not say of which it is."""
+    path = tmp_path / "s.jsonl"
+    path.write_text('{"key": "k", "what": "x", "state": "intent"}\n')
+    assert Intents(path, 7.0).find("k") == {"key": "k", "what": "x", "state": "intent"}
