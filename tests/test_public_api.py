@@ -108,6 +108,7 @@ def test_the_public_names_are_pinned() -> None:
         "Thawed",
         "Verification",
         "Verified",
+        "WorkReport",
     }
 
     assert values | set(_classes()) == set(holdfast.__all__)

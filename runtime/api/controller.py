@@ -24,6 +24,7 @@ from holdfast.runtime.sessions import health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
     from types import TracebackType
     from typing import Any, Unpack
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.storage.verify_storage import Verified
     from holdfast.runtime.store.store import Store
     from holdfast.runtime.task.task_standing import TaskStanding
+    from holdfast.runtime.task.work_report import WorkReport
     from holdfast.snapshots.fitness import Ladder
 
 
@@ -245,6 +247,15 @@ class Holdfast:
         from holdfast.runtime.task.task_standing import standings
 
         return standings(health.observe_all(self.context))
+
+    def report(self, since: datetime) -> WorkReport:
+        """Return what was done on tasks since a time, by whom, and verified how.
+
+        Sessions that are gone are part of it; what a rewind has undone is not.
+        """
+        from holdfast.runtime.api.reported_work import reported_work
+
+        return reported_work(self.context, since.timestamp())
 
     @property
     def artifacts(self) -> HomeArtifacts:

@@ -5,21 +5,31 @@ It runs what verifies a step, and takes snapshots; what a change means is decide
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.delegation import delegate
-from holdfast.errors import InvalidArgument, SessionError
+from holdfast.errors import EngineError, InvalidArgument, SessionError, SnapshotError
 from holdfast.runtime.api import task_checkpoints, task_resumption
 from holdfast.runtime.api.session_artifacts import SessionArtifacts
 from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.api.step_verification import StepVerification
 from holdfast.runtime.api.task_resumption import BroughtBack, TaskResumed
 from holdfast.runtime.artifacts import generated_files
+from holdfast.runtime.task import (
+    checkpoint_policy,
+    kept_task,
+    step_rules,
+    task_changes,
+    task_form,
+    task_import,
+    task_items,
+    task_markdown,
+)
 from holdfast.runtime.task import handoff as handing
-from holdfast.runtime.task import kept_task, task_changes, task_form, task_import, task_markdown
 from holdfast.runtime.task.task_record import TaskArtifact, TaskRecord
 
 if TYPE_CHECKING:
@@ -29,7 +39,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.store.rows import SnapshotKind
     from holdfast.runtime.task.classify_failure import FailureClass
-    from holdfast.runtime.task.task_changes import NoteKind, Stamp, TaskChange
+    from holdfast.runtime.task.task_changes import Stamp, TaskChange
+    from holdfast.runtime.task.task_items import NoteKind
     from holdfast.runtime.task.task_record import StepStatus
 
 VERIFY_SECONDS = 3600.0
@@ -38,13 +49,17 @@ VERIFY_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TaskVerdict:
-    """What came out of `done`: whether the step is done, the journal entry, and the failure if it failed."""
+    """What came out of `done`: whether the step is done, the journal entry, and the failure if it failed.
+
+    `checkpoint` is the label of the one that the policy had taken then, if it did.
+    """
 
     record: TaskRecord
     done: bool
     entry: str | None = None
     failure: FailureClass | None = None
     output: str = ""
+    checkpoint: str | None = None
 
 
 class SessionTask:
@@ -72,6 +87,8 @@ class SessionTask:
         verify: str | None = None,
         back_end: str | None = None,
         artifacts: str | None = None,
+        profiles: Mapping[str, str] | None = None,
+        checkpoint: str | None = None,
     ) -> TaskRecord:
         """Set the goal, which begins a task, the resume point, or what must hold for every successor.
 
@@ -82,13 +99,16 @@ class SessionTask:
             verify: the command that verifies steps without one of their own.
             back_end: the engine, model or service that was chosen.
             artifacts: patterns of files that each checkpoint registers as artifacts, separated by blanks.
+            profiles: commands that verify, by their names, which steps refer to as `@NAME`.
+            checkpoint: when checkpoints are taken by themselves: `step`, after each that is done, a time such
+                as `30m`, if the last one is older when something is recorded, or both.
 
         Raises:
             InvalidArgument: a value is not valid; an empty text removes what was set.
         """
         generated_files.patterns(artifacts)
         policy: dict[str, Any] = {"retry_limit": retry_limit, "verify": verify, "back_end": back_end}
-        policy["artifacts"] = artifacts
+        policy |= {"artifacts": artifacts, "profiles": profiles, "checkpoint": checkpoint}
         return self._change(
             lambda record, stamp: task_changes.set_(record, stamp, goal=goal, resume_at=resume_at, **policy)
         )
@@ -110,27 +130,59 @@ class SessionTask:
         status: StepStatus | None = None,
         title: str | None = None,
         verify: str | None = None,
+        back_end: str | None = None,
     ) -> TaskRecord:
-        """Change a step: `status` to open, active, blocked or skipped; its title; its verification.
+        """Change a step: `status` to open, active, blocked or skipped; title, verification, back end.
 
         Raises:
             InvalidArgument: there is no such step, or it would be done: that is for `done`.
         """
         return self._change(
-            partial(task_changes.step, number=number, status=status, title=title, verify=verify)
+            partial(
+                task_changes.step,
+                number=number,
+                status=status,
+                title=title,
+                verify=verify,
+                back_end=back_end,
+            )
         )
+
+    def claim(self, number: str, *, take: bool = False) -> TaskRecord:
+        """Claim a step: others are refused to finish it, or to claim it, until it is done or released.
+
+        Args:
+            number: the step's.
+            take: take it over from another, whose work has ended.
+
+        Raises:
+            InvalidArgument: it has ended, or another has claimed it.
+        """
+        return self._change(partial(task_changes.claim, number=number, take=take))
+
+    def release(self, number: str) -> TaskRecord:
+        """Give up the claim of a step."""
+        return self._change(partial(task_changes.release, number=number))
 
     def decide(self, text: str, why: str) -> TaskRecord:
         """Lock a decision, with its reason."""
-        return self._change(partial(task_changes.decide, text=text, why=why))
+        return self._change(partial(task_items.decide, text=text, why=why))
 
-    def note(self, text: str, kind: NoteKind = "note") -> TaskRecord:
-        """Add a remark, an open `question` or a `risk`."""
-        return self._change(partial(task_changes.note, text=text, kind=kind))
+    def alternative(self, text: str, why: str) -> TaskRecord:
+        """Record a path that was not taken, and why: a successor may have reason to."""
+        return self._change(partial(task_items.alternative, text=text, why=why))
+
+    def note(self, text: str, kind: NoteKind = "note", *, step: str | None = None) -> TaskRecord:
+        """Add a remark, an open `question` or a `risk`; a question about a step blocks it until answered."""
+        return self._change(partial(task_items.note, text=text, kind=kind, step=step))
+
+    def answer(self, number: int, text: str) -> TaskRecord:
+        """Answer an open question, counted from 1; the answer is a locked decision from then on."""
+        return self._change(partial(task_items.answer, number=number, text=text))
 
     def read_again(self, path: str, why: str | None = None) -> TaskRecord:
         """Add a file that a successor should read before continuing."""
-        return self._change(partial(task_changes.read_again, path=path, why=why))
+        return self._change(partial(task_items.read_again, path=path, why=why))
 
     artifact = delegate("_artifacts", SessionArtifacts.keep)
     collect_artifacts = delegate("_artifacts", SessionArtifacts.collect)
@@ -138,7 +190,7 @@ class SessionTask:
 
     def drop(self, kind: str, number: int) -> TaskRecord:
         """Remove what is settled: a decision, question, risk, file, artifact or note, counted from 1."""
-        return self._change(partial(task_changes.drop, kind=kind, number=number))
+        return self._change(partial(task_items.drop, kind=kind, number=number))
 
     def block(
         self,
@@ -169,9 +221,9 @@ class SessionTask:
             self._session.suspend()
         return record
 
-    def unblock(self) -> TaskRecord:
-        """Record that nothing blocks the work any more, and resume the session if it is suspended."""
-        record = self._change(task_changes.unblock)
+    def unblock(self, how: str | None = None) -> TaskRecord:
+        """Record that nothing blocks the work any more, and how that came; resume a suspended session."""
+        record = self._change(partial(task_changes.unblock, how=how))
         if self._session.refresh().state == "suspended":
             self._session.resume()
         return record
@@ -182,6 +234,7 @@ class SessionTask:
         *,
         timeout: float = VERIFY_SECONDS,
         junit: str | None = None,
+        busy_wait: float | None = None,
         patience: Patience | None = None,
     ) -> TaskVerdict:
         """Mark a step as done, if its verification passes: it is run now, in a subshell of the session.
@@ -194,6 +247,7 @@ class SessionTask:
             timeout: seconds that the verification may take.
             junit: a test report in JUnit's form that the verification must write, by its path in the
                 session. The step is done only if it has tests and none failed, whatever the exit code.
+            busy_wait: seconds to wait while another command runs in the shell; else SessionBusy is raised.
             patience: another thread ends the waiting with it.
 
         Raises:
@@ -203,27 +257,31 @@ class SessionTask:
             Interrupted: the patience has ended; the verification continues, and nothing was recorded.
         """
         record = self._known()
-        command = task_changes.verification(record, task_changes.find_step(record, number))
+        step_rules.check_free(record, number, self._context.actor)
+        command = step_rules.verification(record, step_rules.find_step(record, number))
         if command is None:
             if junit is not None:
                 raise InvalidArgument(
                     f"cannot verify step {number} by a report: it has no command that writes one",
                     hint="`holdfast task step S N --verify CMD` sets it",
                 )
-            return TaskVerdict(
-                self._change(partial(task_changes.done, number=number, evidence=None)), done=True
-            )
-        task_changes.check_limit(record, number)
+            record = self._change(partial(task_changes.done, number=number, evidence=None))
+            return self._ended(TaskVerdict(record, done=True))
+        step_rules.check_limit(record, number)
         verification = self._verification()
-        judged = verification.run(number, command, timeout=timeout, junit=junit, patience=patience)
-        made, failure = judged.made, judged.failure
+        judged = verification.run(
+            number, command, timeout=timeout, junit=junit, busy_wait=busy_wait, patience=patience
+        )
+        step = step_rules.find_step(record, number)
+        chosen = {"profile": step_rules.profile(record, step), "back_end": step_rules.back_end(record, step)}
+        made, failure = task_changes.with_fields(judged.made, **chosen), judged.failure
         record = self._change(partial(task_changes.attempt, number=number, made=made))
         if failure is not None:
             return TaskVerdict(record, done=False, entry=made.entry, failure=failure, output=judged.output)
         record = self._change(
             partial(task_changes.verified, number=number, command=command, evidence=made.entry)
         )
-        return TaskVerdict(record, done=True, entry=made.entry)
+        return self._ended(TaskVerdict(record, done=True, entry=made.entry))
 
     def attempt(self, number: str, entry: str) -> TaskVerdict:
         """Record a command that was run in the session as an attempt at a step, with the kind of its failure.
@@ -236,10 +294,23 @@ class SessionTask:
             InvalidArgument: there is no such step, or no command that has ended started there.
             CommandNotFound: its outcome is no longer kept.
         """
-        task_changes.find_step(self._known(), number)
+        record = self._known()
+        step = step_rules.find_step(record, number)
         judged = self._verification().look_up(entry)
-        record = self._change(partial(task_changes.attempt, number=number, made=judged.made))
+        made = task_changes.with_fields(judged.made, back_end=step_rules.back_end(record, step))
+        record = self._change(partial(task_changes.attempt, number=number, made=made))
         return TaskVerdict(record, done=False, entry=entry, failure=judged.failure, output=judged.output)
+
+    def _ended(self, verdict: TaskVerdict) -> TaskVerdict:
+        """Take the checkpoint that the policy asks for, if it does; the step is done in any case."""
+        if not checkpoint_policy.due(verdict.record, datetime.now(UTC), step_done=verdict.done):
+            return verdict
+        try:
+            taken = self.checkpoint()
+        except (SessionError, SnapshotError, EngineError) as error:
+            self._context.progress(f"the checkpoint that the policy asks for was not taken: {error}")
+            return verdict
+        return replace(verdict, record=self._known(), checkpoint=taken.name)
 
     def checkpoint(
         self, label: str | None = None, *, resume_at: str | None = None, kind: SnapshotKind = "live"
@@ -328,7 +399,8 @@ class SessionTask:
                 other = task_form.parse(text)
             else:
                 other = task_markdown.parse(text, by=stamp.by, at=stamp.at)
-            return task_import.imported(record, stamp, other, replace=replace)
+            last = self._context.store.entries.last(self._session.id)
+            return task_import.imported(record, stamp, other, replace=replace, last_entry=last)
 
         return self._change(taken)
 
@@ -368,7 +440,7 @@ class SessionTask:
         )
 
     def _register(self, made: TaskArtifact) -> TaskRecord:
-        return self._change(partial(task_changes.artifact, made=made))
+        return self._change(partial(task_items.artifact, made=made))
 
     def _change(self, how: Callable[..., task_changes.TaskChange]) -> TaskRecord:
         return kept_task.change(self._context, self._session.id, how)

@@ -40,7 +40,14 @@ class StepVerification:
         self._insight, self._context = SessionInsight(line), line.context
 
     def run(
-        self, number: str, command: str, *, timeout: float, junit: str | None, patience: Patience | None
+        self,
+        number: str,
+        command: str,
+        *,
+        timeout: float,
+        junit: str | None,
+        busy_wait: float | None,
+        patience: Patience | None,
     ) -> JudgedCommand:
         """Run what verifies a step, in a subshell of the session, and judge it.
 
@@ -50,7 +57,7 @@ class StepVerification:
         """
         rules = failure_rules_file.read(self._context.home)
         report = SessionReport(self._files, junit) if junit is not None else None
-        result = self._shell.exec(f"( {command}\n)", timeout=timeout, patience=patience)
+        result = self._shell.exec(f"( {command}\n)", timeout=timeout, busy_wait=busy_wait, patience=patience)
         if result.running and result.waiting is None and patience is not None:
             raise Interrupted(f"cannot say whether step {number} is done: its verification still runs")
         if result.running:  # it asks for input, or ignores its time limit

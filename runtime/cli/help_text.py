@@ -62,6 +62,7 @@ Work:
   checkpoint      Capture a session with the record of its task.
   handoff         Print what a successor needs to continue.
   board           Show where the tasks of all sessions stand.
+  report          Show what was done since a time, and verified how.
   artifact        Fetch files that sessions have produced.
 
 Observe:

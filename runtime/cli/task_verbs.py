@@ -11,7 +11,7 @@ import typer
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import BusyWait, Json, SessionRef
 from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
@@ -45,6 +45,18 @@ def set_(
         str | None,
         typer.Option("--artifacts", metavar="GLOBS", help="Files that checkpoints register: 'dist/* *.csv'."),
     ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--profile", metavar="NAME=CMD", help="A named verification; steps say `@NAME`. Repeatable."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint", metavar="WHEN", help="Take checkpoints: `step`, a time such as 30m, or both."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Begin a task, or set its resume point and policy. An empty text removes a value."""
@@ -55,6 +67,8 @@ def set_(
         verify=verify,
         back_end=back_end,
         artifacts=artifacts,
+        profiles=None if profile is None else dict(map(_profile, profile)),
+        checkpoint=checkpoint,
     )
     _report(found, as_json=json)
 
@@ -83,10 +97,29 @@ def step(
     verify: Annotated[
         str | None, typer.Option("--verify", metavar="CMD", help="The command that verifies it.")
     ] = None,
+    back_end: Annotated[str | None, typer.Option("--back-end", help="Its own back end.")] = None,
     json: Json = False,
 ) -> None:
     """Change a step."""
-    _report(_task(session).step(number, status=status, title=title, verify=verify), as_json=json)
+    found = _task(session).step(number, status=status, title=title, verify=verify, back_end=back_end)
+    _report(found, as_json=json)
+
+
+@app.command()
+def claim(
+    session: SessionRef,
+    number: Number,
+    take: Annotated[bool, typer.Option("--take", help="Even if another has claimed it.")] = False,
+    json: Json = False,
+) -> None:
+    """Claim a step: others are refused to finish it until it is done or released."""
+    _report(_task(session).claim(number, take=take), as_json=json)
+
+
+@app.command()
+def release(session: SessionRef, number: Number, json: Json = False) -> None:
+    """Give up the claim of a step."""
+    _report(_task(session).release(number), as_json=json)
 
 
 @app.command()
@@ -104,16 +137,19 @@ def done(
             help="A test report that it must write in the session: with tests, and none failed.",
         ),
     ] = None,
+    busy_wait: BusyWait = None,
     json: Json = False,
 ) -> None:
     """Mark a step as done, after its verification has passed in the session; exit code 1 if it fails."""
-    found = _task(session).done(number, timeout=timeout, junit=junit)
+    found = _task(session).done(number, timeout=timeout, junit=junit, busy_wait=busy_wait)
     if wants_json(json):
         failure = found.failure.as_dict() if found.failure is not None else None
-        printing.emit({"step": number, "done": found.done, "entry": found.entry, "failure": failure})
+        answer = {"step": number, "done": found.done, "entry": found.entry, "failure": failure}
+        printing.emit({**answer, "checkpoint": found.checkpoint})
     elif found.done:
         evidence = f", verified by {found.entry}" if found.entry else ""
-        printing.say(f"{number} done{evidence}")
+        kept = f", checkpoint {found.checkpoint}" if found.checkpoint else ""
+        printing.say(f"{number} done{evidence}{kept}")
     elif found.failure is not None:
         printing.note(f"step {number} is not done: {found.failure.failure_type} ({found.entry})")
         printing.note(f"saw: {found.failure.failure_detail} [{found.failure.seen}]")
@@ -153,18 +189,43 @@ def decide(
 
 
 @app.command()
+def alternative(
+    session: SessionRef,
+    text: Text,
+    why: Annotated[str, typer.Option("--why", help="Why it was not taken.")],
+    json: Json = False,
+) -> None:
+    """Record a path that was not taken."""
+    _report(_task(session).alternative(text, why), as_json=json)
+
+
+@app.command()
+def answer(
+    session: SessionRef,
+    number: Annotated[int, typer.Argument(metavar="N", help="Number of the question, from 1.")],
+    text: Text,
+    json: Json = False,
+) -> None:
+    """Answer an open question; the answer is a locked decision from then on."""
+    _report(_task(session).answer(number, text), as_json=json)
+
+
+@app.command()
 def note(
     session: SessionRef,
     text: Text,
     question: Annotated[bool, typer.Option("--question", help="It is an open question.")] = False,
     risk: Annotated[bool, typer.Option("--risk", help="It is a risk.")] = False,
+    about: Annotated[
+        str | None, typer.Option("--step", metavar="STEP", help="The step that it is about.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Add a remark, an open question, or a risk."""
+    """Add a remark, an open question, or a risk. A question about a step blocks it."""
     if question and risk:
         raise InvalidArgument("cannot add a note: it is either a question or a risk")
     kind: Literal["note", "question", "risk"] = "question" if question else "risk" if risk else "note"
-    _report(_task(session).note(text, kind), as_json=json)
+    _report(_task(session).note(text, kind, step=about), as_json=json)
 
 
 @app.command()
@@ -223,8 +284,8 @@ def artifacts(
 def drop(
     session: SessionRef,
     kind: Annotated[
-        Literal["decision", "question", "risk", "file", "artifact", "note"],
-        typer.Argument(metavar="KIND", help="decision, question, risk, file, artifact or note."),
+        Literal["decision", "alternative", "question", "risk", "file", "artifact", "note"],
+        typer.Argument(metavar="KIND", help="decision, alternative, question, risk, file, artifact or note."),
     ],
     number: Annotated[int, typer.Argument(metavar="N", help="Its number in the list, from 1.")],
     json: Json = False,
@@ -260,9 +321,13 @@ def block(
 
 
 @app.command()
-def unblock(session: SessionRef, json: Json = False) -> None:
+def unblock(
+    session: SessionRef,
+    how: Annotated[str | None, typer.Option("--how", help="How that came.")] = None,
+    json: Json = False,
+) -> None:
     """Record that nothing blocks the work any more; resume the session if it is suspended."""
-    _report(_task(session).unblock(), as_json=json)
+    _report(_task(session).unblock(how), as_json=json)
 
 
 @app.command()
@@ -348,14 +413,15 @@ def board(json: Json = False) -> None:
         printing.emit([each.as_dict() for each in found])
         return
     printing.table(
-        ("SESSION", "", "TASK", "STEPS", "AT", "ATTEMPTS", "CHECKPOINT", "BY", "GOAL"),
+        ("SESSION", "", "TASK", "PHASES", "STEPS", "AT", "ATTEMPTS", "CHECKPOINT", "BY", "GOAL"),
         (
             (
                 each.session,
                 each.session_state,
                 f"{each.state}: {each.blocked}" if each.blocked else each.state,
+                f"{sum(one.done == one.steps for one in each.phases)}/{len(each.phases)}",
                 f"{each.done}/{each.steps}",
-                each.step,
+                each.step + (f" ({each.claimed_by})" if each.claimed_by else ""),
                 str(each.attempts),
                 each.checkpoint,
                 each.by,
@@ -364,6 +430,16 @@ def board(json: Json = False) -> None:
             for each in found
         ),
     )
+
+
+def _profile(text: str) -> tuple[str, str]:
+    name, sign, command = text.partition("=")
+    if not sign:
+        raise InvalidArgument(
+            f"cannot use the profile '{plain(text, 60)}': it has no command",
+            hint="such as `--profile quick='pytest -x -q'`; without a command after `=` it is removed",
+        )
+    return name, command
 
 
 def _task(session: str) -> SessionTask:

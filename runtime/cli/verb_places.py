@@ -39,6 +39,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "checkpoint": ("task_verbs", "checkpoint"),
     "handoff": ("task_verbs", "handoff"),
     "board": ("task_verbs", "board"),
+    "report": ("report_verbs", "report"),
     "artifact": ("artifact_verbs", "app"),
     "diff": ("diff_verbs", "diff"),
     "snapshot": ("snapshot_verbs", "snapshot"),

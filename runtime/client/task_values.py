@@ -19,7 +19,8 @@ from holdfast.runtime.task import task_form
 from holdfast.runtime.task.classify_failure import FailureClass
 from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
-from holdfast.runtime.task.task_standing import TaskStanding
+from holdfast.runtime.task.task_standing import PhaseStanding, TaskStanding
+from holdfast.runtime.task.work_report import WorkReport
 
 
 def record(raw: Any) -> TaskRecord:
@@ -44,6 +45,7 @@ def verdict(raw: Any) -> TaskVerdict:
         entry=None if told.get("entry") is None else str(told["entry"]),
         failure=None if failure is None else insight_values.read(FailureClass, failure),
         output=str(told.get("output", "")),
+        checkpoint=None if told.get("checkpoint") is None else str(told["checkpoint"]),
     )
 
 
@@ -78,7 +80,16 @@ def standing(raw: Any) -> TaskStanding:
     """Return where a task stands."""
     told = client_values.table(raw)
     known = {field.name for field in fields(TaskStanding)}
-    return insight_values.read(TaskStanding, {name: told[name] for name in told if name in known})
+    found = {name: told[name] for name in told if name in known}
+    phases = tuple(
+        insight_values.read(PhaseStanding, each) for each in client_values.tables(told.get("phases"))
+    )
+    return insight_values.read(TaskStanding, {**found, "phases": phases})
+
+
+def work_report(raw: Any) -> WorkReport:
+    """Return what was done on tasks."""
+    return insight_values.read(WorkReport, client_values.table(raw))
 
 
 def action(raw: Any) -> StatedAction:

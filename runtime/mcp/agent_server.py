@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import ToolAnnotations
 from pydantic import ValidationError
 
+from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
@@ -69,6 +71,7 @@ class AgentServer(MCPServer[Any]):
             middleware=[calls.cancellations],
         )
         self._home, self._default, self._actor, self._progress = home, default, actor, progress
+        self._run = secrets.token_hex(2)  # two conversations of one client have two servers
         self._agents: dict[str, AgentSessions] = {}
         self._lock = threading.Lock()
         self._add_tools(calls)
@@ -102,7 +105,7 @@ class AgentServer(MCPServer[Any]):
     def agents(self, context: Context[Any, Any]) -> AgentSessions:
         """Return the sessions of the client that calls, in whose name they are used."""
         params = context.request_context.session.client_params
-        name = self._actor or _actor(params.client_info.name if params else "")
+        name = self._actor or actors.in_run(_actor(params.client_info.name if params else ""), self._run)
         with self._lock:
             if name not in self._agents and len(self._agents) >= MOST_CLIENTS:
                 name = "agent"

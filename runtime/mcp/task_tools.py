@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
@@ -12,7 +13,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
-from holdfast.runtime.mcp import artifact_actions, redo_actions
+from holdfast.runtime.history.drift.since import time_of
+from holdfast.runtime.mcp import artifact_actions, redo_actions, task_words
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.mcp.agent_tools import AgentTools, said
 from holdfast.runtime.mcp.patient_calls import LastLine
@@ -26,8 +28,13 @@ Action = Literal[
     "goal",
     "plan",
     "done",
+    "step",
+    "claim",
+    "release",
     "skip",
     "decide",
+    "alternative",
+    "answer",
     "note",
     "question",
     "risk",
@@ -41,37 +48,60 @@ Action = Literal[
     "fetch",
     "drop",
     "verify",
+    "policy",
     "export",
     "import",
+    "replace",
     "board",
+    "report",
     "checkpoint",
     "resume",
     "actions",
     "redo",
 ]
+_STEP = ("status", "title", "verify", "back_end")
+_BLOCK = ("why", "entry", "tried")
+"""What lines of an argument can say: of a step, and of what blocks."""
 _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "goal": lambda task, text, why, step: task.set(goal=text),
     "plan": lambda task, text, why, step: task.plan(text),
     "skip": lambda task, text, why, step: task.step(step, status="skipped"),
+    "step": lambda task, text, why, step: task.step(step, **task_words.fields(text, _STEP)),
+    "claim": lambda task, text, why, step: task.claim(step, take=text.strip() == "take"),
+    "release": lambda task, text, why, step: task.release(step),
     "decide": lambda task, text, why, step: task.decide(text, why),
-    "note": lambda task, text, why, step: task.note(text),
-    "question": lambda task, text, why, step: task.note(text, "question"),
+    "alternative": lambda task, text, why, step: task.alternative(text, why),
+    "answer": lambda task, text, why, step: task.answer(_item(f"question {text}")[1], why),
+    "note": lambda task, text, why, step: task.note(text, step=step or None),
+    "question": lambda task, text, why, step: task.note(text, "question", step=step or None),
     "risk": lambda task, text, why, step: task.note(text, "risk"),
     "resume_at": lambda task, text, why, step: task.set(resume_at=text),
-    "block": lambda task, text, why, step: task.block(text, why, step=step or None),
-    "unblock": lambda task, text, why, step: task.unblock(),
+    "block": lambda task, text, why, step: task.block(
+        needs=why, step=step or None, **{"why": text, **task_words.fields(text, _BLOCK, "why")}
+    ),
+    "unblock": lambda task, text, why, step: task.unblock(text or None),
     "reread": lambda task, text, why, step: task.read_again(text, why or None),
     "artifact": lambda task, text, why, step: task.artifact(PurePosixPath(text).name or text, text),
     "drop": lambda task, text, why, step: task.drop(*_item(text)),
     "verify": lambda task, text, why, step: task.step(step, verify=text) if step else task.set(verify=text),
+    "policy": lambda task, text, why, step: task.set(**task_words.policy(text)),
     "import": lambda task, text, why, step: task.import_(text),
+    "replace": lambda task, text, why, step: task.import_(text, replace=True),
 }
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "goal": ("text",),
     "plan": ("text",),
     "done": ("step",),
+    "step": ("step", "text"),
+    "claim": ("step",),
+    "release": ("step",),
     "skip": ("step",),
     "decide": ("text", "why"),
+    "alternative": ("text", "why"),
+    "answer": ("text", "why"),
+    "policy": ("text",),
+    "replace": ("text",),
+    "report": ("text",),
     "note": ("text",),
     "question": ("text",),
     "risk": ("text",),
@@ -91,8 +121,16 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 _FORMS: Mapping[str, str] = {
     "plan": "a line for each phase, then `- STEP :: COMMAND` for each step",
     "done": "such as step=`1.2`; text is the JUnit report that its command writes, if any",
+    "step": "lines `status: active`, `title: …`, `verify: COMMAND`, `back end: …`",
+    "claim": "text `take` takes it over from another",
     "decide": "text is the decision",
-    "block": "text is what blocks, why is what it needs",
+    "alternative": "text is what was not done",
+    "answer": "text is the number of the question, why the answer",
+    "policy": "lines `retry limit: 3`, `verify: …`, `back end: …`, `artifacts: GLOBS`, "
+    "`checkpoint: step 30m`, `profile: NAME=COMMAND`",
+    "report": "text is since when, such as `7d`",
+    "replace": "what export gives, whatever it lacks",
+    "block": "text is what blocks, with lines `tried: …` and `entry: #12` if there are, why is what it needs",
     "attempt": "text is the journal entry of its command, such as `#12`",
     "reread": "a path",
     "artifact": "a path",
@@ -127,10 +165,12 @@ class TaskTools(AgentTools):
 
         if action == "board":
             return await self.plainly(context, lambda _: _board(self.agents(context).holdfast.board()))
+        if action == "report":
+            return await self.plainly(context, lambda _: _report(self.agents(context), text))
 
         def work(found: AgentSession, _: LastLine) -> str:
             if action in _ANSWERS:
-                return _ANSWERS[action](self.agents(context), found, text, step)
+                return task_words.for_agents(_ANSWERS[action](self.agents(context), found, text, step))
             record = _CHANGES[action](found.session.task, text, why, step)
             done, total = record.finished
             return said(found, "", record.state, f"{done} of {total} steps done")
@@ -140,8 +180,16 @@ class TaskTools(AgentTools):
         )
 
 
-def _show(_agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:
-    return said(found, found.session.task.handoff().rstrip())
+def _show(_agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
+    budget = int(text) if re.fullmatch(r"[1-9][0-9]{0,6}", text, re.ASCII) else handoff.DEFAULT_BUDGET
+    return said(found, found.session.task.handoff(budget).rstrip())
+
+
+def _report(agents: AgentSessions, text: str) -> str:
+    begin = time_of(text, datetime.now().astimezone())
+    if begin is None:
+        raise InvalidArgument("cannot report: this is not a time", hint="such as `7d`")
+    return shorten(agents.holdfast.report(datetime.fromtimestamp(begin, UTC)).text()).text
 
 
 def _done(_agents: AgentSessions, found: AgentSession, text: str, step: str) -> str:
@@ -198,6 +246,7 @@ def _board(standings: Sequence[TaskStanding]) -> str:
     lines = [
         f"{each.session} [{each.session_state}] {each.state} {each.done}/{each.steps}: {each.goal}"
         + (f"; at {each.step}" if each.step else "")
+        + (f", claimed by {each.claimed_by}" if each.claimed_by else "")
         + (f"; blocked: {each.blocked}, needs {each.needs}" if each.blocked else "")
         for each in standings
     ]
@@ -206,7 +255,9 @@ def _board(standings: Sequence[TaskStanding]) -> str:
 
 def _verdict(found: AgentSession, step: str, verdict: TaskVerdict) -> str:
     if verdict.done:
-        return said(found, "", f"step {step} done", f"verified by {verdict.entry}" if verdict.entry else "")
+        kept = f"checkpoint {verdict.checkpoint}" if verdict.checkpoint else ""
+        proof = f"verified by {verdict.entry}" if verdict.entry else ""
+        return said(found, "", f"step {step} done", proof, kept)
     failure = verdict.failure
     lines = [shorten(verdict.output).text]
     facts = [f"step {step} is not done"]

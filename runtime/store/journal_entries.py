@@ -42,7 +42,7 @@ class EntryFilter:
     """A filter of entries; None does not filter.
 
     `after`: later than that number; a host entry has the number of the entry before it, so it comes after it.
-    `actor`: that one, or all of that kind. `since`: Unix seconds.
+    `actor`: that one in any of its runs, or all of that kind. `since`: Unix seconds.
     """
 
     after: int | None = None
@@ -60,7 +60,8 @@ class EntryFilter:
             found.append(table.c.kind.in_(list(self.kinds)))
         if self.actor is not None:
             of_kind = table.c.actor.startswith(f"{self.actor}:", autoescape=True)
-            found.append(or_(table.c.actor == self.actor, of_kind))
+            of_run = table.c.actor.startswith(f"{self.actor}/", autoescape=True)
+            found.append(or_(table.c.actor == self.actor, of_kind, of_run))
         if self.since is not None:
             found.append(table.c.at >= self.since)
         return found

@@ -132,18 +132,24 @@ def _age(record: TaskRecord) -> str:
 
 def _parts(record: TaskRecord, state: str) -> Iterator[HandoffPart]:
     waiting = _waiting(record)
+    questions = [
+        f"- {each.text}" + (f" (blocks {each.step})" if each.step else "") for each in record.questions
+    ]
+    if not record.phases:
+        yield HandoffPart("To be answered before a plan", questions, "question")
     full = [line for number, step in waiting[:_FULL_STEPS] for line in _in_full(record, number, step)]
     yield HandoffPart("Next steps", full, "next-step line")
     decisions = [f"- {each.text} ({each.why})" for each in record.decisions]
     yield HandoffPart("Decisions locked", decisions, "decision")
     yield HandoffPart("Risks", [f"- {each.text}" for each in record.risks], "risk")
-    yield HandoffPart("Open questions", [f"- {each.text}" for each in record.questions], "question")
-    policy = record.policy.model_dump(exclude_none=True)
-    rules = [f"- {key.replace('_', ' ')}: {value}" for key, value in policy.items()]
-    yield HandoffPart("Policy", rules, "policy rule")
+    if record.phases:
+        yield HandoffPart("Open questions", questions, "question")
+    yield HandoffPart("Policy", list(_rules(record)), "policy rule")
     yield HandoffPart("Changed since", state.splitlines(), "change line", share=_CHANGES_SHARE)
     titles = [f"- {number} {step.title} [{step.status}]" for number, step in waiting[_FULL_STEPS:]]
     yield HandoffPart("Later steps", titles, "later step")
+    others = [f"- {each.text} ({each.why})" for each in record.alternatives]
+    yield HandoffPart("Paths not taken", others, "path not taken")
     reread = [f"- {each.path}" + (f" ({each.why})" if each.why else "") for each in record.files]
     yield HandoffPart("Files to read again", reread, "file reference")
     artifacts = [f"- {each.name}: {each.path}" for each in record.artifacts]
@@ -154,6 +160,14 @@ def _parts(record: TaskRecord, state: str) -> Iterator[HandoffPart]:
     yield HandoffPart("Notes", [f"- {each.text}" for each in reversed(record.notes)], "note")
 
 
+def _rules(record: TaskRecord) -> Iterator[str]:
+    for key, value in record.policy.model_dump(exclude_none=True).items():
+        if key == "profiles":
+            yield from (f"- profile {name}: {command}" for name, command in value.items())
+        else:
+            yield f"- {key.replace('_', ' ')}: {value}"
+
+
 def _waiting(record: TaskRecord) -> list[tuple[str, TaskStep]]:
     order = {"active": 0, "blocked": 1, "open": 2}
     waiting = [(number, step) for number, step in record.steps() if step.status in order]
@@ -162,7 +176,12 @@ def _waiting(record: TaskRecord) -> list[tuple[str, TaskStep]]:
 
 def _in_full(record: TaskRecord, number: str, step: TaskStep) -> Iterator[str]:
     verify = step.verify or record.policy.verify
-    yield f"- {number} {step.title} [{step.status}]" + (f", verified by `{verify}`" if verify else "")
+    line = f"- {number} {step.title} [{step.status}]" + (f", verified by `{verify}`" if verify else "")
+    line += f", back end {step.back_end}" if step.back_end else ""
+    yield line + (f", claimed by {step.claim.by}" if step.claim is not None else "")
+    for place, each in enumerate(record.questions, start=1):
+        if each.step == number:
+            yield f"  waits for the answer to question {place}: {each.text}"
     if step.attempts:
         yield f"  {step.tries} attempts, last: {_attempt(step.attempts[-1])}"
     if (said := _convergence(step)) is not None:

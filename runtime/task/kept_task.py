@@ -14,6 +14,7 @@ from holdfast.errors import SessionNotFound
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.task import task_form
+from holdfast.runtime.task.step_rules import ENDED
 from holdfast.runtime.task.task_changes import Stamp, TaskChange
 from holdfast.runtime.task.task_record import TaskRecord
 
@@ -33,6 +34,12 @@ def of(row: SessionRow) -> TaskRecord | None:
     """
     found = row.details.task
     return None if found is None else task_form.load(found)
+
+
+def next_step(record: TaskRecord) -> str | None:
+    """Return the first step that has not ended, with its title; None if there is none."""
+    waiting = (f"{number} {step.title}" for number, step in record.steps() if step.status not in ENDED)
+    return next(waiting, None)
 
 
 def change(context: Context, session_id: str, how: How) -> TaskRecord:
@@ -61,6 +68,7 @@ def change(context: Context, session_id: str, how: How) -> TaskRecord:
             position=context.store.entries.last(session_id),
             what=made[-1].line,
             revision=made[-1].record.revision,
+            next_step=next_step(made[-1].record),
             **made[-1].facts,
         )
     return made[-1].record

@@ -49,7 +49,8 @@ class StatedAction:
         key: the idempotency key it was sent with.
         typed: the number of inputs at the terminal while it ran.
         reason: the reason that was given with it.
-        step: the step of the task that it was an attempt at, or that its actor, or else anyone, was at.
+        step: the step of the task that it was an attempt at, or that its actor, or else anyone, was at; or
+            else the first that had not ended, with the words `the next one`.
         decision: the last decision that its actor had locked at that step, with its reason.
         note: the last note, question or risk of its actor at that step.
         result: the exit code, or the status of a cell; None if it had not ended.
@@ -118,6 +119,8 @@ class _ActionReading:
     stands: dict[str, _Stand] = field(default_factory=dict)
     anyone: str = ""
     """The step that was last named by anyone."""
+    coming: str = ""
+    """The first step that had not ended then."""
 
 
 def stated_actions(entries: Iterable[Entry], after: int = 0, since: float = 0.0) -> list[StatedAction]:
@@ -191,7 +194,7 @@ def _begun(reading: _ActionReading, entry: Entry, kind: str, text: object, place
         cut=shown != text or bool({"cut", "command_bytes"} & set(details)),
         key=plain(key, 200) if isinstance(key, str) else None,
         reason=_text(details.get("reason")),
-        step=stand.step or reading.anyone,
+        step=stand.step or reading.anyone or reading.coming,
         decision=stand.decision,
         note=stand.note,
     )
@@ -228,6 +231,9 @@ def _stated(reading: _ActionReading, entry: Entry) -> None:
         stand.decision = f"{decision} ({_text(facts.get('why'))})"
     if note := _text(facts.get("note")):
         stand.note = note
+    if "next_step" in facts or "step" in facts:
+        coming = _text(facts.get("next_step"))
+        reading.coming = f"{coming} (the next one)" if coming else ""
     number = _text(facts.get("step"), 20)
     if not number:
         return

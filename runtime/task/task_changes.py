@@ -5,23 +5,30 @@ The caller keeps the result and the line; nothing here stores, runs or asks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.task import task_form
+from holdfast.runtime.task import checkpoint_policy, task_form
+from holdfast.runtime.task.step_rules import (
+    ENDED,
+    check_claim,
+    check_free,
+    check_limit,
+    find_step,
+    verification,
+)
 from holdfast.runtime.task.task_record import (
+    LONGEST_TEXT,
     MOST_ATTEMPTS,
-    Decision,
-    FileToReread,
     StepAttempt,
+    StepClaim,
     StepStatus,
-    TaskArtifact,
     TaskBlock,
     TaskCheckpoint,
     TaskNote,
@@ -31,17 +38,7 @@ from holdfast.runtime.task.task_record import (
 )
 
 Part = TypeVar("Part", bound=BaseModel)
-NoteKind = Literal["note", "question", "risk"]
-_LISTS = {
-    "decision": "decisions",
-    "question": "questions",
-    "risk": "risks",
-    "file": "files",
-    "artifact": "artifacts",
-    "note": "notes",
-}
-"""What `drop` can remove, and the field that has it."""
-_ATTEMPT_FACTS = {"entry", "outcome", "verified", "failure_type", "failure_detail"}
+_ATTEMPT_FACTS = {"entry", "outcome", "verified", "profile", "back_end", "failure_type", "failure_detail"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +72,14 @@ def set_(
 ) -> TaskChange:
     """Set the goal, the resume point, or fields of the policy; an empty text removes one.
 
+    Of `profiles` those that are given are added or replaced.
+
     Raises:
         InvalidArgument: there is nothing to set, no goal yet, or a value is not valid.
     """
     given = {key: value for key, value in policy.items() if value is not None}
+    if "checkpoint" in given:
+        checkpoint_policy.check(given["checkpoint"])
     said = {"goal": goal, "resume_at": resume_at, **given}
     named = [f"{key.replace('_', ' ')}: {value}" for key, value in said.items() if value is not None]
     if not named:
@@ -89,6 +90,9 @@ def set_(
         fields |= _resume(before, resume_at)
     if given:
         cleared = {key: None if value == "" else value for key, value in given.items()}
+        if profiles := given.get("profiles"):
+            all_of_them = {**before.policy.profiles, **profiles}
+            cleared["profiles"] = {name: command for name, command in all_of_them.items() if command}
         fields["policy"] = with_fields(before.policy, **cleared)
     return changed(before, stamp, "; ".join(named), **fields)
 
@@ -104,7 +108,7 @@ def plan(record: TaskRecord | None, stamp: Stamp, text: str) -> TaskChange:
     Raises:
         InvalidArgument: the text is not a plan, or a step with attempts or evidence is missing in it.
     """
-    before = _there(record)
+    before = existing(record)
     known = {(phase.title, step.title): step for phase in before.phases for step in phase.steps}
     phases: list[TaskPhase] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -112,12 +116,12 @@ def plan(record: TaskRecord | None, stamp: Stamp, text: str) -> TaskChange:
         if not words:
             continue
         if not words.startswith("- "):
-            phases.append(_made(TaskPhase, title=words.lstrip("# ").removesuffix(":")))
+            phases.append(made_part(TaskPhase, title=words.lstrip("# ").removesuffix(":")))
             continue
         if not phases:
             raise InvalidArgument(f"cannot plan: line {number} is a step without a phase before it")
         title, _, verify = words[2:].partition(" :: ")
-        step = _made(TaskStep, title=title, verify=verify.strip() or None)
+        step = made_part(TaskStep, title=title, verify=verify.strip() or None)
         if any(each.title == step.title for each in phases[-1].steps):
             raise InvalidArgument(
                 f"cannot plan: line {number} is a second step '{step.title}' of phase '{phases[-1].title}'",
@@ -136,7 +140,28 @@ def plan(record: TaskRecord | None, stamp: Stamp, text: str) -> TaskChange:
                 hint="keep its line, or mark it as skipped first",
             )
     steps = sum(len(phase.steps) for phase in phases)
-    return changed(before, stamp, f"plan: {len(phases)} phases, {steps} steps", phases=tuple(phases))
+    line = f"plan: {len(phases)} phases, {steps} steps"
+    return changed(before, stamp, line, phases=tuple(phases), **_following(before, phases))
+
+
+def _following(before: TaskRecord, phases: Sequence[TaskPhase]) -> dict[str, Any]:
+    """Return what refers to steps by number, with their numbers in another plan: None if one is gone."""
+    places = {
+        (phase.title, step.title): f"{major}.{minor}"
+        for major, phase in enumerate(phases, start=1)
+        for minor, step in enumerate(phase.steps, start=1)
+    }
+    now = {
+        number: places.get((before.phases[int(number.partition(".")[0]) - 1].title, step.title))
+        for number, step in before.steps()
+    }
+    questions = tuple(
+        each if each.step is None else with_fields(each, step=now.get(each.step)) for each in before.questions
+    )
+    block = before.blocked
+    if block is not None and block.step is not None:
+        block = with_fields(block, step=now.get(block.step))
+    return {"questions": questions, "blocked": block}
 
 
 def step(
@@ -147,25 +172,46 @@ def step(
     status: StepStatus | None = None,
     title: str | None = None,
     verify: str | None = None,
+    back_end: str | None = None,
 ) -> TaskChange:
-    """Change one step: its status other than `done`, its title, or its verification (empty: none).
+    """Change one step: its status other than `done`, its title, its verification or back end (empty: none).
 
     Raises:
         InvalidArgument: there is no such step, or a value is not valid.
     """
-    before = _there(record)
+    before = existing(record)
     old = find_step(before, number)
     if status == "done":
         raise InvalidArgument(f"cannot set step {number} to done", hint=f"`holdfast task done S {number}`")
     changes: dict[str, Any] = {} if title is None else {"title": title}
+    if title is not None:
+        _check_title(before, number, title)
     if verify is not None:
         changes |= {"verify": verify or None, **_undone(old)}
+    if back_end is not None:
+        changes["back_end"] = back_end or None
     if status is not None:
+        check_claim(old, number, stamp.by)
         changes |= {"status": status, "evidence": None}
+        changes |= {"claim": None} if status in ENDED else {}
     if not changes:
         raise InvalidArgument(f"cannot change step {number}: no change was given")
-    said = ", ".join(f"{key} {value}" for key, value in changes.items() if key != "evidence")
+    silent = ("evidence", "claim")
+    said = ", ".join(
+        f"{key.replace('_', ' ')} {value}" for key, value in changes.items() if key not in silent
+    )
     return _with_step(before, stamp, number, with_fields(old, **changes), f"step {number}: {said}")
+
+
+def _check_title(record: TaskRecord, number: str, title: str) -> None:
+    """Check that no other step of a step's phase has this title, by which a later plan finds it."""
+    phase = number.partition(".")[0]
+    others = (each.title for at, each in record.steps() if at != number and at.partition(".")[0] == phase)
+    if " ".join(title.split()) in others:
+        raise InvalidArgument(
+            f"cannot call step {number} '{plain(title, 60)}': another one of its phase is called so",
+            hint="give each step of a phase a title of its own",
+        )
 
 
 def done(record: TaskRecord | None, stamp: Stamp, number: str, evidence: str | None) -> TaskChange:
@@ -174,17 +220,18 @@ def done(record: TaskRecord | None, stamp: Stamp, number: str, evidence: str | N
     Raises:
         InvalidArgument: it has a verification command and no evidence was given.
     """
-    before = _there(record)
+    before = existing(record)
     old = find_step(before, number)
     if evidence is None and verification(before, old) is not None:
         raise InvalidArgument(f"cannot mark step {number} as done: its verification has not passed")
-    new = with_fields(old, status="done", evidence=evidence)
+    check_free(before, number, stamp.by)
+    new = with_fields(old, status="done", evidence=evidence, claim=None)
     # A resume point at this step would send a successor back to what is done.
     if before.resume_at is not None and _names(before.resume_at, number):
         before = with_fields(before, **_resume(before, ""))
-    return _with_step(
-        before, stamp, number, new, f"step {number} done" + (f" ({evidence})" if evidence else "")
-    )
+    line = f"step {number} done" + (f" ({evidence})" if evidence else "")
+    change = _with_step(before, stamp, number, new, line)
+    return replace(change, facts={**change.facts, "evidence": evidence})
 
 
 def verified(record: TaskRecord | None, stamp: Stamp, number: str, command: str, evidence: str) -> TaskChange:
@@ -193,7 +240,7 @@ def verified(record: TaskRecord | None, stamp: Stamp, number: str, command: str,
     Raises:
         InvalidArgument: what verifies it was changed meanwhile.
     """
-    before = _there(record)
+    before = existing(record)
     if command != verification(before, find_step(before, number)):
         raise InvalidArgument(f"cannot mark step {number} as done: its verification was changed meanwhile")
     return done(before, stamp, number, evidence)
@@ -205,8 +252,9 @@ def attempt(record: TaskRecord | None, stamp: Stamp, number: str, made: StepAtte
     Raises:
         InvalidArgument: there is no such step, or the policy's limit of attempts that failed is reached.
     """
-    before = _there(record)
+    before = existing(record)
     old = find_step(before, number)
+    check_claim(old, number, stamp.by)
     check_limit(before, number)
     kept = (*old.attempts, made)
     dropped = kept[: max(0, len(kept) - MOST_ATTEMPTS)]
@@ -224,65 +272,6 @@ def attempt(record: TaskRecord | None, stamp: Stamp, number: str, made: StepAtte
     return replace(change, facts={**change.facts, **facts})
 
 
-def check_limit(record: TaskRecord, number: str) -> None:
-    """Check that another attempt at a step is allowed.
-
-    Raises:
-        InvalidArgument: it has failed as often as the policy allows.
-    """
-    limit = record.policy.retry_limit
-    failed = find_step(record, number).failures
-    if limit is not None and failed > limit:
-        raise InvalidArgument(
-            f"cannot try step {number} again: it has failed {failed} times, and the limit is {limit} retries",
-            hint="`holdfast task block`, or raise the limit: `holdfast task set S --retry-limit N`",
-        )
-
-
-def decide(record: TaskRecord | None, stamp: Stamp, text: str, why: str) -> TaskChange:
-    """Lock a decision.
-
-    Raises:
-        InvalidArgument: the same decision is locked already, or a text is not valid.
-    """
-    before = _there(record)
-    made = _made(Decision, text=text, why=why, at=stamp.at, by=stamp.by)
-    if any(each.text == made.text for each in before.decisions):
-        raise InvalidArgument("cannot lock this decision: it is locked already")
-    change = changed(before, stamp, f"decided: {made.text}", decisions=(*before.decisions, made))
-    return replace(change, facts={"decision": made.text, "why": made.why})
-
-
-def note(record: TaskRecord | None, stamp: Stamp, text: str, kind: NoteKind = "note") -> TaskChange:
-    """Add an open question, a risk, or a remark.
-
-    Raises:
-        InvalidArgument: it is of another kind, or the text is not valid.
-    """
-    before = _there(record)
-    if kind not in get_args(NoteKind):
-        raise InvalidArgument(f"cannot add a '{plain(kind, 40)}'", hint="known: note, question, risk")
-    made = _made(TaskNote, text=text, at=stamp.at, by=stamp.by)
-    name = _LISTS[kind]
-    change = changed(before, stamp, f"{kind}: {made.text}", **{name: (*getattr(before, name), made)})
-    return replace(change, facts={"note": made.text})
-
-
-def read_again(record: TaskRecord | None, stamp: Stamp, path: str, why: str | None = None) -> TaskChange:
-    """Add a file to read again; one that is listed gets the new reason."""
-    before = _there(record)
-    made = _made(FileToReread, path=path, why=why)
-    others = tuple(each for each in before.files if each.path != made.path)
-    return changed(before, stamp, f"to read again: {made.path}", files=(*others, made))
-
-
-def artifact(record: TaskRecord | None, stamp: Stamp, made: TaskArtifact) -> TaskChange:
-    """Register an artifact; one of the same name is replaced."""
-    before = _there(record)
-    others = tuple(each for each in before.artifacts if each.name != made.name)
-    return changed(before, stamp, f"artifact {made.name}: {made.path}", artifacts=(*others, made))
-
-
 def block(
     record: TaskRecord | None,
     stamp: Stamp,
@@ -294,23 +283,24 @@ def block(
     tried: str | None = None,
 ) -> TaskChange:
     """Record what blocks the work and what would unblock it; its step is blocked with it."""
-    before = _there(record)
-    made = _made(
+    before = existing(record)
+    made = made_part(
         TaskBlock, why=why, needs=needs, at=stamp.at, by=stamp.by, step=step_number, entry=entry, tried=tried
     )
     if step_number is not None:
         status = with_fields(find_step(before, step_number), status="blocked")
         before = _replaced(before, step_number, status)
-    return changed(before, stamp, f"blocked: {made.why}", blocked=made)
+    facts = {"blocked": made.why, "needs": made.needs}
+    return replace(changed(before, stamp, f"blocked: {made.why}", blocked=made), facts=facts)
 
 
-def unblock(record: TaskRecord | None, stamp: Stamp) -> TaskChange:
-    """Record that nothing blocks the work any more; its step is active again.
+def unblock(record: TaskRecord | None, stamp: Stamp, how: str | None = None) -> TaskChange:
+    """Record that nothing blocks the work any more, and how that came; its step is active again.
 
     Raises:
         InvalidArgument: nothing blocks it.
     """
-    before = _there(record)
+    before = existing(record)
     if before.blocked is None:
         raise InvalidArgument("cannot unblock the task: nothing blocks it")
     block_was, number = before.blocked, before.blocked.step
@@ -318,13 +308,19 @@ def unblock(record: TaskRecord | None, stamp: Stamp) -> TaskChange:
         blocked = find_step(before, number)
         if blocked.status == "blocked":
             before = _replaced(before, number, with_fields(blocked, status="active"))
-    return changed(before, stamp, f"unblocked: {block_was.why}", blocked=None)
+    line = f"unblocked: {block_was.why}"
+    facts = {"unblocked": block_was.why, **({"how": how} if how else {})}
+    if how is None:
+        return replace(changed(before, stamp, line, blocked=None), facts=facts)
+    made = made_part(TaskNote, text=plain(f"{line}; {how}", LONGEST_TEXT), at=stamp.at, by=stamp.by)
+    change = changed(before, stamp, made.text, blocked=None, notes=(*before.notes, made))
+    return replace(change, facts=facts)
 
 
 def checkpoint(record: TaskRecord | None, stamp: Stamp, snapshot: str, resume_at: str | None) -> TaskChange:
     """Record that a snapshot is taken together with this record."""
-    before = _there(record)
-    made = _made(TaskCheckpoint, snapshot=snapshot, at=stamp.at, by=stamp.by)
+    before = existing(record)
+    made = made_part(TaskCheckpoint, snapshot=snapshot, at=stamp.at, by=stamp.by)
     located = tuple(
         each if each.snapshot is not None else with_fields(each, snapshot=made.snapshot)
         for each in before.artifacts
@@ -332,14 +328,14 @@ def checkpoint(record: TaskRecord | None, stamp: Stamp, snapshot: str, resume_at
     fields: dict[str, Any] = {"checkpoint": made, "artifacts": located}
     if resume_at is not None:
         fields |= _resume(before, resume_at)
-    return changed(before, stamp, f"checkpoint {snapshot}", **fields)
+    return replace(changed(before, stamp, f"checkpoint {snapshot}", **fields), facts={"checkpoint": snapshot})
 
 
 def take_back_checkpoint(
     record: TaskRecord | None, stamp: Stamp, snapshot: str, before: TaskRecord
 ) -> TaskChange:
     """Undo `checkpoint`, whose snapshot could not be taken, unless another one was recorded meanwhile."""
-    now = _there(record)
+    now = existing(record)
     fields: dict[str, Any] = {}
     if now.checkpoint is not None and now.checkpoint.snapshot == snapshot:
         missing = tuple(
@@ -350,47 +346,52 @@ def take_back_checkpoint(
     return changed(now, stamp, f"checkpoint {snapshot} was not taken", **fields)
 
 
-def drop(record: TaskRecord | None, stamp: Stamp, kind: str, number: int) -> TaskChange:
-    """Remove an item by its number, from 1: a question that is answered, a risk that is gone.
+def claim(record: TaskRecord | None, stamp: Stamp, number: str, *, take: bool = False) -> TaskChange:
+    """Claim a step, which is active from then on: others are refused to mark it as done, or to claim it.
 
     Raises:
-        InvalidArgument: there is no such item.
+        InvalidArgument: it is done or skipped, or another has claimed it; `take` takes it over.
     """
-    before = _there(record)
-    name = _LISTS.get(kind)
-    if name is None:
-        raise InvalidArgument(f"cannot drop a '{plain(kind, 40)}'", hint=f"known: {', '.join(_LISTS)}")
-    items: tuple[BaseModel, ...] = getattr(before, name)
-    if not 1 <= number <= len(items):
-        raise InvalidArgument(f"cannot drop {kind} {number}: there are {len(items)}")
-    left = items[: number - 1] + items[number:]
-    what = next(iter(items[number - 1].model_dump().values()))
-    return changed(before, stamp, f"dropped {kind}: {what}", **{name: left})
+    before = existing(record)
+    old = find_step(before, number)
+    if old.status in ENDED:
+        raise InvalidArgument(f"cannot claim step {number}: it is {old.status}")
+    if not take:
+        check_claim(old, number, stamp.by)
+    made = made_part(StepClaim, by=stamp.by, at=stamp.at)
+    new = with_fields(old, claim=made, status="active" if old.status == "open" else old.status)
+    was = f", which {old.claim.by} had" if old.claim is not None and old.claim.by != stamp.by else ""
+    return _with_step(before, stamp, number, new, f"step {number}: claimed{was}")
 
 
-def find_step(record: TaskRecord, number: str) -> TaskStep:
-    """Return the step with a number.
+def release(record: TaskRecord | None, stamp: Stamp, number: str) -> TaskChange:
+    """Give up the claim of a step, one's own or another's.
+
+    Raises:
+        InvalidArgument: it is not claimed.
+    """
+    before = existing(record)
+    old = find_step(before, number)
+    if old.claim is None:
+        raise InvalidArgument(f"cannot release step {number}: it is not claimed")
+    line = f"step {number}: released by {stamp.by}, claimed by {old.claim.by}"
+    return _with_step(before, stamp, number, with_fields(old, claim=None), line)
+
+
+def _begun(goal: str | None, stamp: Stamp) -> TaskRecord:
+    return (
+        made_part(TaskRecord, goal=goal, updated=stamp.at, by=stamp.by)
+        if goal is not None
+        else existing(None)
+    )
+
+
+def existing(record: TaskRecord | None) -> TaskRecord:
+    """Return the record.
 
     Raises:
         InvalidArgument: there is none.
     """
-    steps = dict(record.steps())
-    if number not in steps:
-        known = ", ".join(steps) or "none: `holdfast task plan` makes them"
-        raise InvalidArgument(f"cannot find step {plain(number, 40)}", hint=f"steps: {known}")
-    return steps[number]
-
-
-def verification(record: TaskRecord, of: TaskStep) -> str | None:
-    """Return the command that verifies a step: its own, else the policy's."""
-    return of.verify or record.policy.verify
-
-
-def _begun(goal: str | None, stamp: Stamp) -> TaskRecord:
-    return _made(TaskRecord, goal=goal, updated=stamp.at, by=stamp.by) if goal is not None else _there(None)
-
-
-def _there(record: TaskRecord | None) -> TaskRecord:
     if record is None:
         raise InvalidArgument(
             "cannot change the task: the session has none",
@@ -442,10 +443,15 @@ def changed(before: TaskRecord, stamp: Stamp, line: str, **fields: Any) -> TaskC
 def with_fields(part: Part, **fields: Any) -> Part:
     """Return a part of a record with other values of some fields, which must be valid as in `changed`."""
     kept = {name: getattr(part, name) for name in type(part).model_fields}
-    return _made(type(part), **{**kept, **fields})
+    return made_part(type(part), **{**kept, **fields})
 
 
-def _made(kind: type[Part], **fields: Any) -> Part:
+def made_part(kind: type[Part], **fields: Any) -> Part:
+    """Return a part of a record.
+
+    Raises:
+        InvalidArgument: a value is not valid.
+    """
     try:
         return kind(**fields)
     except ValidationError as error:

@@ -7,32 +7,53 @@ what was recorded meanwhile. So nothing goes without a word, and a tick is not a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.task.task_changes import Stamp, TaskChange, changed, verification, with_fields
+from holdfast.runtime.task.step_rules import verification
+from holdfast.runtime.task.task_changes import Stamp, TaskChange, changed, with_fields
 from holdfast.runtime.task.task_record import TaskRecord, TaskStep
 
-_ITEMS = ("decisions", "questions", "risks", "files", "artifacts", "notes")
+_ITEMS = ("decisions", "alternatives", "questions", "risks", "files", "artifacts", "notes")
 _SINGULAR = {"decisions": "decision", "questions": "question", "risks": "risk", "files": "file to read again"}
-_SINGULAR |= {"artifacts": "artifact", "notes": "note"}
+_SINGULAR |= {"artifacts": "artifact", "notes": "note", "alternatives": "path not taken"}
+_CLOCKS_DIFFER = timedelta(days=1)
+"""How far in the future a time may be: clocks of two machines differ, and not by more."""
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _NAMED = 3
 """How many of the things that would go are quoted."""
 
 
 def imported(
-    record: TaskRecord | None, stamp: Stamp, other: TaskRecord, *, replace: bool = False
+    record: TaskRecord | None,
+    stamp: Stamp,
+    other: TaskRecord,
+    *,
+    replace: bool = False,
+    last_entry: int | None = None,
 ) -> TaskChange:
     """Take over a whole record, from another session or a file, in place of the present one.
 
     A step that arrives as done, is verified by a command and has no evidence is active: its author
     only says that it is done. It stays done if the present record has it so.
 
+    Args:
+        record: the present record.
+        stamp: who takes it over.
+        other: the one to take over.
+        replace: take it even if it lacks what is recorded.
+        last_entry: the number of the last entry of the session's journal; None if that is not known.
+
     Raises:
-        InvalidArgument: it is older than the present record or of another task, and lacks something that is
-            recorded there; `replace` takes it all the same.
+        InvalidArgument: it has times that cannot be, or evidence that this journal does not have, though it
+            is of the same task; or it is older than the present record or of another task, and lacks
+            something that is recorded there; `replace` takes it all the same.
     """
+    _check_times(other, stamp.at)
+    if record is not None and other.goal == record.goal and last_entry is not None:
+        _check_entries(other, last_entry)
     gone = [] if record is None else list(_lacking(record, other))
     if record is not None and gone and not replace:
         if other.goal != record.goal:
@@ -46,6 +67,29 @@ def imported(
     line += f"; said to be done, and not verified: {', '.join(said)}" if said else ""
     line += f"; gone: {_quoted(gone)}" if gone else ""
     return changed(with_fields(taken, revision=revision), stamp, plain(line, 500))
+
+
+def _check_times(other: TaskRecord, now: datetime) -> None:
+    signed = [each for name in _ITEMS for each in getattr(other, name) if hasattr(each, "at")]
+    tried = [each for _, step in other.steps() for each in step.attempts]
+    single = [part for part in (other.blocked, other.checkpoint) if part is not None]
+    for moment in (other.updated, *(each.at for each in (*signed, *tried, *single))):
+        if not _EARLIEST <= moment <= now + _CLOCKS_DIFFER:
+            raise InvalidArgument(
+                f"cannot import the task record: it has the time {moment:%Y-%m-%d %H:%M}, which cannot be",
+                hint="nothing was changed; leave the time out, or correct it",
+            )
+
+
+def _check_entries(other: TaskRecord, last: int) -> None:
+    for number, step in other.steps():
+        for entry in (step.evidence, *(each.entry for each in step.attempts)):
+            if entry is not None and int(entry.removeprefix("#")) > last:
+                raise InvalidArgument(
+                    f"cannot import the task record: step {number} refers to {entry}, "
+                    f"and the journal ends at #{last}",
+                    hint="nothing was changed; `holdfast task done` verifies a step",
+                )
 
 
 def _lacking(record: TaskRecord, other: TaskRecord) -> Iterator[str]:

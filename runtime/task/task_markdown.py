@@ -25,6 +25,7 @@ BLOCKED = "Blocked"
 RESUME = "Resume instruction"
 LISTS: Mapping[str, tuple[str, str]] = {
     "Decisions locked": ("decisions", "text"),
+    "Paths not taken": ("alternatives", "text"),
     "Open questions": ("questions", "text"),
     "Risks": ("risks", "text"),
     "Files to read again": ("files", "path"),
@@ -33,6 +34,8 @@ LISTS: Mapping[str, tuple[str, str]] = {
 }
 """Sections of a list each: the record's field, and the item's field that is its first line."""
 SECTIONS = (STATUS, BLOCKED, RESUME, POLICY, PLAN, *LISTS)
+OPTIONAL = frozenset({"Paths not taken"})
+"""Sections that a record of an earlier version lacks."""
 NOTHING = "None."
 LONGEST = 256 << 10
 """Characters that are read: a record of the largest size takes fewer."""
@@ -41,10 +44,12 @@ _CHECKPOINT = "checkpoint "
 _STEP = re.compile(r"- \[([ xX])\] (?:(\d+\.\d+) )?(.*)")
 _PHASE = re.compile(r"### (?:\d+\. )?(.*)")
 _BULLET = re.compile(r"([ \t]*)[*+] ")
-_SIGNED = ("decisions", "questions", "risks", "notes")
+_SIGNED = ("decisions", "alternatives", "questions", "risks", "notes")
 """Lists whose items say who wrote them, and when."""
 _NO_REASON = "no reason was given"
-_FIELD = re.compile(r"- ([a-z_ ]+): (.*)")
+_FIELD = re.compile(r"- ([a-z_ ]+|profile [a-z][a-z0-9_-]*): (.*)")
+_PROFILE = "profile_"
+_CLAIM = "claim_"
 _NUMBERS = frozenset({"format", "revision", "resume_revision", "retry_limit", "exit_code", "bytes"})
 _NUMBERS |= {"earlier_attempts", "earlier_failures"}
 
@@ -62,7 +67,9 @@ def export(record: TaskRecord) -> str:
     resume = {} if record.resume_revision is None else {"resume_revision": record.resume_revision}
     said = [f"- {record.resume_at}", *_fields(resume, "  ")] if record.resume_at else []
     lines += _section(RESUME, said)
-    lines += _section(POLICY, _fields(values.get("policy", {})))
+    policy = dict(values.get("policy", {}))
+    profiles = [f"- profile {name}: {command}" for name, command in policy.pop("profiles", {}).items()]
+    lines += _section(POLICY, [*_fields(policy), *profiles])
     lines += _section(PLAN, _plan(values.get("phases", ())))
     for title, (name, first) in LISTS.items():
         lines += _section(title, _items(values.get(name, ()), first))
@@ -90,7 +97,7 @@ def parse(text: str, by: str | None = None, at: datetime | None = None) -> TaskR
     if blocked := _block(sections[BLOCKED], BLOCKED):
         values["blocked"] = {**signed, **blocked}
     if policy := _block(sections[POLICY], POLICY):
-        values["policy"] = policy
+        values["policy"] = _nested(policy, _PROFILE, "profiles")
     if resume := _said(sections[RESUME]):
         (number, line), *rest = resume
         if not line.startswith("- ") or len(rest) > 1:
@@ -103,9 +110,19 @@ def parse(text: str, by: str | None = None, at: datetime | None = None) -> TaskR
         values["blocked"]["step"] = numbers[blocked["step"]]
     for title, (name, first) in LISTS.items():
         items = _read_items(_said(sections[title]), first, texts=name == "notes")
-        reason = {"why": _NO_REASON} if signed and name == "decisions" else {}
-        values[name] = [{**signed, **reason, **item} for item in items] if name in _SIGNED else items
+        values[name] = [_completed(item, name, signed, numbers) for item in items]
     return task_form.load(values)
+
+
+def _completed(
+    item: dict[str, Any], name: str, signed: Mapping[str, str], numbers: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return an item of a list with what a person left out of it, and the present number of its step."""
+    if name not in _SIGNED:
+        return item
+    reason = {"why": _NO_REASON} if signed and name in ("decisions", "alternatives") else {}
+    step = {"step": numbers.get(item["step"], item["step"])} if "step" in item else {}
+    return {**signed, **reason, **item, **step}
 
 
 def _tidied(lines: Sequence[str]) -> list[str]:
@@ -142,7 +159,8 @@ def _plan(phases: Sequence[Mapping[str, Any]]) -> list[str]:
     for major, phase in enumerate(phases, start=1):
         lines += [*([""] if lines else []), f"### {major}. {phase['title']}", ""]
         for minor, step in enumerate(phase.get("steps", ()), start=1):
-            rest = {key: value for key, value in step.items() if key not in ("title", "attempts")}
+            rest = {key: value for key, value in step.items() if key not in ("title", "attempts", "claim")}
+            rest |= {f"{_CLAIM}{key}": value for key, value in step.get("claim", {}).items()}
             mark = "x" if rest.get("status") == "done" else " "
             if mark == "x":
                 rest.pop("status")
@@ -180,9 +198,10 @@ def _split(lines: Sequence[str]) -> tuple[str, dict[str, list[_Line]]]:
             raise _unreadable(f"'{plain(line, 60)}' is before the first section", number)
     if not goal:
         raise _unreadable(f"it has no line '{_TITLE}GOAL'")
-    missing = [name for name in SECTIONS if name not in sections]
+    missing = [name for name in SECTIONS if name not in sections and name not in OPTIONAL]
     if missing:
         raise _unreadable(f"section '{missing[0]}' is missing")
+    sections |= {name: [] for name in OPTIONAL if name not in sections}
     return goal, sections
 
 
@@ -241,7 +260,16 @@ def _phases(lines: Sequence[_Line]) -> tuple[list[dict[str, Any]], dict[str, str
             _put_below(steps[-1], len(found[1]), found[2], number)
         else:
             raise _unreadable(f"'{plain(line, 60)}' is not a phase, a step or a field", number)
+    for phase in phases:
+        phase["steps"] = [_nested(step, _CLAIM, "claim") for step in phase["steps"]]
     return phases, numbers
+
+
+def _nested(values: dict[str, Any], prefix: str, name: str) -> dict[str, Any]:
+    """Return values with those whose name has a prefix in a table of their own."""
+    inner = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
+    outer = {key: value for key, value in values.items() if not key.startswith(prefix)}
+    return {**outer, name: inner} if inner else outer
 
 
 def _put_below(step: dict[str, Any], indent: int, text: str, number: int) -> None:
@@ -279,6 +307,8 @@ def _field(line: str, number: int) -> tuple[str, Any]:
     if found is None:
         raise _unreadable(f"'{plain(line, 60)}' is not a field", number)
     key, value = found[1].replace(" ", "_"), found[2]
+    if key.startswith(_PROFILE):
+        return key, value
     if key.removeprefix("checkpoint_") in _NUMBERS and re.fullmatch(r"-?\d{1,15}", value, re.ASCII):
         return key, int(value)
     if key == "verified" and value in ("yes", "no"):

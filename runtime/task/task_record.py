@@ -50,6 +50,9 @@ Moment = Annotated[AwareDatetime, AfterValidator(_whole_second)]
 EntryReference = Annotated[str, StringConstraints(pattern=r"^#[1-9][0-9]{0,15}$")]
 """An entry of the session's journal."""
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+MOST_PROFILES = 20
+ProfileName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""Of a named verification."""
 ExitCode = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 StepStatus = Literal["open", "active", "blocked", "done", "skipped"]
@@ -63,7 +66,8 @@ class _RecordPart(BaseModel):
 class StepAttempt(_RecordPart):
     """One attempt at a step: its command in the journal, and how it failed if it did.
 
-    `verified`: the step's own verification command was run. The failure's fields are those of
+    `verified`: the step's own verification command was run; `profile` is its name, if it has one. `back_end`
+    is the one that was chosen then. The failure's fields are those of
     `classify_failure.FailureClass`.
     """
 
@@ -73,17 +77,31 @@ class StepAttempt(_RecordPart):
     by: Text
     exit_code: ExitCode | None = None
     verified: bool = False
+    profile: Text | None = None
+    back_end: Text | None = None
     failure_type: Text | None = None
     failure_detail: Text | None = None
     suggested_focus: Text | None = None
 
 
+class StepClaim(_RecordPart):
+    """Who is at a step, and since when: others leave it alone."""
+
+    by: Text
+    at: Moment
+
+
 class TaskStep(_RecordPart):
-    """One step. With `verify`, a command, it is done only when that has passed: `evidence` is its entry."""
+    """One step. With `verify`, a command, it is done only when that has passed: `evidence` is its entry.
+
+    `verify` may also name a profile of the policy, as `@quick`. `back_end` is the step's own.
+    """
 
     title: Text
     status: StepStatus = "open"
     verify: Text | None = None
+    back_end: Text | None = None
+    claim: StepClaim | None = None
     evidence: EntryReference | None = None
     earlier_attempts: Count = 0
     earlier_failures: Count = 0
@@ -117,11 +135,12 @@ class Decision(_RecordPart):
 
 
 class TaskNote(_RecordPart):
-    """An open question, a risk, or a remark."""
+    """An open question, a risk, or a remark. A question with a `step` blocks that step."""
 
     text: Text
     at: Moment
     by: Text
+    step: Text | None = None
 
 
 class FileToReread(_RecordPart):
@@ -148,13 +167,17 @@ class TaskArtifact(_RecordPart):
 class TaskPolicy(_RecordPart):
     """What must hold for every successor: retries of a step, the command that verifies, the back end.
 
-    `artifacts` are patterns of files that are artifacts, separated by blanks.
+    `artifacts` are patterns of files that are artifacts, separated by blanks. `profiles` are named
+    verifications. `checkpoint` says when checkpoints are taken by themselves: `step`, after each step that is
+    done, and a time such as `30m`, if the last one is older.
     """
 
     retry_limit: Count | None = None
     verify: Text | None = None
     back_end: Text | None = None
     artifacts: Text | None = None
+    checkpoint: Text | None = None
+    profiles: Annotated[dict[ProfileName, Text], Field(max_length=MOST_PROFILES)] = {}
 
 
 class TaskBlock(_RecordPart):
@@ -182,6 +205,7 @@ class TaskRecord(_RecordPart):
     """The record of the work in one session.
 
     `revision` counts its changes; `resume_revision` is the one at which `resume_at` was written.
+    `alternatives` are paths that were not taken, and why.
     """
 
     format: Literal[1] = 1
@@ -196,6 +220,7 @@ class TaskRecord(_RecordPart):
     policy: TaskPolicy = TaskPolicy()
     phases: Annotated[tuple[TaskPhase, ...], Field(max_length=MOST_ITEMS)] = ()
     decisions: Annotated[tuple[Decision, ...], Field(max_length=MOST_ITEMS)] = ()
+    alternatives: Annotated[tuple[Decision, ...], Field(max_length=MOST_ITEMS)] = ()
     questions: Annotated[tuple[TaskNote, ...], Field(max_length=MOST_ITEMS)] = ()
     risks: Annotated[tuple[TaskNote, ...], Field(max_length=MOST_ITEMS)] = ()
     files: Annotated[tuple[FileToReread, ...], Field(max_length=MOST_ITEMS)] = ()

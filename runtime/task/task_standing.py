@@ -7,10 +7,21 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.task import kept_task
+from holdfast.runtime.task import kept_task, step_rules
+from holdfast.runtime.task.step_rules import ENDED
+from holdfast.runtime.task.task_record import TaskStep
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStanding:
+    """How far a phase is: how many of its steps are done or skipped."""
+
+    title: str
+    done: int
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +29,10 @@ class TaskStanding:
     """Where the task of one session stands.
 
     `session_state` is the session's; `state` the task's: planned, active, blocked, done, or unreadable (a
-    newer version wrote it). `step` is the first that is not ended. `attempts` counts those of all steps.
-    `updated` and `checkpoint_at` are in UTC, as ISO 8601.
+    newer version wrote it). `step` is the first that is not ended, `phase` the one it is in, `back_end` and
+    `verify` what was chosen for it, `claimed_by` who is at it. `phases` are all of them with what is done.
+    `attempts` counts those of all steps, `questions` those that are open. `updated` and
+    `checkpoint_at` are in UTC, as ISO 8601.
     """
 
     session_id: str
@@ -37,6 +50,12 @@ class TaskStanding:
     checkpoint_at: str = ""
     by: str = ""
     updated: str = ""
+    phase: str = ""
+    back_end: str = ""
+    verify: str = ""
+    claimed_by: str = ""
+    questions: int = 0
+    phases: tuple[PhaseStanding, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -56,13 +75,12 @@ def _standing(row: SessionRow) -> TaskStanding:
     if record is None:
         return TaskStanding(row.id, row.name, row.state, "unreadable")
     done, total = record.finished
-    first = next(
-        (
-            f"{number} {step.title}"
-            for number, step in record.steps()
-            if step.status not in ("done", "skipped")
-        ),
-        "",
+    waiting = next(((number, step) for number, step in record.steps() if step.status not in ENDED), None)
+    number, step = waiting if waiting is not None else ("", TaskStep(title="-"))
+    phase = record.phases[int(number.partition(".")[0]) - 1].title if number else ""
+    phases = tuple(
+        PhaseStanding(each.title, sum(one.status in ENDED for one in each.steps), len(each.steps))
+        for each in record.phases
     )
     kept = record.checkpoint
     return TaskStanding(
@@ -73,7 +91,7 @@ def _standing(row: SessionRow) -> TaskStanding:
         goal=record.goal,
         done=done,
         steps=total,
-        step=first,
+        step=f"{number} {step.title}" if number else "",
         blocked=record.blocked.why if record.blocked else "",
         needs=record.blocked.needs if record.blocked else "",
         attempts=sum(step.tries for _, step in record.steps()),
@@ -81,4 +99,10 @@ def _standing(row: SessionRow) -> TaskStanding:
         checkpoint_at=kept.at.isoformat() if kept else "",
         by=record.by,
         updated=record.updated.isoformat(),
+        phase=phase,
+        back_end=step_rules.back_end(record, step) or "",
+        verify=step.verify or record.policy.verify or "",
+        claimed_by=step.claim.by if step.claim is not None else "",
+        questions=len(record.questions),
+        phases=phases,
     )

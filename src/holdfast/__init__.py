@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.task.stated_actions import StatedAction
     from holdfast.runtime.task.task_record import TaskRecord
     from holdfast.runtime.task.task_standing import TaskStanding
+    from holdfast.runtime.task.work_report import WorkReport
     from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
     from holdfast.runtime.verification.verification_result import Verification
     from holdfast.snapshots.failure import Debugger, Failure
@@ -282,6 +283,7 @@ __all__ = [
     "Thawed",
     "Verification",
     "Verified",
+    "WorkReport",
 ]
 
 # The guest's entry and the command line's start import this package for its errors alone, so the rest is
@@ -368,6 +370,7 @@ _LATE = {
     "Thawed": "runtime.api.thawing",
     "Verification": "runtime.verification.verification_result",
     "Verified": "runtime.storage.verify_storage",
+    "WorkReport": "runtime.task.work_report",
 }
 
 

@@ -93,6 +93,7 @@ ls
 ls --json
 journal S
 board
+report
 handoff S
 policy S
 autosnap --help
@@ -118,7 +119,9 @@ artifact ls
 WITHOUT_SESSION = """
 doctor image ci new thaw fits bisect resume rmi import receive push pull key mcp serve redo
 """
-OF_THE_RECORD = "plan attempt step decide reread drop block unblock import resume"
+OF_THE_RECORD = (
+    "plan attempt step claim release answer alternative decide reread drop block unblock import resume"
+)
 """Verbs of `task` that read and write the home's record, as `note` does, or the texts of other verbs."""
 LAST = "rm S"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
-from holdfast.runtime.task import kept_task, task_changes
+from holdfast.runtime.task import kept_task, step_rules, task_changes, task_form
 
 PLAN = "Prepare\n- Look\n- Write it :: grep -q ready answer\nChange\n- Ask :: read -p 'Sure? ' x\n"
 
@@ -250,6 +252,40 @@ def test_a_record_continues_in_another_session_of_another_image(
     other.remove()
 
 
+def test_two_at_work_claim_their_steps_and_each_done_leaves_a_checkpoint(
+    work: Session, shared_hf: Holdfast
+) -> None:
+    """One is refused what the other has claimed; the policy takes the checkpoint; the report has it all."""
+    begin = datetime.now(UTC)
+    other = Holdfast(shared_hf.home.root, actor="agent:other/b2").session(work.name).task
+    task = work.task
+    task.set(goal="Count", profiles={"exists": "test -e total"}, checkpoint="step", back_end="sqlite")
+    task.plan("Count\n- Write it :: @exists\n- Read it")
+    work.exec("touch total")
+    other.claim("1.2")
+    task.note("Which one?", "question", step="1.1")
+    with pytest.raises(InvalidArgument, match="is open"):
+        task.done("1.1")
+    task.answer(1, "the first")
+    with pytest.raises(InvalidArgument, match="agent:other/b2 has been at it"):
+        task.done("1.2")
+    verdict = task.done("1.1")
+    assert verdict.done, verdict.output
+    assert verdict.checkpoint is not None
+    kept = shared_hf.snapshot(verdict.checkpoint)
+    record = task_form.load(shared_hf.store.snapshot(kept.id).details.task)
+    made = step_rules.find_step(record, "1.1").attempts[0]
+    assert (made.profile, made.back_end, made.outcome) == ("exists", "sqlite", "passed")
+    (standing,) = [each for each in shared_hf.board() if each.session_id == work.id]
+    assert (standing.phase, standing.step, standing.claimed_by) == ("Count", "1.2 Read it", "agent:other/b2")
+    assert [(each.title, each.done, each.steps) for each in standing.phases] == [("Count", 1, 2)]
+    (mine,) = [each for each in shared_hf.report(begin).sessions if each.session_id == work.id]
+    assert [(each.number, each.evidence, each.profile) for each in mine.steps if each.status == "done"] == [
+        ("1.1", verdict.entry, "exists")
+    ]
+    assert mine.checkpoints == (verdict.checkpoint,)
+
+
 def test_blocked_work_is_suspended_and_wakes_when_unblocked(work: Session) -> None:
     work.exec("state=kept")
     work.task.block("no key", "a key", step="2.1", suspend=True)
@@ -375,6 +411,15 @@ def test_a_busy_shell_is_reported_and_nothing_is_recorded(work: Session) -> None
     assert work.task.record() == before
 
 
+def test_a_verification_waits_for_what_runs_in_the_shell(work: Session) -> None:
+    """For as long as the caller allows."""
+    assert work.exec("until [ -e answer ]; do sleep 0.05; done", patience=0).running
+    with ThreadPoolExecutor() as pool:
+        verdict = pool.submit(work.task.done, "1.2", busy_wait=120)
+        work.files.write("answer", "ready")
+        assert verdict.result(timeout=180).done
+
+
 @pytest.mark.thorough
 def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home, tmp_path: Path) -> None:
     """The calls and values that the library has in process."""
@@ -390,8 +435,23 @@ def test_a_task_over_a_url(work: Session, shared_hf: Holdfast, shared_home: Home
         assert failed.failure is not None
         assert (failed.done, failed.failure.failure_type) == (False, "file_not_found")
         work.exec("echo ready > answer")
-        passed = there.task.done("1.2")
+        there.task.claim("1.2")
+        there.task.note("Which?", "question", step="1.2")
+        there.task.answer(1, "that")
+        there.task.alternative("LMDB", "no SQL")
+        there.task.set(checkpoint="2h", profiles={"quick": "true"})
+        there.task.step("2.1", back_end="sqlite")
+        with pytest.raises(InvalidArgument, match="person:ann has been at it"):
+            work.task.done("1.2")
+        passed = there.task.done("1.2", busy_wait=1)
         assert passed.done
+        assert passed.checkpoint is not None
+        assert remote.board() == shared_hf.board()
+        assert remote.report(datetime(2020, 1, 1, tzinfo=UTC)) == shared_hf.report(
+            datetime(2020, 1, 1, tzinfo=UTC)
+        )
+        there.task.block("no key", "a key")
+        assert there.task.unblock("ada sent one").notes[-1].text == "unblocked: no key; ada sent one"
         assert there.task.attempt("1.1", str(failed.entry)).failure == failed.failure
         there.task.decide("SQLite", "no server")
         there.task.note("Which?", "question")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.client.aio.async_artifacts import AsyncArtifacts
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.task.task_standing import TaskStanding
+    from holdfast.runtime.task.work_report import WorkReport
 
 
 class AsyncHoldfast:
@@ -102,6 +104,13 @@ class AsyncHoldfast:
 
         told = await self._transport.ask(HttpCall("GET", place("board")))
         return [task_values.standing(each) for each in client_values.tables(told)]
+
+    async def report(self, since: datetime) -> WorkReport:
+        """Return what was done on tasks since a time, by whom, and verified how."""
+        from holdfast.runtime.client import task_values
+
+        call = HttpCall("GET", place("report"), {"since": since.astimezone(UTC).isoformat()})
+        return task_values.work_report(await self._transport.ask(call))
 
     @property
     def artifacts(self) -> AsyncArtifacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.api.session_task import VERIFY_SECONDS, TaskVerdict
@@ -16,7 +17,7 @@ from holdfast.runtime.task.task_record import TaskRecord
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotKind
-    from holdfast.runtime.task.task_changes import NoteKind
+    from holdfast.runtime.task.task_items import NoteKind
     from holdfast.runtime.task.task_record import StepStatus
 
 
@@ -40,10 +41,13 @@ class AsyncTask:
         verify: str | None = None,
         back_end: str | None = None,
         artifacts: str | None = None,
+        profiles: Mapping[str, str] | None = None,
+        checkpoint: str | None = None,
     ) -> TaskRecord:
         """Set the goal, which begins a task, the resume point, or what must hold for every successor."""
-        fields = {"goal": goal, "resume_at": resume_at, "retry_limit": retry_limit}
-        fields |= {"artifacts": artifacts}
+        fields: dict[str, Any] = {"goal": goal, "resume_at": resume_at, "retry_limit": retry_limit}
+        fields |= {"artifacts": artifacts, "checkpoint": checkpoint}
+        fields |= {"profiles": None if profiles is None else dict(profiles)}
         return await self._change("set", **fields, verify=verify, back_end=back_end)
 
     async def plan(self, text: str) -> TaskRecord:
@@ -57,17 +61,35 @@ class AsyncTask:
         status: StepStatus | None = None,
         title: str | None = None,
         verify: str | None = None,
+        back_end: str | None = None,
     ) -> TaskRecord:
         """Change a step."""
-        return await self._change("step", number=number, status=status, title=title, verify=verify)
+        fields = {"status": status, "title": title, "verify": verify, "back_end": back_end}
+        return await self._change("step", number=number, **fields)
+
+    async def claim(self, number: str, *, take: bool = False) -> TaskRecord:
+        """Claim a step: others are refused to finish it, or to claim it, until it is done or released."""
+        return await self._change("claim", number=number, take=take or None)
+
+    async def release(self, number: str) -> TaskRecord:
+        """Give up the claim of a step."""
+        return await self._change("release", number=number)
 
     async def decide(self, text: str, why: str) -> TaskRecord:
         """Lock a decision, with its reason."""
         return await self._change("decide", text=text, why=why)
 
-    async def note(self, text: str, kind: NoteKind = "note") -> TaskRecord:
-        """Add a remark, an open `question` or a `risk`."""
-        return await self._change("note", text=text, kind=kind)
+    async def alternative(self, text: str, why: str) -> TaskRecord:
+        """Record a path that was not taken, and why: a successor may have reason to."""
+        return await self._change("alternative", text=text, why=why)
+
+    async def note(self, text: str, kind: NoteKind = "note", *, step: str | None = None) -> TaskRecord:
+        """Add a remark, an open `question` or a `risk`; a question about a step blocks it until answered."""
+        return await self._change("note", text=text, kind=kind, step=step)
+
+    async def answer(self, number: int, text: str) -> TaskRecord:
+        """Answer an open question, counted from 1; the answer is a locked decision from then on."""
+        return await self._change("answer", number=number, text=text)
 
     async def read_again(self, path: str, why: str | None = None) -> TaskRecord:
         """Add a file that a successor should read before continuing."""
@@ -104,15 +126,20 @@ class AsyncTask:
         fields = {"step": step, "entry": entry, "tried": tried, "suspend": suspend}
         return await self._change("block", why=why, needs=needs, **fields)
 
-    async def unblock(self) -> TaskRecord:
-        """Record that nothing blocks the work any more, and resume the session if it is suspended."""
-        return task_values.record(await self._tell("unblock", None))
+    async def unblock(self, how: str | None = None) -> TaskRecord:
+        """Record that nothing blocks the work any more, and how that came; resume a suspended session."""
+        return await self._change("unblock", how=how)
 
     async def done(
-        self, number: str, *, timeout: float = VERIFY_SECONDS, junit: str | None = None
+        self,
+        number: str,
+        *,
+        timeout: float = VERIFY_SECONDS,
+        junit: str | None = None,
+        busy_wait: float | None = None,
     ) -> TaskVerdict:
         """Mark a step as done, if its verification passes, and the test report that it writes."""
-        body = given(number=number, timeout=timeout, junit=junit)
+        body = given(number=number, timeout=timeout, junit=junit, busy_wait=busy_wait)
         return task_values.verdict(await self._tell("done", body))
 
     async def attempt(self, number: str, entry: str) -> TaskVerdict:

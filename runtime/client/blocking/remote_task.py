@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.api.session_task import VERIFY_SECONDS, TaskVerdict
@@ -17,7 +18,7 @@ from holdfast.runtime.task.task_record import TaskRecord
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotKind
-    from holdfast.runtime.task.task_changes import NoteKind
+    from holdfast.runtime.task.task_items import NoteKind
     from holdfast.runtime.task.task_record import StepStatus
 
 
@@ -41,10 +42,13 @@ class RemoteTask:
         verify: str | None = None,
         back_end: str | None = None,
         artifacts: str | None = None,
+        profiles: Mapping[str, str] | None = None,
+        checkpoint: str | None = None,
     ) -> TaskRecord:
         """Set the goal, which begins a task, the resume point, or what must hold for every successor."""
-        fields = {"goal": goal, "resume_at": resume_at, "retry_limit": retry_limit}
-        fields |= {"artifacts": artifacts}
+        fields: dict[str, Any] = {"goal": goal, "resume_at": resume_at, "retry_limit": retry_limit}
+        fields |= {"artifacts": artifacts, "checkpoint": checkpoint}
+        fields |= {"profiles": None if profiles is None else dict(profiles)}
         return self._change("set", **fields, verify=verify, back_end=back_end)
 
     def plan(self, text: str) -> TaskRecord:
@@ -58,17 +62,35 @@ class RemoteTask:
         status: StepStatus | None = None,
         title: str | None = None,
         verify: str | None = None,
+        back_end: str | None = None,
     ) -> TaskRecord:
         """Change a step."""
-        return self._change("step", number=number, status=status, title=title, verify=verify)
+        fields = {"status": status, "title": title, "verify": verify, "back_end": back_end}
+        return self._change("step", number=number, **fields)
+
+    def claim(self, number: str, *, take: bool = False) -> TaskRecord:
+        """Claim a step: others are refused to finish it, or to claim it, until it is done or released."""
+        return self._change("claim", number=number, take=take or None)
+
+    def release(self, number: str) -> TaskRecord:
+        """Give up the claim of a step."""
+        return self._change("release", number=number)
 
     def decide(self, text: str, why: str) -> TaskRecord:
         """Lock a decision, with its reason."""
         return self._change("decide", text=text, why=why)
 
-    def note(self, text: str, kind: NoteKind = "note") -> TaskRecord:
-        """Add a remark, an open `question` or a `risk`."""
-        return self._change("note", text=text, kind=kind)
+    def alternative(self, text: str, why: str) -> TaskRecord:
+        """Record a path that was not taken, and why: a successor may have reason to."""
+        return self._change("alternative", text=text, why=why)
+
+    def note(self, text: str, kind: NoteKind = "note", *, step: str | None = None) -> TaskRecord:
+        """Add a remark, an open `question` or a `risk`; a question about a step blocks it until answered."""
+        return self._change("note", text=text, kind=kind, step=step)
+
+    def answer(self, number: int, text: str) -> TaskRecord:
+        """Answer an open question, counted from 1; the answer is a locked decision from then on."""
+        return self._change("answer", number=number, text=text)
 
     def read_again(self, path: str, why: str | None = None) -> TaskRecord:
         """Add a file that a successor should read before continuing."""
@@ -105,13 +127,20 @@ class RemoteTask:
         fields = {"step": step, "entry": entry, "tried": tried, "suspend": suspend}
         return self._change("block", why=why, needs=needs, **fields)
 
-    def unblock(self) -> TaskRecord:
-        """Record that nothing blocks the work any more, and resume the session if it is suspended."""
-        return task_values.record(self._tell("unblock", None))
+    def unblock(self, how: str | None = None) -> TaskRecord:
+        """Record that nothing blocks the work any more, and how that came; resume a suspended session."""
+        return self._change("unblock", how=how)
 
-    def done(self, number: str, *, timeout: float = VERIFY_SECONDS, junit: str | None = None) -> TaskVerdict:
+    def done(
+        self,
+        number: str,
+        *,
+        timeout: float = VERIFY_SECONDS,
+        junit: str | None = None,
+        busy_wait: float | None = None,
+    ) -> TaskVerdict:
         """Mark a step as done, if its verification passes, and the test report that it writes."""
-        body = given(number=number, timeout=timeout, junit=junit)
+        body = given(number=number, timeout=timeout, junit=junit, busy_wait=busy_wait)
         return task_values.verdict(self._tell("done", body))
 
     def attempt(self, number: str, entry: str) -> TaskVerdict:

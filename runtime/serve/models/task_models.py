@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, RequestBody, Seconds
+from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, Patient, RequestBody, Seconds
+from holdfast.runtime.task.task_record import MOST_PROFILES, ProfileName
 
 Line = Annotated[str, Field(max_length=4000, pattern=TEXT)]
 """A text that may be empty: then there is none any more."""
@@ -27,6 +28,8 @@ class TaskSetRequest(RequestBody):
     verify: Line | None = None
     back_end: Line | None = None
     artifacts: Line | None = None
+    profiles: Annotated[dict[ProfileName, Line], Field(max_length=MOST_PROFILES)] | None = None
+    checkpoint: Line | None = None
 
 
 class TaskTextRequest(RequestBody):
@@ -49,6 +52,20 @@ class StepRequest(RequestBody):
     status: Literal["open", "active", "blocked", "skipped"] | None = None
     title: Words | None = None
     verify: Line | None = None
+    back_end: Line | None = None
+
+
+class ClaimRequest(RequestBody):
+    """A step to be claimed; `take` takes it over from another."""
+
+    number: StepNumber
+    take: bool = False
+
+
+class ReleaseRequest(RequestBody):
+    """A step whose claim is given up."""
+
+    number: StepNumber
 
 
 class StepDoneRequest(RequestBody):
@@ -60,6 +77,7 @@ class StepDoneRequest(RequestBody):
     number: StepNumber
     timeout: Seconds = 3600.0
     junit: Line | None = None
+    busy_wait: Patient | None = None
 
 
 class AttemptRequest(RequestBody):
@@ -77,10 +95,24 @@ class DecisionRequest(RequestBody):
 
 
 class TaskNoteRequest(RequestBody):
-    """A remark, an open question, or a risk."""
+    """A remark, an open question, or a risk; a question about a step blocks it."""
 
     text: Words
     kind: Literal["note", "question", "risk"] = "note"
+    step: StepNumber | None = None
+
+
+class QuestionAnswerRequest(RequestBody):
+    """The answer to an open question, by its number in the list, from 1."""
+
+    number: Annotated[int, Field(ge=1, le=1000)]
+    text: Words
+
+
+class UnblockRequest(RequestBody):
+    """How it came that nothing blocks the work any more."""
+
+    how: Words | None = None
 
 
 class ReadAgainRequest(RequestBody):
@@ -101,7 +133,7 @@ class ArtifactRequest(RequestBody):
 class DropRequest(RequestBody):
     """An item that is settled, by its number in its list, from 1."""
 
-    kind: Literal["decision", "question", "risk", "file", "artifact", "note"]
+    kind: Literal["decision", "alternative", "question", "risk", "file", "artifact", "note"]
     number: Annotated[int, Field(ge=1, le=1000)]
 
 
@@ -132,6 +164,7 @@ class TaskVerdictAnswer(AnswerBody):
     entry: str | None
     failure: dict[str, str] | None
     output: str
+    checkpoint: str | None
 
 
 class RepositoryAnswer(AnswerBody):

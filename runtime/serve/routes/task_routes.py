@@ -17,6 +17,7 @@ from holdfast.runtime.serve.models import task_models as models
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.session_models import SnapshotAnswer
 from holdfast.runtime.serve.routes.api_router import api_router
+from holdfast.runtime.serve.routes.insight_routes import Time
 from holdfast.runtime.serve.routes.snapshot_routes import answered
 from holdfast.runtime.task import task_form
 from holdfast.runtime.task.task_record import TaskRecord
@@ -31,6 +32,12 @@ Budget = Annotated[int, Query(ge=1, lt=2**31, description="The most tokens.")]
 async def board(who: From) -> list[dict[str, Any]]:
     """Return where the tasks of all sessions stand; sessions without a task are left out."""
     return await who.brief(lambda hf: [each.as_dict() for each in hf.board()])
+
+
+@router.get("/report")
+async def report(who: From, since: Time) -> dict[str, Any]:
+    """Return what was done on tasks since a time: in all sessions, those that are gone included."""
+    return await who.brief(lambda hf: hf.report(since).as_dict())
 
 
 @router.get(PREFIX)
@@ -80,16 +87,40 @@ async def step(who: From, session: Ref, body: models.StepRequest) -> dict[str, A
     return await _changed(who, session, lambda found: found.task.step(**body.model_dump()))
 
 
+@router.post(f"{PREFIX}/claim")
+async def claim(who: From, session: Ref, body: models.ClaimRequest) -> dict[str, Any]:
+    """Claim a step: others are refused to finish it, or to claim it, until it is done or released."""
+    return await _changed(who, session, lambda found: found.task.claim(body.number, take=body.take))
+
+
+@router.post(f"{PREFIX}/release")
+async def release(who: From, session: Ref, body: models.ReleaseRequest) -> dict[str, Any]:
+    """Give up the claim of a step."""
+    return await _changed(who, session, lambda found: found.task.release(body.number))
+
+
 @router.post(f"{PREFIX}/decide")
 async def decide(who: From, session: Ref, body: models.DecisionRequest) -> dict[str, Any]:
     """Lock a decision."""
     return await _changed(who, session, lambda found: found.task.decide(body.text, body.why))
 
 
+@router.post(f"{PREFIX}/alternative")
+async def alternative(who: From, session: Ref, body: models.DecisionRequest) -> dict[str, Any]:
+    """Record a path that was not taken, and why."""
+    return await _changed(who, session, lambda found: found.task.alternative(body.text, body.why))
+
+
+@router.post(f"{PREFIX}/answer")
+async def answer(who: From, session: Ref, body: models.QuestionAnswerRequest) -> dict[str, Any]:
+    """Answer an open question; the answer is a locked decision from then on."""
+    return await _changed(who, session, lambda found: found.task.answer(body.number, body.text))
+
+
 @router.post(f"{PREFIX}/note")
 async def note(who: From, session: Ref, body: models.TaskNoteRequest) -> dict[str, Any]:
     """Add a remark, an open question, or a risk."""
-    return await _changed(who, session, lambda found: found.task.note(body.text, body.kind))
+    return await _changed(who, session, lambda found: found.task.note(body.text, body.kind, step=body.step))
 
 
 @router.post(f"{PREFIX}/read-again")
@@ -133,9 +164,10 @@ async def block(who: From, session: Ref, body: models.BlockRequest) -> dict[str,
 
 
 @router.post(f"{PREFIX}/unblock")
-async def unblock(who: From, session: Ref) -> dict[str, Any]:
-    """Record that nothing blocks the work any more; resume the session if it is suspended."""
-    return await _changed(who, session, lambda found: found.task.unblock())
+async def unblock(who: From, session: Ref, body: models.UnblockRequest | None = None) -> dict[str, Any]:
+    """Record that nothing blocks the work any more, and how; resume the session if it is suspended."""
+    how = None if body is None else body.how
+    return await _changed(who, session, lambda found: found.task.unblock(how))
 
 
 @router.post(f"{PREFIX}/done")
@@ -146,7 +178,7 @@ async def done(who: From, session: Ref, body: models.StepDoneRequest) -> models.
     """
 
     def work(found: Session, patience: Patience) -> models.TaskVerdictAnswer:
-        verdict = found.task.done(body.number, timeout=body.timeout, junit=body.junit, patience=patience)
+        verdict = found.task.done(**body.model_dump(), patience=patience)
         return _verdict(verdict)
 
     return await who.patiently(session, None, work)
@@ -193,4 +225,5 @@ def _verdict(found: TaskVerdict) -> models.TaskVerdictAnswer:
         entry=found.entry,
         failure=found.failure.as_dict() if found.failure is not None else None,
         output=found.output,
+        checkpoint=found.checkpoint,
     )

@@ -11,15 +11,21 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.guest.defaults import ACTOR_KINDS
 
 VARIABLE = "HOLDFAST_ACTOR"
+RUN = "HOLDFAST_RUN"
+"""The run of an agent, or conversation: it tells two of one name apart, as `agent:coder/RUN`."""
 
 
 def checked(actor: str | None) -> str:
     """Return the actor's text form; the default is the environment's, else an agent.
 
+    An agent without a run gets that of the environment, if there is one.
+
     Raises:
         InvalidArgument: it is not a valid actor.
     """
     text = actor or os.environ.get(VARIABLE) or "agent"
+    if run := os.environ.get(RUN):
+        text = in_run(text, run)
     if text in ACTOR_KINDS:
         return text
     from holdfast.base.text import plain
@@ -29,6 +35,13 @@ def checked(actor: str | None) -> str:
         return str(Actor.parse(text))
     except ValueError as error:
         raise InvalidArgument(f"cannot act as '{plain(text, 80)}': {error}") from error
+
+
+def in_run(actor: str, run: str) -> str:
+    """Return the name of an agent in one of its runs; of others, and with a run already, as it is."""
+    if actor.partition(":")[0] != "agent" or "/" in actor:
+        return actor
+    return f"{actor}{'' if ':' in actor else ':'}/{run}"
 
 
 def of_command_line(interactive: bool) -> str | None:

@@ -96,6 +96,7 @@ ROUTES = {
         POST /v1/snapshots/{snapshot}/fork
         POST /v1/snapshots/{snapshot}/retry
         GET /v1/board
+        GET /v1/report
         GET /v1/sessions/{session}/task
         GET /v1/sessions/{session}/task/markdown
         GET /v1/sessions/{session}/task/handoff
@@ -103,8 +104,12 @@ ROUTES = {
         POST /v1/sessions/{session}/task/plan
         POST /v1/sessions/{session}/task/import
         POST /v1/sessions/{session}/task/step
+        POST /v1/sessions/{session}/task/claim
+        POST /v1/sessions/{session}/task/release
         POST /v1/sessions/{session}/task/decide
+        POST /v1/sessions/{session}/task/alternative
         POST /v1/sessions/{session}/task/note
+        POST /v1/sessions/{session}/task/answer
         POST /v1/sessions/{session}/task/read-again
         POST /v1/sessions/{session}/task/artifact
         POST /v1/sessions/{session}/task/artifacts

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.runtime.task import task_changes as changes
+from holdfast.runtime.task import task_items
 from holdfast.runtime.task.handoff import handoff, tokens
 from holdfast.runtime.task.task_changes import Stamp
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
@@ -23,9 +24,9 @@ def long_task() -> TaskRecord:
     steps = "".join(f"- Move part {n} :: {verify.format(n)}\n" for n in range(STEPS))
     record = changes.plan(record, BY, f"Phase\n{steps}").record
     for number in range(DECISIONS):
-        record = changes.decide(record, BY, f"decision {number}", f"because of {number}").record
-    record = changes.note(record, BY, "the migration must not run twice", "risk").record
-    return changes.note(record, BY, "Which version?", "question").record
+        record = task_items.decide(record, BY, f"decision {number}", f"because of {number}").record
+    record = task_items.note(record, BY, "the migration must not run twice", "risk").record
+    return task_items.note(record, BY, "Which version?", "question").record
 
 
 @pytest.mark.parametrize("budget", [300, 500, 1500, 5000])

@@ -14,7 +14,7 @@ from holdfast.errors import BundleRefused, InvalidArgument, SessionNotFound
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow
-from holdfast.runtime.task import kept_task, task_changes, task_form
+from holdfast.runtime.task import kept_task, task_changes, task_form, task_items
 from holdfast.runtime.task.handoff import handoff, tokens
 from holdfast.runtime.task.task_standing import standings
 from holdfast.runtime.transfer import sanitize
@@ -42,7 +42,7 @@ def test_changes_of_many_at_once_are_all_kept(context: Context, session: Session
     def work(name: str) -> None:
         mine = Context(context.home, f"agent:{name}")
         for number in range(10):
-            kept_task.change(mine, session.id, partial(task_changes.note, text=f"{name} {number}"))
+            kept_task.change(mine, session.id, partial(task_items.note, text=f"{name} {number}"))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "b", "c")]
     for each in threads:
@@ -110,7 +110,7 @@ def test_a_handoff_keeps_its_budget_and_counts_what_it_leaves_out(
     plan = "Phase\n" + "\n".join(f"- Step number {number} :: make test-{number}" for number in range(20))
     kept_task.change(context, session.id, partial(task_changes.plan, text=plan))
     for number in range(20):
-        made = partial(task_changes.decide, text=f"decision {number} " + "x" * 40, why="because")
+        made = partial(task_items.decide, text=f"decision {number} " + "x" * 40, why="because")
         record = kept_task.change(context, session.id, made)
     text = handoff("work", record, budget, "+ /workspace/new #3\n~ /workspace/old #4")
     assert tokens(text) <= budget

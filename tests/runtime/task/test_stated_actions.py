@@ -15,7 +15,7 @@ from holdfast.runtime.api import snapshot_actions
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.store.entry import Entry
 from holdfast.runtime.store.row_details import SnapshotDetails
-from holdfast.runtime.task import kept_task, task_changes
+from holdfast.runtime.task import kept_task, task_changes, task_items
 from holdfast.runtime.task.stated_actions import StatedAction, stated_actions
 from holdfast.runtime.task.task_record import StepAttempt
 
@@ -190,15 +190,18 @@ def test_a_change_of_the_task_leaves_its_facts_in_the_journal(context: Context) 
         partial(task_changes.set_, goal="g"),
         partial(task_changes.plan, text="P\n- Look :: make\n- Go"),
         partial(task_changes.step, number="1.2", status="active"),
-        partial(task_changes.decide, text="SQLite", why="no server"),
-        partial(task_changes.note, text="slow", kind="risk"),
+        partial(task_items.decide, text="SQLite", why="no server"),
+        partial(task_items.note, text="slow", kind="risk"),
         partial(task_changes.attempt, number="1.1", made=failed),
         partial(task_changes.done, number="1.2", evidence="#5"),
     ]
     for change in changes:
         kept_task.change(context, session, change)
     bodies = [dict(row.body) for row in context.store.entries.of([session])]
-    facts = [{k: v for k, v in body.items() if k not in ("what", "revision")} for body in bodies]
+    coming = [body.get("next_step") for body in bodies]
+    assert coming == [None, *["1.1 Look"] * 6], "of each change, so that a reason needs no question"
+    others = ("what", "revision", "next_step")
+    facts = [{k: v for k, v in body.items() if k not in others} for body in bodies]
     assert facts == [
         {},
         {},
@@ -214,7 +217,23 @@ def test_a_change_of_the_task_leaves_its_facts_in_the_journal(context: Context) 
             "verified": True,
             "failure_type": "oom",
         },
-        {"step": "1.2", "step_title": "Go", "step_status": "done"},
+        {"step": "1.2", "step_title": "Go", "step_status": "done", "evidence": "#5"},
+    ]
+
+
+def test_without_a_step_that_is_named_the_next_one_is_the_reason() -> None:
+    """So that what was done has one without a question; a step that is active comes before it."""
+    line = Line()
+    line.task(next_step="1.1 Look")
+    line.ran("ls")
+    line.task(**step("2.1", "Move"), next_step="1.1 Look")
+    line.ran("mv a b")
+    line.task(**step("2.1", "Move", "done"))
+    line.ran("true")
+    assert [each.why for each in stated_actions(line.entries)] == [
+        "step 1.1 Look (the next one)",
+        "step 2.1 Move",
+        "",
     ]
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.errors import InvalidArgument
+from holdfast.runtime.task import step_rules, task_items, task_markdown
 from holdfast.runtime.task import task_changes as changes
-from holdfast.runtime.task import task_markdown
 from holdfast.runtime.task.task_changes import Stamp
 from holdfast.runtime.task.task_import import imported
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord
@@ -24,8 +24,8 @@ def begun() -> TaskRecord:
 
 def test_an_old_export_does_not_take_back_what_was_recorded_since() -> None:
     exported = begun()
-    now = changes.decide(exported, AGENT, "SQLite", "no server").record
-    now = changes.note(now, AGENT, "must not run twice", "risk").record
+    now = task_items.decide(exported, AGENT, "SQLite", "no server").record
+    now = task_items.note(now, AGENT, "must not run twice", "risk").record
     with pytest.raises(InvalidArgument) as refused:
         imported(now, ADA, exported)
     assert str(refused.value) == (
@@ -38,7 +38,7 @@ def test_an_old_export_does_not_take_back_what_was_recorded_since() -> None:
 
 
 def test_an_edit_of_the_present_record_may_remove_items() -> None:
-    now = changes.note(begun(), AGENT, "Which version?", "question").record
+    now = task_items.note(begun(), AGENT, "Which version?", "question").record
     text = task_markdown.export(now)
     without = text.replace("- Which version?", "").replace(f"  - at: {AT:%Y-%m-%dT%H:%M:%SZ}\n", "")
     without = without.replace("  - by: agent:coder\n", "")
@@ -68,10 +68,10 @@ def test_a_tick_is_no_verification() -> None:
 
     proved = changes.verified(begun(), AGENT, "1.2", "make check", "#7").record
     again = imported(proved, ADA, task_markdown.parse(task_markdown.export(proved)))
-    assert changes.find_step(again.record, "1.2").evidence == "#7"
+    assert step_rules.find_step(again.record, "1.2").evidence == "#7"
 
 
 def test_revisions_count_on_from_the_greater_one() -> None:
-    later = changes.note(begun(), AGENT, "a note").record
+    later = task_items.note(begun(), AGENT, "a note").record
     assert imported(begun(), ADA, later).record.revision == later.revision + 1
     assert imported(None, ADA, later).record.revision == later.revision + 1

@@ -1,0 +1,68 @@
+"""Reads from the journals of a home what was done on tasks since a time: of all sessions, those that are gone
+as well.  What the entries mean is decided in `task/work_report`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.store.entry import Entry
+from holdfast.runtime.store.journal_entries import EntryFilter
+from holdfast.runtime.store.timelines import line_of
+from holdfast.runtime.task import kept_task
+from holdfast.runtime.task.work_report import WorkReport, session_work
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.journal_entries import EntryRow
+    from holdfast.runtime.store.rows import SessionRow
+
+AT_ONCE = 500
+"""Ids in one query: databases limit how many there can be."""
+KIND = "task_changed"
+
+
+def reported_work(context: Context, since: float) -> WorkReport:
+    """Return what was done since a time, in Unix seconds.
+
+    What a rewind has undone is not part of it: it is in another timeline of its session.
+    """
+    store = context.store
+    sessions = store.sessions(removed=True)
+    lives = [life for row in sessions for life in _lives(row)]
+    found: dict[str, list[EntryRow]] = defaultdict(list)
+    wanted = EntryFilter(kinds=[KIND], since=since)
+    for start in range(0, len(lives), AT_ONCE):
+        for entry in list(store.entries.stream(lives[start : start + AT_ONCE], wanted)):
+            found[entry.session_id].append(entry)
+    branches = store.entries.branches() if found else {}
+    works = []
+    for row in sessions:
+        own = _lives(row)
+        parts = [
+            part for part in line_of(row.id, branches) if part.session_id in own and part.session_id in found
+        ]
+        entries = [
+            Entry(row.id, row.name, each.seq, each.at, each.kind, each.actor, each.host, details=each.body)
+            for part in parts
+            for each in found[part.session_id]
+            if part.covers(each.seq, each.at, host=each.host)
+        ]
+        work = session_work(entries, row.name, row.id, row.state, _goal(row)) if entries else None
+        if work is not None:
+            works.append(work)
+    return WorkReport(since, tuple(works))
+
+
+def _lives(row: SessionRow) -> list[str]:
+    return [*(str(life["id"]) for life in row.details.lives), row.id]
+
+
+def _goal(row: SessionRow) -> str:
+    try:
+        record = kept_task.of(row)
+    except InvalidArgument:
+        return ""
+    return "" if record is None else record.goal
