@@ -166,3 +166,12 @@ def test_files_that_are_missing_or_too_long(project: Path, tmp_path: Path) -> No
     (project / devcontainer.PLACES[0]).write_bytes(b"\xff")
     with pytest.raises(InvalidArgument, match="not readable"):
         devcontainer.read(project)
+
+
+@pytest.mark.parametrize("text", ['"' + '\\"' * 500_000, "/* " * 300_000, "[" + '"",' * 300_000 + '"'])
+def test_strings_and_comments_without_end_take_no_time(project: Path, text: str) -> None:
+    """In a file of the greatest length, a reader that looks for ends from each place needs hours."""
+    assert devcontainer.LONGEST * 0.8 < len(text) <= devcontainer.LONGEST
+    (project / ".devcontainer" / "devcontainer.json").write_text(text)
+    with pytest.raises(InvalidArgument, match="it is not readable"):
+        devcontainer.read(project)
