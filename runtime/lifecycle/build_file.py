@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 LONGEST = 256 << 10
 """Bytes of a Dockerfile; those of real projects have a few thousand."""
+LONGEST_VALUE = 64 << 10
+"""Characters of a text with the values of its variables, which may be made of others in turn."""
 USUAL_FRONTEND = re.compile(r"(?:docker\.io/)?docker/dockerfile(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?")
 """Docker's own: the same program as that in the builder."""
 _DIRECTIVE = re.compile(r"#\s*([A-Za-z][A-Za-z0-9]*)\s*=\s*(\S+)")
@@ -149,7 +151,7 @@ class _FileReading:
         if rest.startswith("["):
             try:
                 listed = json.loads(rest)
-            except ValueError:
+            except (ValueError, RecursionError):
                 listed = None
             if isinstance(listed, list) and all(isinstance(word, str) for word in listed):
                 return flags, listed
@@ -202,14 +204,24 @@ class _FileReading:
 
     def _expanded(self, text: str) -> str:
         """Return a text without quotes, with the values of the arguments before the first stage."""
+        left = LONGEST_VALUE
 
         def one(found: re.Match[str]) -> str:
+            nonlocal left
             value = self._known.get(found[1] or found[4], "")
             if found[2] and found[2][-1] == "-":
-                return value or found[3]
-            return (found[3] if value else "") if found[2] else value
+                value = value or found[3]
+            elif found[2]:
+                value = found[3] if value else ""
+            left -= len(value)
+            return value if left >= 0 else ""
 
-        return _VARIABLE.sub(one, _bare(text, self._escape))
+        made = _VARIABLE.sub(one, _bare(text, self._escape))
+        if left < 0:
+            self._found.remote.append(
+                f"{text[:100]}, whose variables make more than {LONGEST_VALUE} characters"
+            )
+        return made
 
 
 def _first(text: str) -> tuple[str, str]:

@@ -87,3 +87,17 @@ def test_images_are_found_with_the_values_of_arguments() -> None:
     expected = ["registry.example/base:4", "debian:13", "copied:1", "mounted", "last", "registry.example/x"]
     assert (found.remote, list(found.images), list(found.platforms)) == ([], expected, ["linux/s390x"])
     assert "127.0.0.1:9/x" in build_file.look("ARG B=a\nFROM $B", {"B": "127.0.0.1:9/x"}).images
+
+
+def test_arguments_made_of_arguments_are_bounded() -> None:
+    """Each of them is the one before, twice: a thousand would be longer than memory."""
+    made = "".join(f"ARG A{n + 1}=$A{n}$A{n}\n" for n in range(1000))
+    found = build_file.look(f"ARG A0=0123456789\n{made}FROM a:$A5\nFROM a:$A1000", {})
+    assert f"a:{'0123456789' * 32}" in found.images
+    assert all(len(name) <= build_file.LONGEST_VALUE + 2 for name in found.images)
+    assert any("more than 65536 characters" in each for each in found.remote)
+
+
+def test_lists_within_lists_are_words() -> None:
+    """What is nested more deeply than JSON is read has the form of a shell."""
+    assert build_file.look(f"FROM a\nADD {'[' * 100_000} /x\nADD {URL} /x", {}).remote == [f"ADD {URL}"]
