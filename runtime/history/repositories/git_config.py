@@ -13,7 +13,7 @@ from holdfast.runtime.guest.records import masking
 LONGEST = 1 << 20
 """Bytes of a configuration."""
 _CREDENTIALS = re.compile(
-    r'(\s*\[[^"\]]*(?:"(?:[^"\\]|\\.)*")?\s*\])?\s*(?:extraheader|helper|sshcommand|askpass)\s*(?:=.*)?',
+    r'(\s*\[[^"\]]*+(?:"(?:[^"\\]|\\.)*+"\s*+)?\])?\s*(?:extraheader|helper|sshcommand|askpass)\s*(?:=.*)?',
     re.IGNORECASE,
 )
 _PLACE = re.compile(r"(?:^|.*/)\.git/(?:modules/.+/|worktrees/[^/]+/)?config(?:\.worktree)?")
@@ -63,7 +63,8 @@ def values(text: str, section: str, key: str) -> list[str]:
 
 def _value(text: str) -> str:
     """Return a value without quotes, escapes, and a comment behind it."""
-    plain = re.sub(r'("(?:[^"\\]|\\.)*")|\s*[#;].*$', lambda one: one[1] or "", text).strip()
+    # A string without an end reaches to the end: it is not looked for again from each place within it.
+    plain = re.sub(r'("(?:[^"\\]|\\.)*+"?)|[#;].*$', lambda one: one[1] or "", text).strip()
     return re.sub(r"\\(.)", r"\1", plain.replace('\\"', "\0").replace('"', "").replace("\0", '"'))
 
 

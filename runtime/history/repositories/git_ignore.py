@@ -100,7 +100,9 @@ def read(data: bytes) -> list[Pattern]:
 
 
 def _pattern(line: str) -> Pattern | None:
-    text = re.sub(r"(?<!\\) +$", "", line)
+    text = line.rstrip(" ")
+    if text.endswith("\\") and text != line:
+        text += " "  # the first of the blanks is quoted
     if not text or text.startswith("#") or len(text) > _LONGEST_PATTERN:
         return None
     again = text.startswith("!")

@@ -15,6 +15,10 @@ _SKIPPED, _INTENDED = 0x4000, 0x2000  # of the extended flags
 FOLDER, FILE, LINK, REPOSITORY = 0o040000, 0o100000, 0o120000, 0o160000
 _KIND = 0o170000
 _DEEPEST = 200
+LONGEST_NAME = 4096
+"""Bytes: Linux opens no longer path (PATH_MAX)."""
+MOST_NAMES = 256 << 20
+"""Bytes of all names, some 40 each. In version 4 a few bytes of the file repeat the name before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def is_beneath(path: str) -> bool:
 
 
 def _entries(data: bytes, version: int, count: int, digest: int) -> Iterator[IndexEntry]:
-    at, previous = _HEADER, b""
+    at, previous, left = _HEADER, b"", MOST_NAMES
     fixed = _STAT + digest + 2
     for _ in range(count):
         if at + fixed > len(data):
@@ -104,8 +108,9 @@ def _entries(data: bytes, version: int, count: int, digest: int) -> Iterator[Ind
             name = data[begin:end]
             # Names are padded with one to eight NULs, to a multiple of eight bytes from the entry's begin.
             at += (end - at + 8) // 8 * 8
-        if len(name) > 1 << 16:
-            raise ValueError("a name is too long")
+        left -= len(name)
+        if len(name) > LONGEST_NAME or left < 0:
+            raise ValueError("a name is too long, or all of them are")
         yield IndexEntry(
             path=name.decode("utf-8", "surrogateescape"),
             mtime=word[2],

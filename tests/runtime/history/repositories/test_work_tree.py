@@ -87,6 +87,27 @@ def test_a_pattern_takes_no_longer_than_it_is(tmp_path: Path) -> None:
     ignored = git_ignore.Ignored(0, found)
     assert not ignored.ignores(["a"] * 1000, False)
     assert not ignored.ignores(["a" * 250], False)
+    assert git_ignore.read(b"a" + b" " * 1_000_000 + b"b") == []  # too long, after blanks that end nowhere
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + " " * 1_000_000,
+        '["' + '\\"' * 500_000,
+        "[core]\nfilemode = a" + " " * 1_000_000 + "b",
+        '[core]\nfilemode = a"' + '\\"' * 500_000,
+        "[core" + " " * 1_000_000,
+        "[core]\nfilemode" + " " * 1_000_000 + "b",
+        "url = " + "https://a:" * 100_000,
+        "\\\n" + "\\" * 1_000_000,
+    ],
+    ids=range(8),
+)
+def test_a_configuration_takes_no_longer_than_it_is(text: str) -> None:
+    """Blanks, strings and escapes without end are read once, not from each place in them again: for hours."""
+    assert git_config.harmless(text)
+    assert len(git_config.values(text, "core", "filemode")) <= 1
 
 
 @pytest.mark.parametrize("version", [2, 4])
@@ -144,3 +165,22 @@ def test_values_are_read_as_git_reads_them(tmp_path: Path) -> None:
         section, _, name = key.rpartition(".")
         expected = git(tmp_path, "config", "-f", str(path), "--get-all", key).splitlines()
         assert git_config.values(text, section, name) == expected, key
+
+
+def test_names_of_an_index_take_memory_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In version 4 a few bytes repeat the name before: of 60 MB they would make a hundred gigabytes."""
+
+    def entry(name: bytes, dropped: int) -> bytes:
+        return bytes(62) + bytes([dropped]) + name + b"\0"
+
+    def index(first: int, count: int) -> bytes:
+        head = b"DIRC" + (4).to_bytes(4, "big") + (count + 1).to_bytes(4, "big")
+        return head + entry(b"a" * first, 0) + entry(b"b", 1) * count + bytes(20)
+
+    found = git_index.entries(index(4000, 9), 10)
+    assert found is not None
+    assert [len(each.path) for each in found] == [4000] * 10
+    assert git_index.entries(index(5000, 9), 10) is None  # no file has such a name
+    monkeypatch.setattr(git_index, "MOST_NAMES", 1 << 20)
+    assert git_index.entries(index(4000, 200), 1000) is not None
+    assert git_index.entries(index(4000, 300), 1000) is None
