@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 MAX_HEADER = 8192
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - as RFC 9110 calls it
-_PARAMETER = re.compile(rf'\s*,?\s*({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))')
-_SCHEME = re.compile(rf"\s*,?\s*({_TOKEN})(?=\s|,|$)")
+_PARAMETER = re.compile(rf'\s*+(?:,\s*+)?({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))')
+_SCHEME = re.compile(rf"\s*+(?:,\s*+)?({_TOKEN})(?=\s|,|$)")
 
 
 @dataclass(frozen=True, slots=True)
