@@ -228,9 +228,12 @@ def test_nothing_that_a_repository_names_is_run(
     _hostile_filter(repo, marker)
     with monkeypatch.context() as without:
         programs.mkdir()
-        (programs / "git").write_text(f"#!/bin/sh\ntouch {marker}\n")
+        (programs / "git").write_text(f"#!/bin/sh\n: > {marker}\n")
         (programs / "git").chmod(0o755)
         without.setenv("PATH", str(programs))
+        subprocess.run(["git"], check=True)
+        assert marker.exists()  # whoever runs git now is seen
+        marker.unlink()
         found = checkout.look(repo)
     assert not marker.exists()
     assert found.revision == f"{git(repo, 'rev-parse', 'HEAD')} and perhaps changes"

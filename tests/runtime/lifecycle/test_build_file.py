@@ -101,3 +101,16 @@ def test_arguments_made_of_arguments_are_bounded() -> None:
 def test_lists_within_lists_are_words() -> None:
     """What is nested more deeply than JSON is read has the form of a shell."""
     assert build_file.look(f"FROM a\nADD {'[' * 100_000} /x\nADD {URL} /x", {}).remote == [f"ADD {URL}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A builder without here-documents sees the line; one with them does not, and the other way round.
+        "FROM a\nRUN <<EOF\nCOPY --from=evil:1 / /\nEOF",
+        'FROM a\nRUN <<"E\\"\necho\nE\\\nCOPY --from=evil:1 / /',
+    ],
+)
+def test_images_count_in_each_reading(text: str) -> None:
+    """What one of two builders takes for the text of a step names an image all the same."""
+    assert "evil:1" in build_file.look(text, {}).images

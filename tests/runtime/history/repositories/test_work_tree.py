@@ -87,6 +87,10 @@ def test_a_pattern_takes_no_longer_than_it_is(tmp_path: Path) -> None:
     ignored = git_ignore.Ignored(0, found)
     assert not ignored.ignores(["a"] * 1000, False)
     assert not ignored.ignores(["a" * 250], False)
+    for count in (3, 10, 30, 100, 200):  # with as many texts as the name has room for, there are most ways
+        (pattern,) = git_ignore.read(b"*a" * count + b"b\n")
+        assert not pattern.matches(["a" * 250], False)
+        assert pattern.matches(["a" * 250 + "b"], False)
     assert git_ignore.read(b"a" + b" " * 1_000_000 + b"b") == []  # too long, after blanks that end nowhere
 
 
