@@ -48,8 +48,9 @@ class FailedTests:
     def pytest_sessionfinish(self) -> None:
         whole = bool(self._collected) and self._collected <= self._ended
         again = list(self._failed) if whole and len(self._failed) <= FEW else []
-        if self._config.cache is not None:  # as with `-p no:cacheprovider`
-            self._config.cache.set(KEY, again)
+        cache = getattr(self._config, "cache", None)  # none with `-p no:cacheprovider`
+        if cache is not None:
+            cache.set(KEY, again)
 
 
 def main() -> int:
