@@ -70,9 +70,10 @@ def _value(text: str) -> str:
 
 def _joined(text: str) -> list[str]:
     """Return the lines; one that ends with a backslash continues on the next."""
-    if not re.search(r"\\\r?\n", text):
-        return text.splitlines()
-    return re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n", r"\1", text).splitlines()
+    if re.search(r"\\\r?\n", text):
+        text = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n", r"\1", text)
+    lines = re.split(r"\r?\n", text)  # for Git, other ends of lines are part of a value
+    return lines[:-1] if not lines[-1] else lines
 
 
 def _without_password(line: str) -> str:

@@ -158,21 +158,20 @@ def _class(part: str, at: int) -> tuple[str, int]:
     begin, text = at, ""
     negated = part[at : at + 1] in ("!", "^")
     at += negated
-    first = True
+    first, before = True, False
     while at < len(part) and (first or part[at] != "]"):
         first = False
         if part.startswith("[:", at) and (end := part.find(":]", at)) > 0 and part[at + 2 : end] in _CLASSES:
             text += _CLASSES[part[at + 2 : end]]
-            at = end + 2
+            at, before = end + 2, False
             continue
-        if part[at] == "\\" and at + 1 < len(part):
-            at += 1
-        text += (
-            "-"
-            if part[at] == "-" and text and at + 1 < len(part) and part[at + 1] != "]"
-            else re.escape(part[at])
-        )
-        at += 1
+        # A range needs a letter before it, and after it; what another range ends with is not one.
+        ranging = part[at] == "-" and before and at + 1 < len(part) and part[at + 1] != "]"
+        text += "-" if ranging else ""
+        at += ranging
+        at += part[at] == "\\" and at + 1 < len(part)
+        text += re.escape(part[at])
+        at, before = at + 1, not ranging
     if at >= len(part):
         return re.escape("["), begin
     return f"[{'^' if negated else ''}{text}]", at + 1

@@ -27,7 +27,8 @@ def tree_of_commit(common: Path, commit: str) -> bytes | None:
         if begin is None:
             begin = _packed(objects / "pack", digest)
         if begin is not None and begin.startswith(b"tree "):
-            return bytes.fromhex(begin[5 : 5 + len(commit)].decode("ascii"))
+            tree = bytes.fromhex(begin[5 : 5 + len(commit)].decode("ascii"))
+            return tree if len(tree) == len(digest) else None  # it may be cut, or have blanks
     return None
 
 

@@ -136,6 +136,18 @@ def test_a_hostile_index_names_nothing_outside(tmp_path: Path, version: int) -> 
         assert not git_index.is_beneath(name)
 
 
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\x85", "\u2028", "\r"])
+def test_a_credential_ends_where_git_ends_a_line(end: str) -> None:
+    assert "SECRET" not in git_config.harmless(f"[http]\n\textraheader = a{end}SECRET\n[core]\n")
+
+
+def test_dashes_in_classes_are_as_git_has_them() -> None:
+    """Behind a backslash, and after a range, one is a letter."""
+    found = git_ignore.Ignored(0, git_ignore.read(b"[a\\-c]1\n[a-c--e]2\n"))
+    ignored = [name for name in ("a1", "b1", "-1", "c1", "b2", "-2", "d2") if found.ignores([name], False)]
+    assert ignored == ["a1", "-1", "c1", "b2", "-2", "d2"]
+
+
 def test_credentials_are_found_in_every_form() -> None:
     text = (
         '[http "https://a]b/"] extraheader = AUTHORIZATION: basic c2VjcmV0\n'
