@@ -141,6 +141,9 @@ def test_a_project_does_not_build_of_other_folders(project: Path, tmp_path: Path
             {"image": "a", "postCreateCommand": {"a": {}}},
             r"postCreateCommand\.a is neither a text nor a list",
         ),
+        ({"image": "a", "postCreateCommand": "a\0b"}, "postCreateCommand is neither a text"),
+        ({"image": "a", "postCreateCommand": ["a", "\udfff"]}, "postCreateCommand is neither a text"),
+        ({"build": {"dockerfile": "a\udfff"}}, "dockerfile is no text"),
         ({"image": "a", "containerEnv": {"A": "${containerEnv:B}"}}, "containerEnv:B} cannot be had"),
     ],
 )
