@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Sequence
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.terminal.vt_parser import Control, Parser, Text
 
@@ -46,7 +47,7 @@ def pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.DOTALL)
     except (re.error, OverflowError, RecursionError) as error:
-        raise _refused(text, f"it is not a regular expression ({error})") from None
+        raise _refused(text, f"it is not a regular expression ({plain(str(error), 100)})") from None
 
 
 def _is_repeated(part: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles
@@ -37,7 +38,7 @@ def decoded(data: bytes, encoding: str | None, errors: str | None) -> str:
     try:
         return io.TextIOWrapper(io.BytesIO(data), encoding or "utf-8", errors or "strict").read()
     except (LookupError, ValueError, UnicodeError) as error:
-        raise InvalidArgument(f"cannot decode the file: {error}") from None
+        raise InvalidArgument(f"cannot decode the file: {plain(str(error), 200)}") from None
 
 
 def write(found: Session, asked: FileToWrite) -> None:
