@@ -22,10 +22,10 @@ ENOUGH = Path("/tmp/enough")
 PART = 16 << 20
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = _LIBC.mremap.restype = ctypes.c_void_p
-_DONTNEED, _FREE, _REMOVE, _MERGEABLE, _COLD, _PAGEOUT, _DONTFORK, _DOFORK = 4, 8, 9, 12, 20, 21, 10, 11
+_DONTNEED, _MERGEABLE, _COLD, _PAGEOUT = 4, 12, 20, 21
 _MAYMOVE, _FIXED = 1, 2
 Attack = Callable[[int, random.Random], None]
-_ATTACH, _DETACH, _SEIZE, _PEEK = 16, 17, 0x4206, 2
+_SEIZE = 0x4206
 
 
 def storm(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import shlex
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 
 SIZE = 96 << 20
+STORM = Path(__file__).parents[1] / "inside" / "memory_storm.py"
 # Every page has a content of its own, so that no page can take another's place.
 FILL = f"""
 import ctypes, os, re
@@ -47,7 +51,7 @@ def resident(session: Session) -> int:
 
 
 def says(session: Session, code: str) -> str:
-    result = session.cell(code, timeout=120)
+    result = session.cell(code, timeout=300)
     assert result.status == "ok", result.error
     return result.text or ""
 
@@ -297,3 +301,56 @@ def in_child():
     expected = str(([0, full], (full, [0, full, 0, full], full, full), full))
     assert says(session, "marked()") == expected
     assert says(forks[1], "marked()") == expected
+
+
+# What root finds of a snapshot: by descriptors, mappings and mounts, and by the process that reads it.
+SEARCH = r"""
+ls -l /proc/*/fd /proc/*/map_files 2>/dev/null | grep -E 'pages-|pagemap|/snapshots/|/scratch/'
+grep -E '/snapshots|/scratch|/staging|/chunks' /proc/*/mountinfo /proc/*/mounts
+grep -al '[l]azy-pages' /proc/*/cmdline
+echo searched
+"""
+
+
+@pytest.mark.thorough
+def test_no_program_of_a_fork_reaches_the_images_it_is_served_from(hf: Holdfast, filled: Snapshot) -> None:
+    """They were judged before the fork ran, and are read for as long as it misses memory.
+
+    Who can write to them has what was never judged. They are files of the home, which nobody else can enter,
+    and are open in a process that the fork does not see.
+    """
+    fork = filled.fork(1, "copy")[0]
+    (server,) = serving(fork)
+    opened = {str(path.readlink()) for path in Path(f"/proc/{server}/fd").iterdir()}
+    assert any("pages-" in name for name in opened), opened
+    assert fork.exec(f"bash -c {shlex.quote(SEARCH)} search", timeout=120).text == "searched\n"
+    for folder in ("snapshots", "staging", "scratch"):
+        place = hf.home.root / folder
+        assert place.stat().st_mode & 0o077 == 0
+        assert all(path.lstat().st_uid == os.geteuid() for path in place.rglob("*"))
+
+
+@pytest.mark.thorough
+def test_storms_of_root_disturb_no_other_and_read_nothing_wrong(hf: Holdfast, filled: Snapshot) -> None:
+    """Threads that fault, unmap, move, give back, fork, execute, trace and map terabytes while memory waits.
+
+    Meanwhile another fork gets its memory, a session is captured, and a fork is made.
+    """
+    stormy, other = filled.fork(2, "copy")
+    assert resident(stormy) < SIZE / 2
+    says(stormy, STORM.read_text())
+    with ThreadPoolExecutor() as threads:
+        storm = threads.submit(says, stormy, "storm(heap, mark)")
+        try:
+            for number in range(5):
+                assert says(other, f"page(4096 * {7 + 900 * number})") == "True"
+                assert other.exec("echo here").text == "here\n"
+            late = hf.session("parent").snapshot("late").fork(1, "late")[0]
+            assert not storm.done()
+        finally:
+            stormy.files.write("/tmp/enough", b"")
+        done, wrong, hanging = ast.literal_eval(storm.result())
+    assert all(done.values()), done
+    assert (wrong, hanging) == ([], 0)
+    assert says(late, "whole()") == says(other, "whole()") == "True"
+    assert says(stormy, f"all(page(at) for at in range(4096, {16 << 20}, 4096))") == "True"
