@@ -1,0 +1,92 @@
+"""The consoles of the README and of the tutorials show what happens."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import Cli
+
+from holdfast.runtime.api.controller import Holdfast
+
+ROOT = Path(__file__).parents[2]
+WAITS = 75
+ANYTHING = "…"
+"""A shown line that stands for any number of lines."""
+SECONDS = 300
+
+
+@pytest.fixture
+def typed(cli: Cli, hf: Holdfast, tmp_path: Path) -> Path:
+    """Return an empty folder in which `holdfast` is a command; `hf` removes what a page leaves."""
+    (programs := tmp_path / "programs").mkdir()
+    (programs / "holdfast").write_text(f'#!/bin/sh\nexec {sys.executable} -m holdfast "$@"\n')
+    (programs / "holdfast").chmod(0o755)
+    cli.environment["PATH"] = f"{programs}:{cli.environment['PATH']}"
+    (folder := tmp_path / "folder").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("page", ["agent", "notebook", "ci"])
+def test_a_tutorial_shows_what_happens(cli: Cli, typed: Path, page: str) -> None:
+    """Each command of the tutorial, typed in order, prints what stands below it."""
+    assert run(cli, typed, (ROOT / "docs" / "tutorials" / f"{page}.md").read_text()) > 5
+
+
+def test_the_readme_shows_what_happens(cli: Cli, typed: Path) -> None:
+    """The consoles about the shell and about handing over work, in one home."""
+    text = (ROOT / "README.md").read_text()
+    sections = dict(part.partition("\n")[::2] for part in text.split("\n## "))
+    # The session has no project: its `make test` is one line.
+    made = "\n```console\n$ holdfast exec work 'printf \"test:\\n\\ttrue\\n\" > Makefile'\n```\n"
+    assert run(cli, typed, sections["At the shell"] + made + sections["The work, handed over"]) > 10
+
+
+def run(cli: Cli, folder: Path, page: str) -> int:
+    """Type every command of a page and compare what it prints with the lines below it, where there are any.
+
+    Returns:
+        how many commands there were.
+    """
+    count = 0
+    for block in re.findall(r"^```console\n(.*?)^```$", page, re.M | re.S):
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, _, shown = part.partition("\n")
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=folder,
+                env=cli.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+            told = f"$ {command}\n{done.stdout}{done.stderr}"
+            # A job of CI ends as its command does, which fails here.
+            allowed = {1} if command.startswith("holdfast ci run") else {0, WAITS}
+            assert done.returncode in allowed, told
+            if expected := shown.rstrip("\n"):
+                assert matches(expected, done.stdout), f"{told}\n--- shown:\n{expected}"
+            count += 1
+    return count
+
+
+def matches(shown: str, printed: str) -> bool:
+    """Return whether a program printed what a page shows, but for colours and spaces at the ends of lines."""
+    lines = (".*" if line == ANYTHING else re.escape(line.rstrip()) for line in shown.splitlines())
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", printed)
+    found = "\n".join(line.rstrip() for line in plain.strip("\n").splitlines())
+    return re.fullmatch("\n?".join(lines), found, re.S) is not None
+
+
+def test_a_console_that_shows_other_output_is_found() -> None:
+    """The comparison itself: a line that differs, is missing or is too much; and what the ellipsis covers."""
+    assert matches("a\n…\nd", "a\nb\nc\nd\n")
+    assert matches("a\n…", "a\n")
+    assert not matches("a", "a\nb\n")
+    assert not matches("a\nb", "a\n")
+    assert not matches("a", "b")
