@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
+import sys
 from collections.abc import Mapping
 
 from holdfast.errors import InvalidArgument
@@ -26,6 +28,20 @@ def check(extra: str, what: str) -> None:
         InvalidArgument: they are not.
     """
     if not installed(extra):
-        raise InvalidArgument(
-            f"cannot {what}: the packages for that are not installed", hint=f"pip install 'holdfast[{extra}]'"
-        )
+        raise InvalidArgument(f"cannot {what}: the packages for that are not installed", hint=command(extra))
+
+
+def command(*extras: str) -> str:
+    """Return the command that installs the packages of extras into the environment that runs this process.
+
+    It names the packages, not this one with its extras: this one may have come from a checkout or a file. In
+    an environment without pip, as uv makes them, uv installs.
+    """
+    from importlib import metadata
+
+    parts = [text.partition(";") for text in metadata.requires("holdfast") or ()]
+    wanted = {name.strip() for name, _, marker in parts if any(f'"{extra}"' in marker for extra in extras)}
+    has_pip = importlib.util.find_spec("pip") is not None
+    installer = [sys.executable, "-m", "pip"] if has_pip else ["uv", "pip"]
+    where = [] if has_pip else ["--python", sys.executable]
+    return shlex.join([*installer, "install", *where, *sorted(wanted)])

@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
 from holdfast.base.text import plain
+from holdfast.runtime.http_doors import door_packages
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Scope, Send, guarded
 from holdfast.runtime.mcp.http_door import PATH
 from holdfast.runtime.serve import error_answers
@@ -98,7 +99,9 @@ class ServedAgents:
             made = await asyncio.shield(self._made)  # others wait for it as well
         except AgentsNotLoaded as error:
             body = error_answers.body(
-                "internal_error", f"cannot serve agents: {error}", "`pip install 'holdfast[serve,mcp]'`"
+                "internal_error",
+                f"cannot serve agents: {error}",
+                f"`{door_packages.command('serve', 'mcp')}`",
             )
             await JSONResponse(body, 500)(scope, receive, send)
             return

@@ -526,7 +526,7 @@ def test_it_is_explained_if_its_packages_are_missing(cli: Cli) -> None:
         timeout=60,
     )
     assert done.returncode == 1
-    assert b"pip install 'holdfast[mcp]'" in done.stderr
+    assert f"{sys.executable} -m pip install 'mcp<3,>=2.3' 'pillow<13,>=11'" in done.stderr.decode()
 
 
 @pytest.mark.thorough

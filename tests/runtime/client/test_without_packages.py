@@ -39,5 +39,5 @@ def test_the_extra_of_a_client_is_named(program: str, tmp_path: Path) -> None:
     assert "cannot use a server: the packages for that are not installed" in last
     assert "ModuleNotFoundError" not in last
     if "main" in program:
-        assert "pip install 'holdfast[client]'" in last
+        assert f"{sys.executable} -m pip install 'websockets<18,>=15'" in last
         assert "Traceback" not in last
