@@ -12,6 +12,7 @@ from holdfast.runtime.cli.caller import controller, wants_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Any
 
     from holdfast.runtime.guest_rpc.results import CellEvent
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
 EXIT = {"ok": 0, "error": 1, "restarted": 1, "died": 1, "timeout": 124, "interrupted": 130, "waiting": 75}
 
 
-def cell(session: str, code: str, *, json: bool = False, kernel: str | None = None, **how: Any) -> int:
+def cell(
+    session: str,
+    code: str,
+    *,
+    json: bool = False,
+    kernel: str | None = None,
+    save: Path | None = None,
+    **how: Any,
+) -> int:
     """Run code and return the exit code; `how` is for `Session.cell`."""
     if kernel is not None:
         how["kernel"] = kernel
@@ -33,7 +42,7 @@ def cell(session: str, code: str, *, json: bool = False, kernel: str | None = No
 
         printing.emit({"id": found.id, "name": found.name, **plain_tables.cell_result(result)})
     else:
-        result = found.cell(code, **how, on_event=_show, on_input=_ask)
+        result = found.cell(code, **how, on_event=lambda event: _show(event, save), on_input=_ask)
         if result.recorded:
             printing.note("it ran before under this key; what it showed is no longer kept")
         if result.lost:
@@ -45,8 +54,10 @@ def cell(session: str, code: str, *, json: bool = False, kernel: str | None = No
     return EXIT[result.status]
 
 
-def _show(event: CellEvent) -> None:
+def _show(event: CellEvent, save: Path | None) -> None:
     from holdfast.base.text import colored
+
+    printing.make_room()
 
     if event.kind == "stream":
         stream = sys.stderr if event.name == "stderr" else sys.stdout
@@ -57,6 +68,12 @@ def _show(event: CellEvent) -> None:
         sys.stdout.flush()
         sys.stderr.write(colored(text, keep=sys.stderr.isatty()) + "\n")
     elif event.kind in ("execute_result", "display_data"):
+        if any(kind.startswith("image/") or kind == "text/html" for kind in event.data):
+            from holdfast.base.home import Home
+            from holdfast.runtime.cli import cell_pictures  # most cells show none
+
+            if cell_pictures.chosen(save, Home.default().root).show(event.data):
+                return
         value = event.data.get("text/plain")
         shown = value if isinstance(value, str) else f"<{', '.join(map(str, event.data))}>"
         sys.stdout.write(colored(shown, keep=sys.stdout.isatty()) + "\n")

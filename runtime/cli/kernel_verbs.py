@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,12 +25,16 @@ def cell(
     key: Key = None,
     reason: Reason = None,
     kernel: KernelName = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="DIR", help="Keep the pictures that the cell shows in this folder."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run code in the session's kernel and print like a REPL. Standard input answers input()."""
     how: dict[str, Any] = {"timeout": timeout, "busy_wait": busy_wait, "key": key, "reason": reason}
     how["kernel"] = kernel
-    raise typer.Exit(kernel_actions.cell(session, code, json=json, **how))
+    raise typer.Exit(kernel_actions.cell(session, code, json=json, save=save, **how))
 
 
 @app.command()
