@@ -89,6 +89,7 @@ def test_the_public_names_are_pinned() -> None:
         "Snapshot",
         "Socket",
         "Spread",
+        "Step",
         "State",
         "Redo",
         "RedoneAction",

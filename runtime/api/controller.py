@@ -19,7 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.operations import recovery
-from holdfast.runtime.operations.context import Context, Progress, no_progress
+from holdfast.runtime.operations.context import Context, Progress, Watcher, no_progress
 from holdfast.runtime.sessions import health
 
 TYPE_CHECKING = False
@@ -84,6 +84,8 @@ class Holdfast:
     Args:
         home: the state directory; by default that of HOLDFAST_HOME or the XDG state directory.
         progress: receives a line for each step of something slow (the first build of an image).
+        on_step: is called with each `Step` of an operation as it begins (checking, freezing, creating a
+            container, …), and with None when the operation has ended; from whatever thread does it.
         actor: who uses this controller, for the journal: `agent`, `person` or `system`, optionally with a
             name (`person:alice`). By default that of HOLDFAST_ACTOR, else `agent`.
         reason: why, for the journal.
@@ -107,6 +109,7 @@ class Holdfast:
         home: Home | Path | str | None = None,
         *,
         progress: Progress | None = None,
+        on_step: Watcher | None = None,
         actor: str | None = None,
         reason: str | None = None,
         token: str | None = None,
@@ -115,7 +118,8 @@ class Holdfast:
             raise InvalidArgument(
                 "cannot use a token for a home: it is for the URL of a server", hint="leave it out"
             )
-        self.context = Context(Home.at(home).create(), actors.checked(actor), reason, progress or no_progress)
+        acting = actors.checked(actor)
+        self.context = Context(Home.at(home).create(), acting, reason, progress or no_progress, on_step)
         recovery.recover(self.context, _fill_undo_table)
         if self.home.has_unpacked:
             from holdfast.runtime.storage import packing_request

@@ -114,6 +114,7 @@ class Taking:
         with suppress(GuestError):
             moment = moment_of(GuestClient(self._run_dir).request("moment"))
         self._note_task()
+        self.context.doing(f"copying the files of {self.session.name}")
         image = self._files.pausing()
         self._thawed()
         return self._finish(lambda: image, None, moment)
@@ -149,6 +150,7 @@ class Taking:
 
     def _clear(self) -> None:
         """Refuse a capture that would fail; then list what there is."""
+        self.context.doing(f"checking what of {self.session.name} would survive")
         self._left_out = preflight.clear(self.context, self.session, self._container, self._force_drop)
         self._remember()
 
@@ -168,6 +170,7 @@ class Taking:
 
         Before that, start the checkpointer if need be, and wait for a restore that is still loading memory.
         """
+        self.context.doing(f"preparing {self.session.name}")
         with self._ask("hello", container=self._container.id) as link:
             versions = link.until("done")
         self._files.begin()
@@ -199,6 +202,7 @@ class Taking:
     ) -> CaptureResult:
         target = Target(self._container.id, self._container.pid, prepared.root_pid)
         twins, self._twins = self._twins, False  # root in the session can end them: only the first time
+        self.context.doing(f"freezing {self.session.name}, copying its memory and files")
         try:
             link = self._ask(
                 "dump",
@@ -279,6 +283,7 @@ class Taking:
     ) -> SnapshotRow:
         """Add the image that `make` returns, digests, the manifest, and rename; then the snapshot exists."""
         store, home, session = self.context.store, self.context.home, self.session
+        self.context.doing(f"storing the snapshot of {session.name}")
         try:
             if self._baseline is not None:
                 baseline.write(self._staging, self._baseline)

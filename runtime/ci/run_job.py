@@ -111,11 +111,13 @@ class JobRun:
             began = time.monotonic()
             owner = self._owner(session)
             if taken is not None:
+                self._context.doing("copying the checkout into the session")
                 container = str(session.row.container_id)
                 staging = self._context.home.staging
                 copy_checkout.put(self._context.engine, container, taken, owner, staging)
                 self._notes += taken.notes
                 self._revision = taken.revision
+                self._context.idle()
             with self._captures.serve(session):
                 outcome = self._commands(session, f"{owner[0]}:{owner[1]}", began)
             outcome = self._delivered(outcome)
@@ -140,6 +142,8 @@ class JobRun:
     def _commands(self, session: Session, owner: str, began: float) -> JobOutcome:
         _, hidden = job_environment.split(self._job.variables, self.redaction)
         for number, text in enumerate([*self._job.setup, self._job.command]):
+            if number < len(self._job.setup):
+                self._context.progress(f"setup: {self.redaction.text(text)}")
             whole = text
             if hidden:
                 job_environment.hand_over(self._context.engine, str(session.row.container_id), hidden, owner)

@@ -64,12 +64,16 @@ def _early(
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")
     ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Do not show on the terminal what is under way.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
     """Sandbox sessions whose live execution state can be captured, restored and forked."""
     EarlyOptions.json, EarlyOptions.actor, EarlyOptions.reason = json, as_, reason
+    EarlyOptions.quiet = quiet
 
 
 def application(verb: str | None = None) -> typer.Typer:

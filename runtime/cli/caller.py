@@ -14,6 +14,8 @@ from holdfast.base import actors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.cli.step_line import StepLine
+    from holdfast.runtime.operations.step import Step
 
 
 class EarlyOptions:
@@ -22,6 +24,7 @@ class EarlyOptions:
     json = False
     actor: str | None = None
     reason: str | None = None
+    quiet = False
 
 
 def wants_json(option: bool) -> bool:
@@ -37,7 +40,20 @@ def controller() -> Holdfast:
     if url := os.environ.get("HOLDFAST_URL"):
         return _over(url)
     actor = EarlyOptions.actor or actors.of_command_line(_is_person())
-    return Holdfast(progress=note, actor=actor, reason=EarlyOptions.reason)
+    return Holdfast(progress=note, on_step=doing, actor=actor, reason=EarlyOptions.reason)
+
+
+_lines: list[StepLine | None] = []
+
+
+def doing(step: Step | None) -> None:
+    """Show a step on the terminal of a person, unless they want quiet; None: nothing is under way."""
+    if not _lines:
+        from holdfast.runtime.cli import step_line  # what ends soon has no steps
+
+        _lines.append(None if EarlyOptions.quiet else step_line.of_this_process())
+    if (line := _lines[0]) is not None:
+        line(step)
 
 
 def is_over_a_url() -> bool:

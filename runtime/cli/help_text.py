@@ -18,6 +18,7 @@ Options:
   --as ACTOR            Who is acting, for the journal: agent:NAME or
                         person:NAME.
   --reason TEXT         Why, for the journal.
+  -q, --quiet           Do not show on the terminal what is under way.
   --version             Show the version.
   --install-completion  Install completion for the current shell.
   --show-completion     Show completion for the current shell, to copy it or

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 GAP = 2
 """Blanks between two columns of a table."""
+clear_line: Callable[[], None] | None = None
+"""Clears the line that says what is under way (`step_line`), if there is one."""
 _PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 """Bytes of output that no terminal needs to be protected from."""
 
@@ -38,13 +40,21 @@ def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
 
 def say(text: str) -> None:
     """Write a line to standard output."""
+    make_room()
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
     """Write a progress line to standard error."""
+    make_room()
     sys.stderr.write(f"holdfast: {plain(text)}\n")
     sys.stderr.flush()
+
+
+def make_room() -> None:
+    """Clear the line that says what is under way, before something else is written."""
+    if clear_line is not None:
+        clear_line()
 
 
 def fail(error: HoldfastError, *, as_json: bool) -> None:
@@ -57,6 +67,7 @@ def report(
     code: str, message: str, hint: str, *, as_json: bool, more: Mapping[str, Any] | None = None
 ) -> None:
     """Write a failure to standard error; `more` is for programs only."""
+    make_room()
     if as_json:
         body = {"code": code, "message": plain(message), "hint": plain(hint, 2000), **(more or {})}
         sys.stderr.write(printable_json.dumps({"error": body}) + "\n")
@@ -96,6 +107,7 @@ def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[C
 
 
 def _write(file: TextIO, data: bytes) -> None:
+    make_room()
     file.flush()
     file.buffer.write(data)
     file.buffer.flush()

@@ -36,27 +36,36 @@ _INOTIFY = Path("anon_inode:inotify")
 
 def checks(context: Context) -> list[Check]:
     """Run all checks, in the order in which one builds on another."""
+
+    def tried(name: str, look: Callable[[], Check]) -> Check:
+        context.doing(f"checking: {name}")
+        return guarded(name, look)
+
     found = [
-        guarded("state directory", lambda: _home(context)),
-        guarded("disk space", lambda: _disk(context)),
+        tried("state directory", lambda: _home(context)),
+        tried("disk space", lambda: _disk(context)),
     ]
-    engine = guarded("engine", lambda: engine_check(context))
-    found += [engine, guarded("kernel", _kernel), guarded("inotify instances", inotify_check)]
+    engine = tried("engine", lambda: engine_check(context))
+    found += [engine, tried("kernel", _kernel), tried("inotify instances", inotify_check)]
     if not engine.ok:
+        context.idle()
         return found
     found += [
-        guarded("engine disk", lambda: _engine_disk(context)),
+        tried("engine disk", lambda: _engine_disk(context)),
         *selinux_check(security_options(context.engine.info())),
-        guarded("session image", lambda: _image(context, "session")),
-        guarded("toolbox image", lambda: _image(context, "toolbox")),
-        guarded("shared folder", lambda: _shared_folder(context)),
-        guarded("disk limit", lambda: _disk_limit(context)),
-        guarded("proxies", lambda: _proxies(context)),
-        *([guarded("gateway", lambda: _gateway(context))] if context.home.has_gateway else []),
-        guarded("leftovers", lambda: _leftovers(context)),
+        tried("session image", lambda: _image(context, "session")),
+        tried("toolbox image", lambda: _image(context, "toolbox")),
+        tried("shared folder", lambda: _shared_folder(context)),
+        tried("disk limit", lambda: _disk_limit(context)),
+        tried("proxies", lambda: _proxies(context)),
+        *([tried("gateway", lambda: _gateway(context))] if context.home.has_gateway else []),
+        tried("leftovers", lambda: _leftovers(context)),
     ]
     images_ready = all(check.ok for check in found if check.name.endswith("image"))
-    return found + _snapshots(context, images_ready)
+    context.doing("trying a session, a snapshot and a restore")
+    found += _snapshots(context, images_ready)
+    context.idle()
+    return found
 
 
 def guarded(name: str, look: Callable[[], Check]) -> Check:

@@ -78,18 +78,21 @@ def create(
         row = context.store.session(session_id)
         folder = provision.prepare_run_dir(context, row)
         init = init_program.obtain(context.engine, context.home, context.progress)
+        context.doing(f"creating the container of {row.name}")
         with network.ahead(chosen):
             container = provision.create_container(context.engine, context.home, row, operation.id, init)
             if chosen.workdir is not None or image.name.startswith(FITTED):  # ours have the usual one
                 context.engine.files.make_folder(container, chosen.workdir or str(layout.WORKSPACE))
             provision.start(context.engine, container)
         network.close(chosen, container)
+        context.doing(f"waiting for the shell of {row.name}")
         greeting = provision.await_guest(context.engine, container, folder)
         if remark := plain(str(greeting.get("shell_remark") or ""), 400):
             context.progress(remark)
         for path in image.folders:
             GuestClient(folder).request("file_folder", payload=asked(path=path), parents=True, user="0")
         if chosen.kernel is not None or chosen.python is not None:  # it may not be there, or not work
+            context.doing(f"starting the kernel of {row.name}")
             GuestClient(folder).request("kernel_open", kernel=MAIN, spec=chosen.kernel or layout.DEFAULT_SPEC)
         made = {"state": "running", "container_id": container}
         context.store.operations.complete(operation.id, sessions={row.id: made})

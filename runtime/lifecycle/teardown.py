@@ -38,6 +38,7 @@ def remove(context: Context, ref: str) -> None:
         if not roomy:  # then room is made first, although that cannot be recorded
             _free(context, row)
         with carry_out(context, OperationKind.REMOVE, session_id=row.id):
+            context.doing(f"removing {row.name}")
             erase(context, row.id)
             locks.discard(context.home.locks, row.id)
     if row.parent_snapshot_id is not None:

@@ -16,11 +16,14 @@ from holdfast.runtime.store import peek
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
+    from holdfast.runtime.operations.step import Step
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
 
 Progress = Callable[[str], None]
 """A function that takes one line for each step of something slow."""
+Watcher = Callable[["Step | None"], None]
+"""A function that takes each step as it begins, and None when nothing is under way any more."""
 
 
 def no_progress(_line: str) -> None:
@@ -43,7 +46,8 @@ class Context:
         home: the state directory, which exists.
         actor: the actor for the journal, as `actors.checked` returns it.
         reason: the reason for the journal.
-        progress: receives one line for each step of something slow.
+        progress: receives one line for each step of something slow, to be kept.
+        watcher: receives each step of an operation as it begins, to be shown while it lasts.
         connect: connects to the engine. Raises EngineUnavailable.
         background: work that continues while the caller does something else.
     """
@@ -52,6 +56,7 @@ class Context:
     actor: str = "system"
     reason: str | None = None
     progress: Progress = no_progress
+    watcher: Watcher | None = None
     connect: Callable[[], Engine] = _connected
     background: Background = field(default_factory=Background)
 
@@ -78,6 +83,18 @@ class Context:
             EngineUnavailable: no engine answers.
         """
         return self.connect()
+
+    def doing(self, text: str, done: int | None = None, total: int | None = None) -> None:
+        """Report a step that begins, or how much of it is done; `carry_out` reports the end of the last."""
+        if self.watcher is not None:
+            from holdfast.runtime.operations.step import Step  # nobody watches `exec`
+
+            self.watcher(Step(text, done, total))
+
+    def idle(self) -> None:
+        """Report that nothing is under way any more."""
+        if self.watcher is not None:
+            self.watcher(None)
 
     def session_row(self, ref: str) -> SessionRow:
         """Return the current row of the session with this name, id or unique prefix of an id.

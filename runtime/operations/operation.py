@@ -55,6 +55,8 @@ def carry_out(
                 except HoldfastError as second:
                     error.add_note(f"the operation could not be undone yet: {second}")
         raise
+    finally:
+        context.idle()
     with held():
         context.store.operations.end(begun.id, "done")
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base import ids
 from holdfast.base.interrupts import held
 from holdfast.base.quantities import size_text
+from holdfast.base.text import size
 from holdfast.errors import InvalidArgument, RestoreFailed, SnapshotDamaged, StoreError
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
@@ -158,6 +159,10 @@ class Restoring:
             )
             pending = [pool.submit(self._one, row, operation.id, verified) for row in rows]
             try:
+                for number, work in enumerate(pending, start=1):
+                    work.result()
+                    if number < len(pending):
+                        self.context.doing(f"restoring {self.snapshot.name}", number, len(pending))
                 arrived = [work.result() for work in pending]
                 verified.result()
             except SnapshotDamaged as error:
@@ -179,6 +184,7 @@ class Restoring:
         roomy = self._roomy(most)
         started = replace(row, image=self.kept.image, options={**row.options, "pids": roomy})
         init = init_program.obtain(engine, home, self.context.progress)
+        self.context.doing(f"creating the container of {row.name}")
         container = provision.create_container(
             engine, home, started, operation, init, command, self.kept, self._place
         )
@@ -196,6 +202,8 @@ class Restoring:
         verified.result()
         found = None
         if processes is not None:
+            memory = size(processes.memory_bytes)
+            self.context.doing(f"restoring the processes of {row.name}, {memory} of memory")
             found = self._restore_tree(container, processes)
             if roomy != most:
                 engine.limit_processes(container, most)

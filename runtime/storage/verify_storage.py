@@ -75,6 +75,7 @@ def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
     result = Verified(len(chosen))
     with Chunks(context.home.root) as chunks:
         if chunks.packs.is_dir():
+            context.doing("checking all stored pages")
             # Damaged pages are taken out at once, so that nothing new relies on them.
             with chunks.changing():
                 found = checking.check(chunks)
@@ -83,9 +84,11 @@ def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
         else:
             found = Findings()
         result.bytes += found.checked
-        for row in chosen:
+        for number, row in enumerate(chosen):
+            context.doing("checking snapshots", number, len(chosen))
             _Look(context, chunks, found, row, result).run()
     snapshot_storage.tidy(context)
+    context.idle()
     return result
 
 

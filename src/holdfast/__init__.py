@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.history.drift.drift_result import Drift
     from holdfast.runtime.history.recording.recording import Recording
     from holdfast.runtime.moving.move_session import Moved
+    from holdfast.runtime.operations.step import Step
     from holdfast.runtime.pulse.facts import OpenFile, Process, Socket
     from holdfast.runtime.pulse.limits import Memory
     from holdfast.runtime.pulse.pulse import Port, Pulse
@@ -272,6 +273,7 @@ __all__ = [
     "Spread",
     "State",
     "StatedAction",
+    "Step",
     "StoreError",
     "Survivability",
     "SyntaxCheck",
@@ -351,6 +353,7 @@ _LATE = {
     "Snapshot": "runtime.api.snapshot",
     "Socket": "runtime.pulse.facts",
     "Spread": "runtime.flaky.spread",
+    "Step": "runtime.operations.step",
     "State": "runtime.guest.pulse.state",
     "Redo": "runtime.api.redo_snapshot",
     "RedoneAction": "runtime.task.redo_rules",
