@@ -83,7 +83,7 @@ class CellPictures:
 def terminal_graphics(environment: Mapping[str, str]) -> str | None:
     """Return the protocol by which the terminal draws pictures; None if it is not known to have one.
 
-    tmux and screen pass neither on unless they are told to.
+    tmux and screen pass pictures on only if their configuration says so.
     """
     if environment.get("TMUX") or environment.get("TERM", "").startswith(("screen", "tmux")):
         return None

@@ -66,7 +66,7 @@ class StepLine:
 
     def _draw(self, waited: float) -> None:
         text = plain(f"holdfast: {self._step} … {waited:.0f} s")
-        width = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # 0: it was never told
+        width = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # 0: no one has set its size
         sys.stderr.write(_CLEAR + text[: max(width - 1, 1)])
         sys.stderr.flush()
         self._shown = True

@@ -87,7 +87,7 @@ class Context:
     def doing(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Report a step that begins, or how much of it is done; `carry_out` reports the end of the last."""
         if self.watcher is not None:
-            from holdfast.runtime.operations.step import Step  # nobody watches `exec`
+            from holdfast.runtime.operations.step import Step  # `exec` has no steps
 
             self.watcher(Step(text, done, total))
 

@@ -1,4 +1,4 @@
-"""A step of an operation that takes a while, for whoever watches it. Knows no terminal, and no operation."""
+"""A step of a long operation, as its watcher gets it. Knows no terminal and no operation."""
 
 from __future__ import annotations
 
