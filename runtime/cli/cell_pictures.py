@@ -116,11 +116,11 @@ def drawn(graphics: str, content: bytes) -> Iterator[str]:
         yield f"\x1b_G{first}m={more};{text[start : start + _CHUNK]}\x1b\\"
 
 
-def chosen(save: Path | None, home: Path) -> CellPictures:
+def chosen(save: str | None, home: Path) -> CellPictures:
     """Return what becomes of pictures for this terminal: in the folder `save`, else in one of the home."""
     graphics = terminal_graphics(os.environ) if sys.stdout.isatty() else None
     if save is not None:
-        return CellPictures(save, bounded=False, graphics=graphics)
+        return CellPictures(Path(save), bounded=False, graphics=graphics)
     return CellPictures(home / "pictures", bounded=True, graphics=graphics)
 
 

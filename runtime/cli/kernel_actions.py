@@ -12,7 +12,6 @@ from holdfast.runtime.cli.caller import controller, wants_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import Any
 
     from holdfast.runtime.guest_rpc.results import CellEvent
@@ -27,7 +26,7 @@ def cell(
     *,
     json: bool = False,
     kernel: str | None = None,
-    save: Path | None = None,
+    save: str | None = None,
     **how: Any,
 ) -> int:
     """Run code and return the exit code; `how` is for `Session.cell`."""
@@ -54,7 +53,7 @@ def cell(
     return EXIT[result.status]
 
 
-def _show(event: CellEvent, save: Path | None) -> None:
+def _show(event: CellEvent, save: str | None) -> None:
     from holdfast.base.text import colored
 
     printing.make_room()

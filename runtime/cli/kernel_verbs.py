@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +25,7 @@ def cell(
     reason: Reason = None,
     kernel: KernelName = None,
     save: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--save", metavar="DIR", help="Keep the pictures that the cell shows in this folder."),
     ] = None,
     json: Json = False,

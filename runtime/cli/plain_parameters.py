@@ -48,6 +48,7 @@ OPTIONS = {
         "--key": ("key", TEXT),
         "--reason": ("reason", TEXT),
         "--kernel": ("kernel", TEXT),
+        "--save": ("save", TEXT),
         "--json": ("json", FLAG),
     },
     "send": {

@@ -26,6 +26,7 @@ _NEVER: Mapping[str, str] = {
     "serve-captures": "run it on the engine's machine",
 }
 _OPTIONS: Mapping[tuple[str, str], str] = {
+    ("cell", "--save"): "leave it out: `holdfast journal S --ipynb - > FILE` has the pictures",
     ("replay", "--cast"): "pipe it: `holdfast replay S --cast - > FILE`",
     ("new", "--build"): "build it on the engine's machine, and name the image with --image",
     ("new", "--devcontainer"): "run it on the engine's machine, where the project is",

@@ -278,7 +278,8 @@ def test_a_job_that_succeeds_leaves_nothing(
     )
     assert (done.returncode, done.stdout) == (0, b"/workspace/tests\nkept\na b\n")
     (key,) = Keys(shared_hf.home).known()  # made before the job, in a home that had none
-    assert done.stderr.decode() in ("", f"holdfast: {bundle_trust.made(key.public)}\n")
+    setup = "holdfast: setup: cd tests; made=1\n"
+    assert done.stderr.decode() in (setup, f"holdfast: {bundle_trust.made(key.public)}\n{setup}")
     assert shared_hf.snapshots() == []
     assert not list(out.glob(f"*{own_folders.BUNDLE}"))
     assert {path.name for path in out.iterdir()} == {own_folders.TAG, ".gitignore"}, "marked as ours"

@@ -258,7 +258,7 @@ def test_the_output_of_a_job_as_it_comes(session: RemoteSession) -> None:
 
 
 def test_a_life_of_a_session(remote: RemoteHoldfast) -> None:
-    with pytest.raises(InvalidArgument, match="cannot use label a b"):
+    with pytest.raises(InvalidArgument, match="cannot use label 'a b'"):
         remote.new("life", labels=["a b=c"])
     with remote.new("life", remove=True, env={"MODE": "test"}, labels=["team=a", "run=7"]) as work:
         with pytest.raises(SessionExists):

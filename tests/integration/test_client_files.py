@@ -95,12 +95,12 @@ def test_a_signed_address_opens_one_file_without_a_token(
             session.files.address(wrong)
 
 
-@pytest.mark.parametrize("at", ["/srv/here", "/srv/over/a/url"])
+@pytest.mark.parametrize("at", ["/srv/here", "/srv/by/a/url"])
 def test_files_are_looked_for_changed_and_written_at_once(
     session: RemoteSession, shared: Session, at: str
 ) -> None:
     """In process and over a URL the same, with the rights of the user whose files these are."""
-    files: Any = session.files if at.startswith("/srv/over") else shared.files
+    files: Any = session.files if at.startswith("/srv/by") else shared.files
     files.make_folder(f"{at}/src", parents=True)
     assert files.write_many({f"{at}/src/a.py": "x = 1\n", f"{at}/src/b.py": b"y = 2\nx = 3\n"}) == 2
     assert files.exists(f"{at}/src/a.py")

@@ -33,7 +33,7 @@ def typed(cli: Cli, hf: Holdfast, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", ["agent", "notebook", "ci"])
 def test_a_tutorial_shows_what_happens(cli: Cli, typed: Path, page: str) -> None:
     """Each command of the tutorial, typed in order, prints what stands below it."""
-    assert run(cli, typed, (ROOT / "docs" / "tutorials" / f"{page}.md").read_text()) > 5
+    assert run(cli, typed, (ROOT / "docs" / "tutorials" / f"{page}.md").read_text()) >= 5
 
 
 def test_the_readme_shows_what_happens(cli: Cli, typed: Path) -> None:

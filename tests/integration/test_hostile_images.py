@@ -56,7 +56,8 @@ class Images:
                 entry.type, entry.linkname = tarfile.SYMTYPE, target
                 archive.addfile(entry)
             if program:
-                _add(archive, "workspace/init", program.encode())
+                for folder in ("workspace/", ""):  # where sessions began once, and where containers do
+                    _add(archive, f"{folder}init", program.encode())
         base = build.ensure(self.hf.engine.images, "session")
         with tarfile.open(fileobj=context, mode="w") as archive:
             _add(archive, "Dockerfile", f"FROM {base}\nADD layer.tar /\n".encode())

@@ -158,7 +158,7 @@ def test_cells_that_last_end_and_die(hf: Holdfast) -> None:
         assert "[interrupted" in await agent("answer", key="C-c")
         assert "a new one has started" in await agent.refused("cell", code="os._exit(1)")
         assert "NameError" in await agent("cell", code="time.time()")
-        assert "the kernel has none of that id" in await agent.refused("read", id="cell-77")
+        assert "cannot wait for cell-77: no such" in await agent.refused("read", id="cell-77")
 
     talk(hf, script)
 

@@ -353,7 +353,7 @@ def test_the_document_describes_every_path(server: Served) -> None:
         ("POST", "/v1/sessions/shared/exec", {"command": "ls", "comand": 1}, 422, "invalid_request"),
         ("POST", "/v1/sessions/shared/exec", {"command": "ls", "shell": "none"}, 404, "shell_not_found"),
         ("POST", "/v1/sessions/..%2Fx/exec", {"command": "ls"}, 404, "not_found"),
-        ("GET", "/v1/sessions/shared/files/content?path=/tmp", None, 400, "invalid_argument"),
+        ("GET", "/v1/sessions/shared/files/content?path=/tmp", None, 409, "session_file"),
         ("GET", "/v1/snapshots/nothing", None, 404, "snapshot_not_found"),
         ("POST", "/v1/sessions", {"memory": "1m"}, 400, "invalid_argument"),
     ],

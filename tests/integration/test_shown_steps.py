@@ -35,7 +35,9 @@ def test_a_program_is_given_each_step_and_the_end(home: Home, hf: Holdfast, cli:
             "storing the snapshot of steps",
         }
         snapshot.fork(2, "copy")
-        assert told(steps) >= {"creating the container of copy-1", "waiting for the shell of copy-2"}
+        forked = told(steps)
+        assert forked >= {"creating the container of copy-1", "creating the container of copy-2"}
+        assert any(text.startswith("restoring the processes of copy-2, ") for text in forked)
         shown = cli("cell", "steps", CELL)
         assert (shown.code, shown.out) == (0, "")
         first, second = shown.err.splitlines()

@@ -41,6 +41,7 @@ def test_the_verb_and_its_words_are_found(words: str, verb: str, options: str) -
         "journal S --ipynb notes.ipynb",
         "journal S --ipynb=notes.ipynb",
         "replay S --cast file.cast",
+        "cell S 1 --save plots",
         "thaw there.hfb",
         "fits there.hfb",
         "ci run -- make test",
