@@ -81,8 +81,8 @@ def test_nothing_is_found(
     operations = report["operations"]
     assert operations["tested"] == operations["total"] >= LEAST_OPERATIONS
     assert report["test_cases"]["generated"] >= least
-    # Of new sessions there are no valid requests, and so no rate: see schemathesis.toml.
-    assert len(report["valid_rates"]) >= operations["total"] - 1
+    # Of new sessions there are no valid requests, and of ports where nothing listens none that is answered.
+    assert len(report["valid_rates"]) >= operations["total"] - 2
     assert never_done(report) <= REFUSED
     assert "Traceback" not in log
     # The shell may wait for the end of what was typed; a program needs none.
