@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.procfs import walk
-from holdfast.snapshots.checkpointer import pidfd_files
+from holdfast.snapshots.checkpointer import pidfd_files, tree
 from holdfast.snapshots.checkpointer.record import ImageMessages
 
 UNREAD = 1 << 30
@@ -75,7 +75,7 @@ def begin(pids: Iterable[int], found: Sequence[Holder]) -> None:
     """Do it with the queues of a restored tree of which nothing runs yet. Raises OSError."""
     if not found:
         return
-    ours = {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
+    ours = tree.by_inner_pid(pids)
     for number, one in enumerate(found):
         if number >= MOST or one.pid not in ours:
             raise OSError(f"process {one.pid} cannot be notified of the events it lost")

@@ -29,7 +29,7 @@ from itertools import islice
 from typing import Protocol
 
 from holdfast.procfs import walk
-from holdfast.snapshots.checkpointer import foreign_memory
+from holdfast.snapshots.checkpointer import foreign_memory, tree
 from holdfast.snapshots.checkpointer.file_numbers import Numbers
 from holdfast.snapshots.checkpointer.record.memory import ImageMemory
 
@@ -81,7 +81,7 @@ def renew(pids: Iterable[int], found: Sequence[NumberPlaces]) -> None:
     """Write today's numbers into the memory of a restored tree of which nothing runs yet."""
     if not found:
         return
-    ours = {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
+    ours = tree.by_inner_pid(pids)
     for one in found:
         pid = ours.get(one.pid)
         file_status = walk.stat_of(pid, one.fd) if pid is not None else None

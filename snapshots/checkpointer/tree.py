@@ -52,6 +52,11 @@ def find_by_inner_pid(init_pid: int, inner_pid: int) -> int:
     raise TargetMismatch(f"no process {inner_pid} is a child of the container's first process")
 
 
+def by_inner_pid(pids: Iterable[int]) -> dict[int, int]:
+    """Return processes of the host by their pids in the innermost namespace, but for those that are gone."""
+    return {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
+
+
 def inner_pid_of(pid: int) -> int:
     """Return the pid in the innermost namespace; 0 when it is gone."""
     return max(_last_ids(_status(f"{pid}"), b"NSpid"), default=0)

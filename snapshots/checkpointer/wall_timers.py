@@ -124,7 +124,7 @@ def begin(pids: Iterable[int], found: Sequence[WallTimer]) -> None:
     """
     if not found:
         return
-    ours = {status.inner_pid: pid for pid in pids if (status := walk.status_of(pid)) is not None}
+    ours = tree.by_inner_pid(pids)
     for timer in found:
         if timer.pid not in ours:
             raise OSError(f"a timer of process {timer.pid} cannot be set")
