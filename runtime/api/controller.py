@@ -226,11 +226,12 @@ class Holdfast:
         `labels`: only those that have all of these: a mapping, in which None is any value, or texts
         `KEY=VALUE` or `KEY`.
         """
+        if labels is None:
+            return [Session(self.context, row) for row in health.observe_all(self.context)]
         from holdfast.runtime.sessions import session_labels
 
         wanted = session_labels.wanted(labels)
-        found = [Session(self.context, row) for row in health.observe_all(self.context)]
-        return [each for each in found if session_labels.has(each.labels, wanted)]
+        return [each for each in self.sessions() if session_labels.has(each.labels, wanted)]
 
     def session(self, ref: str, *, removed: bool = False) -> Session:
         """Return the session with this name, id or unique prefix of an id.

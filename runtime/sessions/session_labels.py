@@ -14,7 +14,8 @@ from holdfast.errors import InvalidArgument
 MOST = 50
 LONGEST = 200
 """Characters of a value."""
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}", re.ASCII)
+KEY = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}"
+_KEY = re.compile(KEY, re.ASCII)
 
 
 def parse(given: Mapping[str, str] | Sequence[str]) -> dict[str, str]:

@@ -8,18 +8,18 @@ from pydantic import Field
 
 from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, Reason, RequestBody, Seconds
 from holdfast.runtime.serve.models.command_models import StateAnswer, Variables
+from holdfast.runtime.sessions import session_labels
 
 Place = Annotated[str, Field(min_length=1, max_length=300, pattern=TEXT)]
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]{1,299}$")]
 Said = Annotated[str, Field(min_length=1, max_length=60, pattern=TEXT)]
 """A value as a person writes it; the library reads it, and says what is wrong with it."""
-LABEL_KEY = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}"
 Labels = Annotated[
     dict[
-        Annotated[str, Field(pattern=rf"^{LABEL_KEY}$")],
-        Annotated[str, Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")],
+        Annotated[str, Field(pattern=rf"^{session_labels.KEY}$")],
+        Annotated[str, Field(max_length=session_labels.LONGEST, pattern=r"^[^\x00-\x1f\x7f]*$")],
     ],
-    Field(max_length=50),
+    Field(max_length=session_labels.MOST),
 ]
 Size = Annotated[int, Field(ge=0, lt=2**53)] | Said
 Assignments = Annotated[

@@ -13,7 +13,6 @@ from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.session_models import (
-    LABEL_KEY,
     CheckAnswer,
     ForkRequest,
     LabelsRequest,
@@ -30,12 +29,16 @@ from holdfast.runtime.serve.models.session_models import (
 )
 from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.routes.snapshot_routes import answered as snapshot_answer
+from holdfast.runtime.sessions import session_labels
 
 router = api_router(prefix="/v1/sessions", tags=["sessions"], responses=ERRORS)
 From = Annotated[ApiCaller, Depends(caller)]
+_LABEL = rf"^{session_labels.KEY}(=[^\x00-\x1f\x7f]{{0,{session_labels.LONGEST}}})?$"
 Asked = Annotated[
-    list[Annotated[str, Field(pattern=rf"^{LABEL_KEY}(=[^\x00-\x1f\x7f]{{0,200}})?$")]] | None,
-    Query(max_length=50, description="Only those that have all of these: KEY=VALUE, or KEY."),
+    list[Annotated[str, Field(pattern=_LABEL)]] | None,
+    Query(
+        max_length=session_labels.MOST, description="Only those that have all of these: KEY=VALUE, or KEY."
+    ),
 ]
 
 
