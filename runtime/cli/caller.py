@@ -5,6 +5,7 @@ Loads neither Typer nor the verbs: frequent verbs in their plainest form need ne
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -43,17 +44,17 @@ def controller() -> Holdfast:
     return Holdfast(progress=note, on_step=doing, actor=actor, reason=EarlyOptions.reason)
 
 
-_lines: list[StepLine | None] = []
-
-
 def doing(step: Step | None) -> None:
     """Show a step on the terminal of a person, unless they want quiet; None: nothing is under way."""
-    if not _lines:
-        from holdfast.runtime.cli import step_line  # what ends soon has no steps
-
-        _lines.append(None if EarlyOptions.quiet else step_line.of_this_process())
-    if (line := _lines[0]) is not None:
+    if not EarlyOptions.quiet and (line := _line()) is not None:
         line(step)
+
+
+@functools.cache
+def _line() -> StepLine | None:
+    from holdfast.runtime.cli import step_line  # what ends soon has no steps
+
+    return step_line.of_this_process()
 
 
 def is_over_a_url() -> bool:

@@ -11,6 +11,8 @@ import binascii
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from holdfast.runtime.cli import printing
@@ -58,7 +60,11 @@ class CellPictures:
                 continue
             value = data.get(kind)
             if isinstance(value, str) and (content := _content(kind, value)) is not None:
-                path = self._keep(content, ending)
+                try:
+                    path = self._keep(content, ending)
+                except OSError as error:
+                    printing.note(f"cannot keep a picture in {self._folder}: {error.strerror or error}")
+                    return False
                 size = png_size(content)
                 if self._graphics and size is not None and len(content) <= DRAWN_MOST:
                     sys.stdout.write("".join(drawn(self._graphics, content)) + "\n")
@@ -71,9 +77,11 @@ class CellPictures:
     def _keep(self, content: bytes, ending: str) -> Path:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         taken = sorted(self._folder.glob("picture-*"), key=_number)
-        path = self._folder / f"picture-{(_number(taken[-1]) if taken else 0) + 1}{ending}"
-        with path.open("xb") as file:
-            file.write(content)
+        for number in count(_number(taken[-1]) + 1 if taken else 1):
+            path = self._folder / f"picture-{number}{ending}"
+            with suppress(FileExistsError), path.open("xb") as file:  # another cell has shown one
+                file.write(content)
+                break
         if self._bounded:
             for old in taken[: max(len(taken) + 1 - KEPT_MOST, 0)]:
                 old.unlink(missing_ok=True)

@@ -57,7 +57,6 @@ def _show(event: CellEvent, save: str | None) -> None:
     from holdfast.base.text import colored
 
     printing.make_room()
-
     if event.kind == "stream":
         stream = sys.stderr if event.name == "stderr" else sys.stdout
         stream.write(colored(event.text, keep=stream.isatty()))

@@ -14,7 +14,7 @@ import typer
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef
-from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.caller import EarlyOptions, controller, wants_json
 from holdfast.runtime.transfer import bundle_trust
 
 if TYPE_CHECKING:
@@ -230,6 +230,10 @@ def bar(what: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(what, total=None)
-        yield lambda done, all_: shown.update(task, completed=done, total=all_)
+    before, EarlyOptions.quiet = EarlyOptions.quiet, True  # steps would be written into the bar's line
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+            task = shown.add_task(what, total=None)
+            yield lambda done, all_: shown.update(task, completed=done, total=all_)
+    finally:
+        EarlyOptions.quiet = before

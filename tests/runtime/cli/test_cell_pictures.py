@@ -90,6 +90,25 @@ def test_a_picture_that_is_too_much_for_a_terminal_is_only_kept(
     assert (tmp_path / "picture-1.png").read_bytes() == content
 
 
+def test_a_picture_that_cannot_be_kept_is_named_and_its_text_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cell has run: what else it shows must not be lost with a picture."""
+    (folder := tmp_path / "plots").write_text("in the way")
+    pictures = CellPictures(folder, bounded=False, graphics=None)
+    assert not pictures.show({"image/png": encoded(png(1, 1)), "text/plain": "<Figure>"})
+    assert capsys.readouterr().err == f"holdfast: cannot keep a picture in {folder}: File exists\n"
+
+
+def test_pictures_of_two_cells_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes the number in between keeps its file."""
+    (tmp_path / "picture-1.svg").write_text("<svg>of the other</svg>")
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(()))  # looked before the other was there
+    CellPictures(tmp_path, bounded=False, graphics=None).show({"image/svg+xml": "<svg/>"})
+    assert (tmp_path / "picture-1.svg").read_text() == "<svg>of the other</svg>"
+    assert (tmp_path / "picture-2.svg").read_text() == "<svg/>"
+
+
 def test_the_home_keeps_the_newest_only(tmp_path: Path) -> None:
     """Pictures that nobody asked to keep do not fill the disk; numbers are never used twice."""
     pictures = CellPictures(tmp_path, bounded=True, graphics=None)

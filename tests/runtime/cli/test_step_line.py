@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.runtime.cli import printing, step_line
+from holdfast.runtime.cli import caller, printing, step_line, transfer_verbs
 from holdfast.runtime.cli.step_line import StepLine
 from holdfast.runtime.operations.step import Step
 
@@ -103,6 +103,21 @@ def test_pipes_and_dumb_terminals_get_nothing(terminal: Terminal, monkeypatch: p
         monkeypatch.setenv("TERM", "xterm")
         assert step_line.of_this_process() is None
     os.close(read)
+
+
+def test_steps_are_not_written_into_a_bar(terminal: Terminal) -> None:
+    """Both would have the same line of the terminal; the line returns when the bar has gone."""
+    terminal.line()
+    printing.clear_line = None
+    caller._line.cache_clear()
+    with transfer_verbs.bar("moving"):
+        caller.doing(Step("freezing work"))
+        assert printing.clear_line is None
+    caller.doing(Step("removing work"))
+    terminal.until("removing work")
+    caller.doing(None)
+    caller._line.cache_clear()
+    assert "freezing work" not in terminal.seen
 
 
 @pytest.mark.parametrize(
