@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.store.entry import Entry
+from holdfast.runtime.journal.journal_query import as_entry
 from holdfast.runtime.store.journal_entries import EntryFilter
 from holdfast.runtime.store.timelines import line_of
 from holdfast.runtime.task import kept_task
@@ -45,7 +45,7 @@ def reported_work(context: Context, since: float) -> WorkReport:
             part for part in line_of(row.id, branches) if part.session_id in own and part.session_id in found
         ]
         entries = [
-            Entry(row.id, row.name, each.seq, each.at, each.kind, each.actor, each.host, details=each.body)
+            as_entry(each, row.name)
             for part in parts
             for each in found[part.session_id]
             if part.covers(each.seq, each.at, host=each.host)

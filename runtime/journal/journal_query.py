@@ -78,7 +78,7 @@ def read(
                     part = parts.get(row.session_id)
                     current = part is not None and part.covers(row.seq, row.at, host=row.host)
                     if current or all_timelines:
-                        entry = _entry(row, names.get(row.session_id, row.session_id), current=current)
+                        entry = as_entry(row, names.get(row.session_id, row.session_id), current=current)
                         if wanted.takes(entry):
                             yield entry
 
@@ -104,7 +104,8 @@ def find(context: Context, ref: str) -> SessionRow:
         return known[resolve(ref, ((row.id, row.name) for row in rows))]
 
 
-def _entry(row: EntryRow, name: str, *, current: bool) -> Entry:
+def as_entry(row: EntryRow, name: str, *, current: bool = True) -> Entry:
+    """Return an entry as the store has it, of a session that is called `name` now."""
     return Entry(
         session_id=row.session_id,
         session=name,
