@@ -294,13 +294,13 @@ def test_the_newest_entries_are_the_end_of_all(
             controller.context, shared.id, journal_query.Filter(), all_timelines=all_timelines
         )
         rows: list[int] = []
-        really = journal_query._entry
+        really = journal_query.as_entry
 
         def counted(row: EntryRow, name: str, *, current: bool) -> Entry:
             rows.append(row.seq)
             return really(row, name, current=current)
 
-        monkeypatch.setattr(journal_query, "_entry", counted)
+        monkeypatch.setattr(journal_query, "as_entry", counted)
         some = journal_query.read(
             controller.context, shared.id, journal_query.Filter(), all_timelines=all_timelines, limit=7
         )
