@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from holdfast.base import ids
 from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
@@ -29,7 +30,9 @@ class StartingPoint:
 
 
 def entry_number(text: str) -> int | None:
-    """Return the number of a journal entry, if that is what the text is."""
+    """Return the number of a journal entry, if that is what the text is; an id that has no letters is not."""
+    if re.fullmatch(ids.ID, text):
+        return None
     digits = text.removeprefix("#")
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 18 else None
 
@@ -37,10 +40,14 @@ def entry_number(text: str) -> int | None:
 def time_of(text: str, now: datetime) -> float | None:
     """Parse a time into Unix seconds: an age (10m), a time of today, or a date and time; None for other text.
 
+    An id that reads as an age (twelve digits, the last a `d`) is no time.
+
     Args:
         text: the text.
         now: the present, with the time zone for times without one.
     """
+    if re.fullmatch(ids.ID, text):
+        return None
     if (ago := parse_duration(text.strip().removesuffix(" ago"), unit_required=True)) is not None:
         return now.timestamp() - ago
     if _CLOCK.fullmatch(text):

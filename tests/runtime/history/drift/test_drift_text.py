@@ -165,22 +165,17 @@ def test_times(text: str, seconds: int) -> None:
     assert since.time_of(text, NOW) == NOW.timestamp() + seconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "m10", "25:00:00", "abc123", "10 x", "-5m"])
+@pytest.mark.parametrize("text", ["", "soon", "m10", "25:00:00", "abc123", "10 x", "-5m", "97925245716d"])
 def test_malformed_times(text: str) -> None:
-    """Names are not mistaken for times."""
+    """Names, and ids that read as an age, are not mistaken for times."""
     assert since.time_of(text, NOW) is None
 
 
 def test_numbers_of_entries() -> None:
-    """With or without the sign."""
-    assert [since.entry_number(text) for text in ("#12", "12", "x", "", "#", "1" * 30)] == [
-        12,
-        12,
-        None,
-        None,
-        None,
-        None,
-    ]
+    """With or without the sign; the id of a command can be digits alone."""
+    texts = ("#12", "12", "x", "", "#", "1" * 30, "097925245716", "#97925245716")
+    numbers = [12, 12, None, None, None, None, None, 97925245716]
+    assert [since.entry_number(text) for text in texts] == numbers
 
 
 # A session `a` with snapshots a1 and a2; `b` restored from a1, with b1; `c` restored from b1.
