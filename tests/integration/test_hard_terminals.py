@@ -147,8 +147,8 @@ def _last_line(session: Session, job: str) -> str:
     """Return the last line of a program that has ended."""
     done = session.job(job).wait(wait=True, patience=120)
     if done.exit_code is None:
-        there = session.exec("ps -eo pid,ppid,pgid,tpgid,stat,tty,wchan:24,args", timeout=60).text
-        pytest.fail(f"in {session.name} {job} goes on, {done.text!r}:\n{there}")
+        there = session.exec("ps -eo pid,ppid,tpgid,stat,tty,wchan:24,args | grep '[/]srv/'", timeout=60).text
+        pytest.fail(f"{done.text!r} is all of {job} in {session.name}: {there.splitlines()}")
     return done.text.splitlines()[-1]
 
 

@@ -194,7 +194,7 @@ class Corpus:
             demux=True,
         )
         printed, said = cast(tuple[bytes, bytes], done.output)
-        assert done.exit_code == 0, said
+        assert done.exit_code == 0, said.splitlines()[-1:]  # before that, names that are not UTF-8
         return [json.loads(line) for line in printed.splitlines()]
 
     def forged(self, attacks: dict[str, tuple[str, str, str]], canary: Path) -> dict[str, tuple[str, bytes]]:
@@ -224,6 +224,7 @@ def corpus(
         "exec 6<>$'/srv/no\\xfftext'",
     ):
         assert shared.exec(step).ok
+    shared.wait_port(8000)
     taken = shared.snapshot("corpus")
     keys = Keys(shared_hf.home)
     keys.new()
