@@ -1,8 +1,8 @@
 """Verification that a restore made what was captured: compares two trees and lists their differences. Pure.
 
 Differences that every restore makes on purpose are known here: the parent of the root; descriptors of deleted
-files get new names; closed sockets are in no table of the kernel; an accepted connection no longer has the
-listener's path.
+files get new names, and so do removed folders if something has theirs; closed sockets are in no table of the
+kernel; an accepted connection no longer has the listener's path.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from holdfast.snapshots.checkpointer.record import REMOVED_FOLDER
 from holdfast.snapshots.record import (
     RecordedDescriptor,
     RecordedFile,
@@ -168,10 +169,14 @@ def _process(one: RecordedProcess, other: RecordedProcess) -> Iterator[tuple[str
         yield "process", f"was {one.state}, is {other.state}"
     for field in _PLACES:
         was, is_ = getattr(one, field), getattr(other, field)
-        if was and is_ and was != is_:
+        if was and is_ and was != is_ and not _is_renamed(was, is_):
             yield "process", f"{field} was {was[:_LONGEST]}, is {is_[:_LONGEST]}"
     yield from _threads(one, other)
     yield from _descriptors(one, other)
+
+
+def _is_renamed(was: str, is_: str) -> bool:
+    return is_.startswith(f"{was.rpartition('/')[0]}/{REMOVED_FOLDER}")
 
 
 def _threads(one: RecordedProcess, other: RecordedProcess) -> Iterator[tuple[str, str]]:

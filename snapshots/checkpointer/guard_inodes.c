@@ -1,11 +1,15 @@
-/* Gives CRIU the inode number of a watched file that it expects.
+/* Gives CRIU the inode number of a watched file that it expects, and a removed folder no links.
  *
  * CRIU compares the number that the kernel tells of a watch (proc_pid_fdinfo(5)) with that of the file it found.
  * Overlayfs may give the file another one, if it has several names and was changed since: that such a file is the
  * one that is watched is known by its handle (guard_watches.c). Otherwise CRIU would keep the watch without a name,
  * and no copy could start.
+ *
+ * On overlayfs, a folder with a layer below also has links after it was removed, so that CRIU would look for its other
+ * name: with none, it is kept as a removed file is.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +91,29 @@ void file_opened(const char *path, int fd)
 		opened = fd;
 }
 
+/* A name can end with the kernel's mark; listing a removed folder fails (iterate_dir() in fs/readdir.c), which is asked
+ * second, as overlayfs reads a whole folder for its first entry.
+ */
+static int was_removed(int fd)
+{
+	static const char mark[] = " (deleted)";
+	const size_t marked = sizeof(mark) - 1;
+	char link[64], path[4096], entries[512];
+	ssize_t length;
+	int folder, removed;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path));
+	if (length < (ssize_t)marked || memcmp(path + length - marked, mark, marked) != 0)
+		return 0;
+	folder = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return 0;
+	removed = syscall(SYS_getdents64, folder, entries, sizeof(entries)) < 0 && errno == ENOENT;
+	close(folder);
+	return removed;
+}
+
 int fstat64(int fd, struct stat64 *found)
 {
 	int result = (int)syscall(SYS_newfstatat, fd, "", found, AT_EMPTY_PATH);
@@ -95,5 +122,7 @@ int fstat64(int fd, struct stat64 *found)
 		found->st_ino = expected;
 		opened = -1;
 	}
+	if (result == 0 && S_ISDIR(found->st_mode) && found->st_nlink != 0 && is_capture() && was_removed(fd))
+		found->st_nlink = 0;
 	return result;
 }

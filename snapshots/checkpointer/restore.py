@@ -38,6 +38,7 @@ from holdfast.snapshots.checkpointer import (
     personalities,
     profiles,
     remembered,
+    removed_folders,
     renamed_sockets,
     standstill,
     streams,
@@ -103,6 +104,7 @@ def run(request: Restore, channel: HostChannel) -> None:
             # Links in there also lead: what is examined must be all that CRIU will find.
             source = audit.images(images, renamed_sockets.paths(facts["sockets"]))
             login_ids.forget(images, source)
+            removed_folders.rename(Path(f"/proc/{target.init_pid}/root"), images)
             adopted = births.prepare(images, source)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
             files = file_numbers.read(kept)

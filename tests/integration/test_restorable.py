@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -297,7 +298,10 @@ def test_a_link_that_leads_astray_does_not_lose_a_session(shared_hf: Holdfast, s
 
 
 def test_what_lies_where_the_workspace_was_keeps_no_session_from_returning(session: Session) -> None:
-    """A link or a file there: an engine that began in it would refuse, or find a folder of the host."""
+    """A link or a file there: an engine that began in it would refuse, or find a folder of the host.
+
+    The folder is of a layer below by now: it is copied and removed, and the kernel stands in the removed one.
+    """
     assert session.exec("cd /srv; mv /workspace /was && ln -s /proc/self/fd/7 /workspace", timeout=60).ok
     session.suspend()
     session.resume()
@@ -307,6 +311,33 @@ def test_what_lies_where_the_workspace_was_keeps_no_session_from_returning(sessi
     assert files.exec("cat /workspace", timeout=60).text == "file\n"
     files.remove()
     assert session.exec("rm /workspace; mv /was /workspace; cd /workspace; echo $value").text == "here\n"
+
+
+def test_removed_folders_whose_names_are_taken_come_back_removed(session: Session) -> None:
+    """CRIU would enter the new folder, and remove it or fail. One of an image has links after its removal."""
+    remade = (
+        "mkdir -p /srv/empty /srv/full; for each in /srv/empty /srv/full /usr/share/doc/tar; do "
+        "(cd $each; exec sleep 1000) & until [ /proc/$!/cwd -ef $each ]; do :; done; done; "
+        "rm -r /srv/empty /srv/full /usr/share/doc/tar; mkdir /srv/empty /srv/full; touch /srv/full/new"
+    )
+    assert session.exec(remade, timeout=60).ok
+    session.suspend()
+    session.resume()
+    snapshot = session.snapshot()
+    copy = snapshot.restore("removed")
+    assert copy.verification is not None
+    assert [str(one) for one in copy.verification.deviations] == []
+    for each in (copy, session):
+        found = each.exec("ls -A /srv/empty /srv/full; ls -A /srv | grep -c removed", timeout=60).text
+        assert found.split() == ["/srv/empty:", "/srv/full:", "new", "0"]
+        found = each.exec("for one in $(jobs -p); do readlink /proc/$one/cwd; done", timeout=60).text
+        assert re.sub(r"\d+", "N", found).splitlines() == [
+            *("/srv/.holdfast-removed-N (deleted)", "/srv/.holdfast-removed-N (deleted)"),
+            "/usr/share/doc/tar (deleted)",
+        ]
+    copy.remove()
+    snapshot.remove()
+    assert session.exec("kill $(jobs -p); wait; rm -r /srv/empty /srv/full", timeout=60).ok
 
 
 @pytest.mark.parametrize("replacement", ["ln -s /nowhere /srv/a", "touch /srv/a"])

@@ -70,9 +70,16 @@ class Message(SimpleNamespace):
 
 
 class Images:
-    def messages(self, _name: str) -> list[Any]:
+    def messages(self, name: str) -> list[Any]:
+        if name == "remap-fpath":
+            return [
+                Message(orig_id=2, remap_id=1, remap_type=1),
+                Message(orig_id=3, remap_id=9, remap_type=0),
+            ]
         return [
-            Message(reg=Message(name=b"/srv/\xff")),
+            Message(id=1, reg=Message(name=b"/srv/\xff")),
+            Message(id=2, reg=Message(name=b"/workspace/removed")),
+            Message(id=3, reg=Message(name=b"/workspace/renamed")),
             Message(usk=Message(name=b"/run/x.sock\0")),
             Message(usk=Message(name=b"\0abstract/x")),
             Message(usk=Message(name=b"passwd", name_dir="/tmp/link")),
@@ -81,9 +88,14 @@ class Images:
 
 
 def test_all_that_is_opened_bound_or_watched_is_looked_at() -> None:
-    """A relative socket is bound in a folder, which a link may lead out of the session as any other name."""
+    """A relative socket is bound in a folder, which a link may lead out of the session as any other name.
+
+    A removed file has no name that would be followed, only a folder.
+    """
     assert list(escaping_links.names(Images())) == [
         "/srv/\udcff",
+        "/workspace",
+        "/workspace/renamed",
         "/run/x.sock",
         "/tmp/link",
         "/tmp/link/passwd",

@@ -90,7 +90,13 @@ def test_what_differs_is_said(found: RecordedTree, said: str) -> None:
 
 
 def test_changes_made_by_every_restore_are_not_deviations() -> None:
-    """A deleted file has another name, a closed socket is in no table, an accepted connection has no path."""
+    """A deleted file has another name, a closed socket is in no table, an accepted connection has no path.
+
+    A removed folder has another name beside its own.
+    """
+    stood, stands = with_process(directory="/srv/b"), with_process(directory="/srv/.holdfast-removed-3")
+    assert texts(stands, stood) == []
+    assert texts(stands, with_process(directory="/other/b")) != []
     gone = with_file(deleted=True)
     assert texts(with_file(deleted=True, what="/srv/a.cr.1.ghost"), gone) == []
     closed = TREE.model_copy(update={"sockets": [SOCKET.model_copy(update={"state": "closed"})]})

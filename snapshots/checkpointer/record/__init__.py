@@ -7,6 +7,9 @@ Both sides of a comparison are made here, so that they can be compared word by w
 import os
 from typing import Any, Protocol
 
+REMOVED_FOLDER = ".holdfast-removed-"
+"""The beginning of the name a removed folder gets if something has its own by now; a number follows."""
+
 
 class ImagesUnreadable(Exception):
     """The images are not what CRIU writes."""

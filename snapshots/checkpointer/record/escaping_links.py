@@ -3,6 +3,10 @@
 A kernel gives the names of open files without links in them. Of an image that was forged together with its
 files that is not certain, and CRIU would follow what it finds. Nothing runs in the container yet, so what is
 seen here is what CRIU will see.
+
+The name of a removed file is not followed: linkat(2) puts the file there, or beside what is there by now
+(open_path() of criu/files-reg.c). A removed folder gets a name that is free (`removed_folders.py`). Only the
+folders they lie in matter.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ from holdfast.snapshots.checkpointer.record import ImageMessages, text
 
 MAX_LINKS = 40
 """As many as a kernel follows (path_resolution(7))."""
+_GHOST = 1
+"""The type of a remap whose file has no name left; see CRIU's remap-file-path.proto."""
 
 
 def names(images: ImageMessages) -> Iterator[str]:
@@ -25,13 +31,21 @@ def names(images: ImageMessages) -> Iterator[str]:
     Raises:
         Unreadable: they are not images of CRIU.
     """
+    without_name = removed(images)
     for entry in images.messages("files"):
         if entry.HasField("reg"):
-            yield text(entry.reg.name)
+            name = text(entry.reg.name)
+            yield name.rpartition("/")[0] if entry.id in without_name else name
         elif entry.HasField("usk"):
             yield from _of_socket(entry.usk)
         elif entry.HasField("ify"):
             yield from (text(watch.f_handle.path) for watch in entry.ify.wd)
+
+
+def removed(images: ImageMessages) -> dict[int, int]:
+    """Return the numbers of images of open files that have no name left, by the ids of the files."""
+    remaps = images.messages("remap-fpath")
+    return {remap.orig_id: remap.remap_id for remap in remaps if remap.remap_type == _GHOST}
 
 
 def _of_socket(socket: Any) -> Iterator[str]:
