@@ -1,0 +1,54 @@
+"""The programs in `examples/` print what they show, and leave no session behind.
+
+Those of other people's clients run where the clients are installed (`doors/test_readme_agents.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.runtime.api.controller import Holdfast
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PRINTED = {
+    "agent_loop": "$ rm names.txt  # a mistake\ntaken back\n$ wc -l < names.txt; echo $STAGE\n2\ndev\n",
+    "fan_out": "first: off by 1.288\nbest: mean\n",
+    "notebook_pictures": "cell 2: cell-2.svg\ncell 3: 9\n",
+    "flaky_hunt": "flaky\nkept one that ",
+    "failing_frame": "the program: captured\nthe copy: ('3', 3)\n",
+    "dev_server": "visit 1\nsuspended\nvisit 2\n",
+    "durable_job": "left it running\nlines in the log: 1\nlines in the log: 1\n",
+    "devcontainer": "['dev', 'prepared']\n['dev', 'prepared']\n",
+}
+OF_CLIENTS = {"e2b_migration", "inspect_eval"}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_prints_what_it_shows(hf: Holdfast, tmp_path: Path, name: str) -> None:
+    """And removes its sessions."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py"],
+        cwd=tmp_path,
+        env={**os.environ, "HOLDFAST_HOME": str(hf.home.root)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert PRINTED[name] in done.stdout
+    assert hf.sessions() == []
+
+
+def test_every_example_is_listed_and_tested() -> None:
+    """In the folder's README, and by a test."""
+    there = {path.stem for path in EXAMPLES.glob("*.py")}
+    assert there == {*PRINTED, *OF_CLIENTS}
+    assert set(re.findall(r"\((\w+)\.py\)", (EXAMPLES / "README.md").read_text())) == there
