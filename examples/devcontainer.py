@@ -15,26 +15,22 @@ from pathlib import Path
 from holdfast import Holdfast
 
 
-def project(image: str) -> Path:
-    """Make a project that a container is described for."""
-    folder = Path(tempfile.mkdtemp()) / "shop"
-    folder.mkdir()
+def describe(folder: Path, image: str) -> None:
+    """Make a folder a project that a container is described for."""
     described = {
         "image": image,
         "containerEnv": {"STAGE": "dev"},
         "postCreateCommand": "echo prepared > notes",
     }
     (folder / ".devcontainer.json").write_text(json.dumps(described))
-    return folder
 
 
 def main() -> None:
-    with Holdfast() as hf:
-        if len(sys.argv) > 1:
-            folder = Path(sys.argv[1])
-        else:
+    with Holdfast() as hf, tempfile.TemporaryDirectory() as made:
+        folder = Path(sys.argv[1] if len(sys.argv) > 1 else made)
+        if len(sys.argv) == 1:
             with hf.new(remove=True) as plain:
-                folder = project(plain.image)
+                describe(folder, plain.image)
         with hf.new(devcontainer=folder, remove=True) as work:
             copies = work.fork(2, f"{work.name}-try")
             try:

@@ -57,7 +57,7 @@ def _is_folder(source: ImageFolder, number: int) -> bool:
 
 
 def _free(root: int, name: str, number: int, given: dict[str, int]) -> str:
-    """Return `name`, or one beside it that nothing has; the same for each entry of one folder."""
+    """Return `name` if it is free, or a free name beside it; entries of one folder share it."""
     parent = name.rpartition("/")[0]
     for tried in (name, *(f"{parent}/{REMOVED_FOLDER}{number + more}" for more in range(_MOST))):
         if given.get(tried, number) == number and not _exists(root, tried):

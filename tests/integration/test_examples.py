@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.integration.conftest import Cli
 
 from holdfast.runtime.api.controller import Holdfast
 
@@ -26,12 +26,12 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_an_example_prints_what_it_shows(hf: Holdfast, tmp_path: Path, name: str) -> None:
+def test_an_example_prints_what_it_shows(cli: Cli, hf: Holdfast, tmp_path: Path, name: str) -> None:
     """And removes its sessions."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py"],
         cwd=tmp_path,
-        env={**os.environ, "HOLDFAST_HOME": str(hf.home.root)},
+        env=cli.environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

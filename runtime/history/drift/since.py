@@ -40,7 +40,7 @@ def entry_number(text: str) -> int | None:
 def time_of(text: str, now: datetime) -> float | None:
     """Parse a time into Unix seconds: an age (10m), a time of today, or a date and time; None for other text.
 
-    An id that reads as an age (twelve digits, the last a `d`) is no time.
+    An id that also reads as an age, such as 97925245716d, is not a time.
 
     Args:
         text: the text.
