@@ -12,6 +12,7 @@ import pytest
 from tests import tls_greetings as greetings
 from tests.machines.hostile_host import ENDLESS, SOUND, HostileHost, Names
 from tests.machines.hosts import Hosts, hosts
+from tests.parsers.gateway_trials import altered
 
 from holdfast.errors import NetworkNotClosed
 from holdfast.runtime.api.controller import Holdfast
@@ -208,6 +209,12 @@ def test_connections_to_hosts_are_counted_for_each_session(
     assert "too many connections to hosts" in last
     assert called(calm, f"exchange({get(f'host0.test:{world.plain.port}')!r})[:12]") == "HTTP/1.1 200"
     called(rough, "[one.close() for one in links] and None")
+
+
+@pytest.mark.thorough
+def test_altered_requests_and_answers_are_read_as_hosts_read_them(shared_hf: Holdfast) -> None:
+    """Hosts find the requests that were judged, and no other; sessions get no value of a secret."""
+    assert "all was read or refused" in altered(shared_hf, "gateway", 300)
 
 
 def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
