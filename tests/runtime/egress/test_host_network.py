@@ -72,6 +72,13 @@ def test_all_that_is_found_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     rules = reach.rules("internet", found, reach.Bridge(), ())
     for address in found.addresses:
         assert any(address in one for one in rules.refused if one.version == address.version)
+    # Some machines have their address alone, in no network.
+    alone = [ip_address("203.0.113.9"), ip_address("2001:db8:9::1")]
+    rules = reach.rules("internet", reach.HostNetwork(tuple(alone)), reach.Bridge(), ())
+    assert {ip_network(address) for address in alone} <= set(rules.refused)
+    gateway = ip_address("203.0.113.10")
+    rules = reach.rules("internet", reach.HostNetwork(), reach.Bridge((), (gateway,)), ())
+    assert ip_network(gateway) in rules.refused
 
 
 def test_the_machine_itself_is_understood() -> None:
