@@ -13,7 +13,7 @@ from mitmproxy import http
 from mitmproxy.connection import Client
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from holdfast.runtime.gateway import destinations
+from holdfast.runtime.gateway import destinations, strict_heads
 from holdfast.runtime.gateway.exchange import Exchange
 from holdfast.runtime.gateway.lookups import Lookups, MachinesResolver, NoAnswer
 from holdfast.runtime.gateway.names import Address, canonical, parsed_address
@@ -82,6 +82,11 @@ class Gateway:
         tunnel = flow.client_conn.tls_established
         if not tunnel and flow.request.scheme != "http":
             _refuse(flow, 400, "holdfast: ask for a tunnel (CONNECT) to reach a host over TLS")
+            return
+        head = flow.request.data
+        why = strict_heads.ambiguity(head.method, head.path, head.http_version, head.headers.fields)
+        if why is not None:
+            _refuse(flow, 400, f"holdfast: the request is malformed: {why}")
             return
         await self._judge(flow)
         policy = self.policy(flow.client_conn)

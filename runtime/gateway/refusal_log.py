@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ def _content(path: Path) -> bytes:
     # No link and no pipe: the gateway writes the folder.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(2 * MOST)
+        return file.read(2 * MOST) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
 
 
 def _parsed(data: bytes) -> Iterator[RefusedHost]:

@@ -19,6 +19,8 @@ from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor
 
 LEAST = 1 << 30
 """Bytes that stay free on the disk."""
+LEAST_FILES = 10_000
+"""Files that can still be made on it, where their number is limited."""
 _BLOCK = 1 << 20
 
 
@@ -63,6 +65,11 @@ class Arrivals:
             raise StoreError(
                 f"cannot store what arrives: less than {LEAST >> 20} MiB would stay free",
                 hint=f"make room in {self._folder.parent} there",
+            )
+        if room.f_files and room.f_favail < LEAST_FILES:
+            raise StoreError(
+                f"cannot store what arrives: fewer than {LEAST_FILES} more files could be made",
+                hint=f"remove files on the disk of {self._folder.parent} there",
             )
         found = hashlib.sha256()
         descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=f"{path.name}.", suffix=".part")

@@ -84,6 +84,7 @@ class Receiver:
         self._read: list[Resuming] = []
         self._series = ImportSeries()
         self._started = False
+        self._promised: str | None = None
         self._options: dict[str, Any] = {}
         self._failed: HoldfastError | None = None
 
@@ -186,13 +187,17 @@ class Receiver:
     def _find(self, fields: Fields) -> dict[str, Any]:
         """Look for the session of an attempt.
 
-        If there is none, promise that there never will be: its source may let it continue.
+        If there is none, promise that there never will be: its source may let it continue. Promises are kept
+        for good, so a connection gets one.
         """
         store, attempt, name = self._context.store, _attempt(fields), str(fields["name"])
         ids.check_name(name)
         with self._deciding(attempt):
             row = self._session_of(attempt)
             if row is None:
+                if self._promised not in (None, attempt):
+                    raise InvalidArgument("cannot look for the session: this connection is about another")
+                self._promised = attempt
                 given_up = {"attempt": attempt, "state": "given_up"}
                 details = SessionDetails().plus(arrival=given_up)
                 store.add_session(name, "", {}, state="removed", details=details)

@@ -84,6 +84,14 @@ def again(one: socket.socket, raw: bytes) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
+def received(one: socket.socket, size: int) -> bool:
+    """Return whether so many bytes come."""
+    one.settimeout(60)
+    while size > 0 and (piece := one.recv(1 << 20)):
+        size -= len(piece)
+    return size <= 0
+
+
 def filled(raw: bytes, count: int) -> list[socket.socket]:
     """Return so many calls that have sent this and no more; those that the gateway ended have sent less."""
     calls = []

@@ -12,6 +12,7 @@ import pytest
 from tests import tls_greetings as greetings
 from tests.machines.hostile_host import ENDLESS, SOUND, HostileHost, Names
 from tests.machines.hosts import Hosts, hosts
+from tests.parsers.gateway_trials import altered
 
 from holdfast.errors import NetworkNotClosed
 from holdfast.runtime.api.controller import Holdfast
@@ -21,6 +22,8 @@ from holdfast.runtime.egress import gateway, session_policy
 PATIENCE = 240.0
 CALLING = Path(__file__).parents[1] / "inside" / "calling.py"
 MANY = 300
+MORE = 112 << 20
+"""Bytes; the process of a session may take some less (`session_process.BUDGET`)."""
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +109,9 @@ def test_hostile_answers_end_with_their_connection(
     Trailers and hints as honest hosts send them are no error.
     """
     place = f"hostile.test:{hostile.port}"
-    answers = {what: called(rough, f"exchange({get(place, '/' + what)!r})") for what in (*ENDLESS, *SOUND)}
+    answers = {what: called(rough, f"exchange({get(place, '/' + what)!r})") for what in ENDLESS}
+    for what in SOUND:  # twice, since what ends properly is followed by another
+        answers[what] = called(rough, f"exchange({get(place, '/' + what) * 2!r})")
 
     for what in ENDLESS:
         until(lambda what=what: what in hostile.ended and hostile.ended[what].is_set(), what)  # type: ignore[misc]
@@ -122,6 +127,8 @@ def test_hostile_answers_end_with_their_connection(
         assert answers[what].startswith("HTTP/1.1 200"), (what, answers[what])
     for what in SOUND:
         assert answers[what].startswith("HTTP/1.1 200"), (what, answers[what])
+        # The host may hang up after one: then the other is answered with that.
+        assert answers[what].count("HTTP/1.1 ") == 2, (what, answers[what])
         assert "ok" in answers[what]
 
     ask = get(place, "/websocket")[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -130,6 +137,8 @@ def test_hostile_answers_end_with_their_connection(
     assert called(rough, "unread.recv(12)") == "b'HTTP/1.1 101'"
     until(lambda: hostile.sent.get("websocket", 0) > 64 << 10, "the message of the WebSocket")
     called(rough, f"exchange({get(place, '/hint')!r})")
+    # And if it reads, more than a session's process may keep.
+    assert called(rough, f"received(unread, {MORE})") == "True"
     called(rough, "unread.close()")
     until(lambda: hostile.ended["websocket"].is_set(), "the end of the WebSocket")
     assert "too much memory" not in container(shared_hf).logs().decode()
@@ -208,6 +217,12 @@ def test_connections_to_hosts_are_counted_for_each_session(
     assert "too many connections to hosts" in last
     assert called(calm, f"exchange({get(f'host0.test:{world.plain.port}')!r})[:12]") == "HTTP/1.1 200"
     called(rough, "[one.close() for one in links] and None")
+
+
+@pytest.mark.thorough
+def test_altered_requests_and_answers_are_read_as_hosts_read_them(shared_hf: Holdfast) -> None:
+    """Hosts find the requests that were judged, and no other; sessions get no value of a secret."""
+    assert "all was read or refused" in altered(shared_hf, "gateway", 300)
 
 
 def test_a_tunnel_to_a_domain_carries_tls_that_names_it(

@@ -152,6 +152,9 @@ def test_a_session_that_may_run_at_its_source_is_never_started(
     (kept,) = hf.store.sessions(removed=True)  # one, however often it is asked
     assert kept.details.arrival is not None
     assert kept.details.arrival.state == "given_up"
+    more = [{**find, "attempt": f"{number}"} for number in range(20, 30)]
+    assert [reply.get("error") for reply in receive(*more)] == [None, *["invalid_argument"] * 9]
+    assert len(hf.store.sessions(removed=True)) == 2  # one for each connection
 
 
 def test_a_terminal_is_no_source(cli: Any, tmp_path: Path) -> None:

@@ -229,7 +229,9 @@ def test_only_its_hosts_get_a_value(shared_hf: Holdfast, session: Session, world
 
 
 def test_requests_that_disagree_about_their_host_are_not_sent(session: Session, world: Hosts) -> None:
-    """In a tunnel: another name in the TLS greeting or the request, two names or lengths, another tunnel."""
+    """In a tunnel: another name in the TLS greeting or the request, two names or lengths, another tunnel, and
+    characters at which one reader ends a line and another does not.
+    """
     placeholder = said(session, "echo $TOKEN")
     api, other = f"api.test:{world.api.port}", f"other.test:{world.other.port}"
     good = f"GET /good HTTP/1.1\r\nHost: {api}\r\nX: {placeholder}\r\nConnection: close\r\n\r\n"
@@ -255,6 +257,13 @@ def test_requests_that_disagree_about_their_host_are_not_sent(session: Session, 
         good.replace("X:", "Transfer-Encoding: chunked\r\nX:") + f"0\r\nTrailer: {placeholder}\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "GET /good HTTP/0.9\r\n\r\n",
+        good.replace(f"Host: {api}", f"Host: {api}\r\nHost: {api}"),
+        good.replace("HTTP/1.1", "HTTP/2.0"),
+        good.replace("X:", f"X: a\rHost: {other}\r\nX:"),
+        good.replace("X:", f"X: a\r\n Host: {other}\r\nX:"),
+        good.replace("X:", "X: a\0b\r\nX:"),
+        good.replace("/good", "/good\0"),
+        good.replace("GET", "G\x7fT"),
     ):
         answer = through("api.test", changed)
         assert not answer.startswith("HTTP/1.1 2"), (changed, answer)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import bz2
+import functools
 import gzip
+import hashlib
 import io
 import json
 import lzma
 import random
 import socket
 import tarfile
+import tempfile
 from typing import Any
 
 import h11
 import zstandard
+from tests.engine.fake_engine import FakeEngine
 from tests.parsers.altered_inputs import pieces
 from tests.parsers.parser_under_test import ParserUnderTest, check_line
+from tests.runtime.orchestration import context_of
 from tests.tls_greetings import hello, openssl, records
 from tests.tls_greetings import names as server_names
 
 from holdfast.base.bounded_tar import BoundedTar, PlainStream
+from holdfast.base.home import Home
+from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError
 from holdfast.runtime.e2b.ports import port_heads
 from holdfast.runtime.gateway import destinations, greetings, names
@@ -37,7 +44,10 @@ from holdfast.runtime.guest_rpc import (
 )
 from holdfast.runtime.guest_rpc.guest_client import raise_error
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo
+from holdfast.runtime.moving import move_wire, receiver
+from holdfast.runtime.operations.context import Context
 from holdfast.runtime.pulse import pulse
+from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.checkpointer import requests
 
 HOST = "example.com"
@@ -180,6 +190,51 @@ def _answer(data: bytes, dice: random.Random) -> None:
                 return
 
 
+def _moved(data: bytes, dice: random.Random) -> None:
+    """What a source of moves asks for: each reply is one line of its protocol, and nothing is started."""
+    context, said = _receiving(), io.BytesIO()
+    key = Keys(context.home).sending()[0].public.encode()
+    receiver.serve(context, io.BytesIO(data.replace(b"OWN-KEY", key)), said)
+    answers = io.BytesIO(said.getvalue())
+    move_wire.read_greeting(answers)
+    for line in answers:
+        found = json.loads(line)
+        if found.get("ok") is not True:
+            assert found.keys() == {"error", "text", "hint"}
+            assert "\n" not in found["text"], found
+    assert [row for row in context.store.sessions() if row.state != "removed"] == []
+    kept = context.home.root / "downloads"
+    assert {path.name for path in kept.glob("*")} <= {
+        DIGEST[7:],
+        *(path.name for path in kept.glob("*.part")),
+    }
+
+
+@functools.cache
+def _receiving() -> Context:
+    """A home with an engine in memory, for all inputs."""
+    return context_of(Home(tempfile.mkdtemp()).create(), FakeEngine())
+
+
+def _answers_of_receivers(data: bytes, _: random.Random) -> None:
+    """What a receiver of moves says, by all that is read of it."""
+    stream = io.BytesIO(data)
+    move_wire.read_greeting(stream)
+    fields = move_wire.reply(move_wire.read_line(stream))
+    for read in (
+        move_wire.session_there,
+        move_wire.state_of,
+        move_wire.size_of,
+        lambda each: move_wire.count_of(each, "there", 5),
+    ):
+        try:
+            found = read(fields)
+        except move_wire.WireBroken as error:
+            check_line(error)
+            continue
+        assert plain(str(found), 1 << 20) == str(found)
+
+
 def _frame(head: dict[str, Any], payload: bytes = b"") -> bytes:
     return protocol.encode(Frame(head, payload))
 
@@ -201,6 +256,17 @@ _REQUEST = {"v": requests.PROTOCOL, "op": "hello", "container": "a" * 64}
 _ANSWER = (
     b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Domain=.localhost; Path=/\r\nTransfer-Encoding: chunked\r\n\r\n"
     b"5\r\nhello\r\n0\r\nx: y\r\n\r\n"
+)
+
+DIGEST = f"sha256:{hashlib.sha256(b'part').hexdigest()}"
+_ASKED: tuple[dict[str, Any], ...] = (
+    {"do": "prepare", "name": "work", "key": "OWN-KEY", "actor": "person:ann", "options": {"pids": 100}},
+    {"do": "has", "digest": DIGEST, "size": 4},
+    {"do": "put", "digest": DIGEST, "size": 4, "bytes": 4},
+    {"do": "layers", "diff_ids": [DIGEST]},
+    {"do": "find", "attempt": "7", "name": "work"},
+    {"do": "start", "bundle": DIGEST, "attempt": "7", "name": "work", "source": "x", "policy": {}},
+    {"do": "fetch", "reference": "-x", "bundle": DIGEST, "plain_http": False},
 )
 
 PARSERS = (
@@ -298,6 +364,38 @@ PARSERS = (
             b"ffffffff\r\n",
             b"Set-Cookie: ",
         ),
+    ),
+    ParserUnderTest(
+        "requests of a source of moves",
+        (
+            b"".join(map(move_wire.line, _ASKED[:3])) + b"part" + b"".join(map(move_wire.line, _ASKED[3:])),
+            move_wire.line(_ASKED[0]) + move_wire.line({"do": "import", "bytes": 2, "source": "x"}) + b"{}",
+        ),
+        _moved,
+        (),
+        (
+            *(
+                b'"do":"start"',
+                b'"do":"find"',
+                b'"do":"put"',
+                b'"do":"layers"',
+                b'"do":"fetch"',
+                b'"bytes":9',
+            ),
+            *(b"\n", b'"options":{"image":"x"}', b'"../x"', b'"\\ud800"', b"1e999", b"-1", DIGEST.encode()),
+        ),
+        1 << 16,
+    ),
+    ParserUnderTest(
+        "answers of a receiver of moves",
+        (
+            b"noise\n" + move_wire.greeting("1.2") + move_wire.line({"ok": True, "session": "a" * 12}),
+            move_wire.greeting("1")
+            + move_wire.line({"ok": True, "state": "running", "there": 3, "bytes": 7}),
+        ),
+        _answers_of_receivers,
+        (move_wire.WireBroken, move_wire.Refused),
+        (move_wire.GREETING, b'"ok":true', b'"error":', b'"deviations":[', b'"\\u202e"', b"\n"),
     ),
     ParserUnderTest(
         "requests to the checkpointer",

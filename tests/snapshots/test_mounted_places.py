@@ -1,4 +1,4 @@
-"""Whether a container begins in a folder of its own; what is mounted is tested with an engine."""
+"""Whether a container begins in a folder of its own, and what it has mounted is where it was to be."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from holdfast.snapshots.checkpointer.requests import MountedPlaces
 
 NEW_MOUNTS = 0x00020000
 """CLONE_NEWNS (clone(2))."""
+PRIVATE = 0x44000
+"""MS_REC | MS_PRIVATE (mount(2))."""
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts of one's own need root")
 
 
@@ -56,3 +58,43 @@ def test_a_folder_of_its_own_is_not_astray(tmp_path: Path) -> None:
     """The same folder, by its name."""
     with in_own_mounts(lambda _: os.chdir(tmp_path), tmp_path) as process:
         mounted_places.require(process, MountedPlaces((), ()))
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """A process with memory mounted at `there`; `link` leads there, `astray` to a descriptor of /proc."""
+    libc = ctypes.CDLL(None)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to("there")
+    (tmp_path / "astray").symlink_to("/proc/self/cwd")
+
+    def mount(_: int) -> None:
+        os.chdir("/")
+        assert libc.mount(b"none", b"/", None, PRIVATE, None) == 0
+        assert libc.mount(b"none", bytes(tmp_path / "there"), b"tmpfs", 0, None) == 0
+
+    with in_own_mounts(mount, tmp_path) as process:
+        yield process, tmp_path
+
+
+def test_what_is_mounted_is_found_at_its_path(mounted: tuple[int, Path]) -> None:
+    process, folder = mounted
+    own, given = (str(folder / "there"),), (str(folder / "there"), str(folder / "link"))
+    mounted_places.require(process, MountedPlaces(own, given))
+
+
+@pytest.mark.parametrize("name", ["other", "link", "link/.", "astray", "missing"])
+def test_our_own_are_nowhere_else(mounted: tuple[int, Path], name: str) -> None:
+    """A folder without a mount, and a link, even if it leads to the right one."""
+    process, folder = mounted
+    with pytest.raises(mounted_places.Astray, match=f"{name} does not lead to what is mounted there"):
+        mounted_places.require(process, MountedPlaces((f"{folder}/{name}",), ()))
+
+
+@pytest.mark.parametrize("name", ["other", "astray", "missing"])
+def test_chosen_ones_are_nowhere_else(mounted: tuple[int, Path], name: str) -> None:
+    """A folder without a mount, and a link of /proc, which is another folder for each process."""
+    process, folder = mounted
+    with pytest.raises(mounted_places.Astray, match=f"{name} does not lead to what is mounted there"):
+        mounted_places.require(process, MountedPlaces((), (f"{folder}/{name}",)))

@@ -5,7 +5,10 @@ Only what is stored whole is read; a commit that is a difference from another ob
 
 from __future__ import annotations
 
+import errno
+import heapq
 import os
+import stat
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +24,7 @@ _INDEX = b"\xfftOc\x00\x00\x00\x02"
 def tree_of_commit(common: Path, commit: str) -> bytes | None:
     """Return the digest of a commit's tree; None if it is unknown."""
     objects = common / "objects"
-    with suppress(OSError, ValueError, IndexError, zlib.error):
+    with suppress(OSError, ValueError, IndexError, OverflowError, zlib.error):
         digest = bytes.fromhex(commit)
         begin = _loose(objects / commit[:2] / commit[2:])
         if begin is None:
@@ -33,7 +36,11 @@ def tree_of_commit(common: Path, commit: str) -> bytes | None:
 
 
 def _opened(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return descriptor
 
 
 def _loose(path: Path) -> bytes | None:
@@ -48,10 +55,12 @@ def _loose(path: Path) -> bytes | None:
 
 def _packed(folder: Path, digest: bytes) -> bytes | None:
     try:
-        names = sorted(folder.iterdir())
+        with os.scandir(folder) as found:
+            names = (each.name for each in found if each.name.endswith(".idx"))
+            first = heapq.nsmallest(_MOST_PACKS, names)  # of however many
     except OSError:
         return None
-    for path in [name for name in names if name.suffix == ".idx"][:_MOST_PACKS]:
+    for path in map(folder.joinpath, first):
         with os.fdopen(_opened(path), "rb") as file:
             offset = _offset(file.fileno(), digest)
         if offset is not None:

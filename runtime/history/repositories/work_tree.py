@@ -249,9 +249,10 @@ def _digests(path: Path, size: int, link: bool, width: int) -> set[bytes]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         made[0].update(b"blob %d\0" % size)
-        short = b""
-        while piece := file.read(_PIECE):
+        short, left = b"", size if stat.S_ISREG(os.fstat(descriptor).st_mode) else 0
+        while piece := file.read(min(left, _PIECE)):  # and no further, should it grow meanwhile
             made[0].update(piece)
+            left -= len(piece)
             short = piece if size <= _PIECE else b""
     if b"\r\n" in short:
         text = short.replace(b"\r\n", b"\n")

@@ -13,7 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tests.parsers.gateway_trials import altered
 from tests.parsers.test_parsers import PARSERS
+
+from holdfast.runtime.api.controller import Holdfast
 
 SEED = os.environ.get("HOLDFAST_FUZZ_SEED") or str(random.SystemRandom().getrandbits(32))
 ROUNDS = 20_000
@@ -28,6 +31,12 @@ def test_altered_inputs(name: str) -> None:
     dice = random.Random(f"{SEED} {name}")
     PARSERS[name].try_altered(dice, ROUNDS)
     PARSERS[name].try_long(dice, PARSERS[name].words)
+
+
+def test_altered_requests_and_answers_of_the_gateway(hf: Holdfast) -> None:
+    """Hosts find the requests that were judged, and no other; sessions get no value of a secret."""
+    print(f"HOLDFAST_FUZZ_SEED={SEED}")  # noqa: T201 - to repeat it
+    assert "all was read or refused" in altered(hf, SEED, ROUNDS)
 
 
 @pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.egress import host_network
+from holdfast.runtime.egress import host_network, reach
 
 TRIE = """Main:
   +-- 0.0.0.0/0 3 0 5
@@ -57,6 +58,27 @@ def test_ipv6_addresses_come_with_their_networks() -> None:
     """Except loopback."""
     (found,) = host_network.interfaces(IPV6)
     assert (str(found.ip), str(found.network)) == ("fd12::9", "fd12::/64")
+
+
+def test_all_that_is_found_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses and networks of both kinds: what is forgotten here, sessions and the gateway reach."""
+    for name, text in (("_TRIE", TRIE), ("_ROUTES", ROUTES), ("_IPV6", IPV6)):
+        (tmp_path / name).write_text(text)
+        monkeypatch.setattr(host_network, name, tmp_path / name)
+    found = host_network.look()
+    (six,) = host_network.interfaces(IPV6)
+    assert set(found.addresses) == {*host_network.local_addresses(TRIE), six.ip}
+    assert set(found.networks) == {*host_network.connected(ROUTES), six.network}
+    rules = reach.rules("internet", found, reach.Bridge(), ())
+    for address in found.addresses:
+        assert any(address in one for one in rules.refused if one.version == address.version)
+    # Some machines have their address alone, in no network.
+    alone = [ip_address("203.0.113.9"), ip_address("2001:db8:9::1")]
+    rules = reach.rules("internet", reach.HostNetwork(tuple(alone)), reach.Bridge(), ())
+    assert {ip_network(address) for address in alone} <= set(rules.refused)
+    gateway = ip_address("203.0.113.10")
+    rules = reach.rules("internet", reach.HostNetwork(), reach.Bridge((), (gateway,)), ())
+    assert ip_network(gateway) in rules.refused
 
 
 def test_the_machine_itself_is_understood() -> None:

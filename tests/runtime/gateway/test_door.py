@@ -11,6 +11,7 @@ from contextlib import suppress
 from holdfast.runtime.gateway.gateway_server import Door
 
 PATIENCE = 60.0
+SESSIONS = {f"127.0.0.{number}" for number in range(2, 10)}
 
 
 def serve(channel: socket.socket) -> None:
@@ -31,12 +32,12 @@ def serve(channel: socket.socket) -> None:
 
 
 class Gate:
-    """A door on loopback, whose sessions are 127.0.0.2 and those above."""
+    """A door on loopback, whose sessions are 127.0.0.2 to 127.0.0.9."""
 
     def __init__(self, processes: int = 4) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._place = self._listener.getsockname()
-        self.door = Door(self._listener, lambda peer: peer > "127.0.0.1", serve, processes)
+        self.door = Door(self._listener, lambda peer: peer in SESSIONS, serve, processes)
 
     def __enter__(self) -> Gate:
         return self
@@ -75,9 +76,10 @@ def test_each_session_has_a_process() -> None:
     with Gate() as gate:
         first = [gate.call(2) for _ in range(3)]
         second = [gate.call(3) for _ in range(2)]
-        stranger = gate.call(1)
-        assert len({*first, *second, stranger}) == 3
-        assert os.getpid() not in {*first, *second, stranger}
+        strangers = [gate.call(peer) for peer in (1, 10, 11)]
+        assert len({*first, *second, *strangers}) == 3
+        assert len(set(strangers)) == 1
+        assert os.getpid() not in {*first, *second, *strangers}
 
 
 def test_a_process_that_died_is_replaced() -> None:

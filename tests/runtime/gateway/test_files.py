@@ -54,3 +54,6 @@ def test_a_file_of_refusals_is_not_trusted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "s")
     os.mkfifo(tmp_path / "pipe")
     assert refusal_log.read(tmp_path, "link") == refusal_log.read(tmp_path, "pipe") == []
+    held = os.open(tmp_path / "pipe", os.O_RDWR | os.O_NONBLOCK)  # by one who writes nothing
+    assert refusal_log.read(tmp_path, "pipe") == []
+    os.close(held)

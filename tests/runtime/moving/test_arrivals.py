@@ -53,14 +53,22 @@ def test_what_does_not_match_is_not_kept(tmp_path: Path, digest: str, sent: byte
 
 
 def test_a_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
-        f_bavail, f_frsize = 1 << 18, 4096
+    """Neither its room nor the number of files it can have."""
 
-    monkeypatch.setattr(os, "statvfs", lambda _: Full)
-    stream = io.BytesIO(DATA + b"next")
-    with pytest.raises(StoreError, match="1024 MiB would stay free"):
-        Arrivals(tmp_path / "parts").take(DIGEST, len(DATA), stream)
-    assert stream.read() == b"next"
+    class Full:
+        f_bavail, f_frsize, f_files, f_favail = 1 << 18, 4096, 1 << 20, 1 << 19
+
+    class Crowded:
+        f_bavail, f_frsize, f_files, f_favail = 1 << 30, 4096, 1 << 20, 9999
+
+    for room, said in ((Full, "1024 MiB would stay free"), (Crowded, "fewer than 10000 more files")):
+        monkeypatch.setattr(os, "statvfs", lambda _, room=room: room)
+        stream = io.BytesIO(DATA + b"next")
+        with pytest.raises(StoreError, match=said):
+            Arrivals(tmp_path / "parts").take(DIGEST, len(DATA), stream)
+        assert stream.read() == b"next"
+    Crowded.f_files = 0  # btrfs has no such number
+    Arrivals(tmp_path / "parts").take(DIGEST, len(DATA), io.BytesIO(DATA))
 
 
 def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:

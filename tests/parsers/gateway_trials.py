@@ -1,0 +1,26 @@
+"""Starts `gateway_parsers` where mitmproxy is: in the gateway's image, without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.images import build
+from holdfast.runtime.api.controller import Holdfast
+
+ROOT = Path(__file__).parents[2]
+
+
+def altered(hf: Holdfast, seed: str, rounds: int) -> str:
+    """Return what it prints; an input that is not read as it should be is an error of the container."""
+    printed: bytes = hf.engine.client.containers.run(
+        build.ensure(hf.engine.images, "gateway"),
+        ["/opt/python/bin/python", "-m", "tests.parsers.gateway_parsers", seed, str(rounds)],
+        remove=True,
+        network_mode="none",
+        read_only=True,
+        stderr=True,
+        working_dir="/repo",
+        environment={"PYTHONPATH": "/repo:/repo/src", "PYTHONDONTWRITEBYTECODE": "1"},
+        volumes={str(ROOT): {"bind": "/repo", "mode": "ro"}},
+    )
+    return printed.decode()
