@@ -56,7 +56,8 @@ def resumed(raw: Any) -> TaskResumed:
     found = None if drift is None else insight_values.drift(drift)
     moved = client_values.tables(told.get("git"))
     git = tuple(insight_values.read(RepositoryChange, each) for each in moved)
-    return TaskResumed(record(told.get("record")), str(told.get("session")), found, git)
+    running, ran, undone = (client_values.texts(told.get(name)) for name in ("running", "ran", "undone"))
+    return TaskResumed(record(told.get("record")), str(told.get("session")), found, git, running, ran, undone)
 
 
 def artifact(raw: Any) -> KeptArtifact:
