@@ -24,6 +24,8 @@ UNLIMITED = 1 << 20
 """More than any record takes."""
 _FULL_STEPS = 2
 """Steps that are shown with their verification and attempts; later ones have their title."""
+_SUGGESTIONS = 3
+"""Earlier suggestions that are repeated."""
 _CHANGES_SHARE = 3
 """What changed since may take a third of the room; it can be asked for."""
 
@@ -207,6 +209,8 @@ def _in_full(session: str, record: TaskRecord, number: str, step: TaskStep) -> I
         yield f"  {step.tries} attempts, last: {_attempt(step.attempts[-1])}"
     if (said := _convergence(step)) is not None:
         yield f"  {said}"
+    if tried := _suggestions_tried(step):
+        yield f"  suggested before, and it failed again: {'; '.join(tried)}"
     if step.claim is None and not asked:
         yield f"  ends with `{command('task', 'done', session, number)}`"
 
@@ -235,3 +239,12 @@ def _convergence(step: TaskStep) -> str | None:
     if len(kinds) == len(failures):
         return f"each of the {len(failures)} failed in another way: something changes"
     return None
+
+
+def _suggestions_tried(step: TaskStep) -> list[str]:
+    """Return what the failures before the last one suggested, each once, the newest first."""
+    failures = [each for each in step.attempts if each.outcome == "failed"]
+    if not failures or step.attempts[-1] is not failures[-1]:
+        return []
+    said = [each.suggested_focus for each in reversed(failures[:-1]) if each.suggested_focus]
+    return list(dict.fromkeys(said))[:_SUGGESTIONS]

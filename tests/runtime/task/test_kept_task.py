@@ -81,6 +81,18 @@ def test_the_record_of_a_newer_version_is_kept_as_it_is(context: Context, sessio
     ]
 
 
+def test_a_row_that_was_damaged_by_hand_is_unreadable_everywhere(
+    context: Context, session: SessionRow
+) -> None:
+    """The board shows it, reading and changing are refused alike, and it is kept as it is."""
+    context.store.change_detail(session.id, "task", lambda _: ["x"])
+    with pytest.raises(InvalidArgument, match="cannot read"):
+        kept_task.of(context.store.session("work"))
+    with pytest.raises(InvalidArgument, match="cannot read"):
+        kept_task.change(context, session.id, partial(task_changes.set_, goal="mine"))
+    assert [each.state for each in standings(context.store.sessions())] == ["unreadable"]
+
+
 def test_a_removed_session_has_no_task_to_change(context: Context) -> None:
     with pytest.raises(SessionNotFound, match="it was removed"):
         kept_task.change(context, "0" * 12, partial(task_changes.set_, goal="g"))
