@@ -19,7 +19,7 @@ from holdfast.runtime.task import task_form
 from holdfast.runtime.task.classify_failure import FailureClass
 from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
-from holdfast.runtime.task.task_standing import PhaseStanding, TaskStanding
+from holdfast.runtime.task.task_standing import PhaseStanding, StepStanding, TaskStanding
 from holdfast.runtime.task.work_report import WorkReport
 
 
@@ -82,10 +82,15 @@ def standing(raw: Any) -> TaskStanding:
     told = client_values.table(raw)
     known = {field.name for field in fields(TaskStanding)}
     found = {name: told[name] for name in told if name in known}
-    phases = tuple(
-        insight_values.read(PhaseStanding, each) for each in client_values.tables(told.get("phases"))
-    )
+    phases = tuple(_phase(each) for each in client_values.tables(told.get("phases")))
     return insight_values.read(TaskStanding, {**found, "phases": phases})
+
+
+def _phase(told: dict[str, Any]) -> PhaseStanding:
+    each = client_values.tables(told.get("each", []))
+    return insight_values.read(
+        PhaseStanding, {**told, "each": tuple(insight_values.read(StepStanding, one) for one in each)}
+    )
 
 
 def work_report(raw: Any) -> WorkReport:

@@ -286,6 +286,13 @@ def test_two_at_work_claim_their_steps_and_each_done_leaves_a_checkpoint(
     (standing,) = [each for each in shared_hf.board() if each.session_id == work.id]
     assert (standing.phase, standing.step, standing.claimed_by) == ("Count", "1.2 Read it", "agent:other/b2")
     assert [(each.title, each.done, each.steps) for each in standing.phases] == [("Count", 1, 2)]
+    first = standing.phases[0].each[0]
+    assert (first.status, first.verify, first.last_profile, first.last_back_end) == (
+        "done",
+        "@exists",
+        "exists",
+        "sqlite",
+    )
     (mine,) = [each for each in shared_hf.report(begin).sessions if each.session_id == work.id]
     assert [(each.number, each.evidence, each.profile) for each in mine.steps if each.status == "done"] == [
         ("1.1", verdict.entry, "exists")
