@@ -353,9 +353,7 @@ class SessionTask:
         name, state = self._session.name, self._session.refresh().state
         if state != "running":
             return handing.handoff(name, record, budget, standing=self._way_back(record, state))
-        changed = self._standing(record, "running").text(handing.MOST_CHANGES)
-        runs = task_resumption.running_commands(name, self._session.shells.list(), self._insight)
-        return handing.handoff(name, record, budget, changed, runs)
+        return self._standing(record, "running").handoff(name, budget)
 
     def resume(self) -> TaskResumed:
         """Bring the session to where the task can be continued, and return where it stands.
@@ -369,11 +367,14 @@ class SessionTask:
         record = self._known()
         state = self._session.refresh().state
         how = task_resumption.bring_back(self._session, state, self._context.store, record)
+        undone: tuple[str, ...] = ()
         if how == "rewound":
             if self.record() is None:  # the snapshot is older than the task, which would be lost
                 self._change(partial(task_import.imported, other=record))
+            if undone := task_resumption.undone(record, self._known()):
+                self._change(partial(task_resumption.undone_noted, gone=undone))
             record = self._known()
-        return self._standing(record, how)
+        return replace(self._standing(record, how), undone=undone)
 
     def export(self) -> str:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
@@ -407,7 +408,10 @@ class SessionTask:
     def _standing(self, record: TaskRecord, how: BroughtBack) -> TaskResumed:
         session = self._session
         moved = task_checkpoints.moved_repositories(self._context, session.files, session.id, record)
-        return TaskResumed(record, how, task_checkpoints.drift(self._insight, record), moved)
+        changed = task_checkpoints.drift(self._insight, record)
+        running = task_resumption.running_commands(session.name, session.shells.list(), self._insight)
+        ran = task_resumption.keyed_commands(self._insight, record)
+        return TaskResumed(record, how, changed, moved, tuple(running), tuple(ran))
 
     def _way_back(self, record: TaskRecord, state: str) -> str:
         """Return what brings a session back that does not run."""

@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from holdfast.base.suggestion import command
 from holdfast.base.text import plain
 from holdfast.runtime.api import task_checkpoints
 from holdfast.runtime.guest import defaults
+from holdfast.runtime.task import handoff as handing
+from holdfast.runtime.task import keyed_work, task_import, task_items
+from holdfast.runtime.task.task_record import LONGEST_TEXT
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session_insight import SessionInsight
@@ -20,10 +24,13 @@ if TYPE_CHECKING:
     from holdfast.runtime.history.repositories.repository_state import RepositoryChange
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
+    from holdfast.runtime.task.task_changes import Stamp, TaskChange
     from holdfast.runtime.task.task_record import TaskRecord
 
 _LATEST = 50
 """Commands among which the running ones are looked for: each shell has at most one."""
+_LATEST_KEYED = 200
+"""Entries among which commands with a key are looked for that the record does not have."""
 BroughtBack = Literal["running", "resumed", "rewound"]
 
 
@@ -34,13 +41,18 @@ class TaskResumed:
     `how` says what was done to the session: `running` (nothing), `resumed` (it was suspended) or `rewound`
     (it was dead; it continues from its last checkpoint). `drift` is what changed since the checkpoint, or
     since the record was written if there is none; None if that is not known. `repositories` are the Git
-    repositories that do not stand where they stood at the checkpoint.
+    repositories that do not stand where they stood at the checkpoint. `running` are the commands that run in
+    the shells, `ran` those that were sent with a key, have ended, and are recorded at no step; a line each.
+    `undone` names what the record had and the checkpoint has not.
     """
 
     record: TaskRecord
     how: str
     drift: Drift | None
     repositories: tuple[RepositoryChange, ...] = ()
+    running: tuple[str, ...] = ()
+    ran: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
 
     def text(self, limit: int = 12) -> str:
         """Return what has changed, in a few lines; empty if nothing did, or it is not known.
@@ -51,12 +63,32 @@ class TaskResumed:
         changed = [self.drift.text(limit)] if self.drift is not None and not self.drift.empty else []
         return "\n".join([*changed, *(each.text for each in self.repositories)])
 
+    def handoff(
+        self, session: str, budget: int = handing.UNLIMITED, limit: int = handing.MOST_CHANGES
+    ) -> str:
+        """Return what a successor must read to continue, as `SessionTask.handoff` does.
 
-def running_commands(name: str, shells: Sequence[ShellInfo], insight: SessionInsight) -> str:
+        Args:
+            session: its name.
+            budget: the most tokens.
+            limit: about how many lines each list of changes has.
+
+        Raises:
+            InvalidArgument: the budget is too small for the goal.
+        """
+        standing = list(self.running)
+        if self.undone:
+            standing.append(f"Undone by going back: {task_import.quoted(self.undone)}")
+        return handing.handoff(
+            session, self.record, budget, self.text(limit), "\n".join(standing), ran=self.ran
+        )
+
+
+def running_commands(name: str, shells: Sequence[ShellInfo], insight: SessionInsight) -> list[str]:
     """Return what runs in the shells of a session, a line each: its entry, its key, how to wait for it."""
     running = {shell.command_id: shell.name for shell in shells if shell.command_id is not None}
     if not running:
-        return ""
+        return []
     lines: list[str] = []
     for entry in insight.journal(kinds=["command_started"], limit=_LATEST):
         shell = running.get(str(entry.details.get("id")))
@@ -64,10 +96,29 @@ def running_commands(name: str, shells: Sequence[ShellInfo], insight: SessionIns
             continue
         key = entry.details.get("key")
         sent = f", sent with key {plain(str(key), 80)}: the same key joins it" if key else ""
-        where = "" if shell == defaults.MAIN else f" --shell {shell}"
-        command = plain(str(entry.details.get("command", "")), 120)
-        lines.append(f"Runs now: #{entry.seq} `{command}`{sent}; `holdfast wait{where} {name}` waits for it")
-    return "\n".join(lines)
+        where = () if shell == defaults.MAIN else ("--shell", shell)
+        # By its id it can be waited for after it has ended as well.
+        wait = command("wait", *where, name, str(entry.details.get("id")))
+        text = plain(str(entry.details.get("command", "")), 120)
+        lines.append(f"Runs now: #{entry.seq} `{text}`{sent}; `{wait}` waits for it")
+    return lines
+
+
+def keyed_commands(insight: SessionInsight, record: TaskRecord) -> list[str]:
+    """Return the commands that were sent with a key, have ended and are recorded at no step, a line each."""
+    entries = insight.journal(kinds=keyed_work.KINDS, limit=_LATEST_KEYED)
+    return [each.text for each in keyed_work.keyed_work(entries, record)]
+
+
+def undone(before: TaskRecord, now: TaskRecord) -> tuple[str, ...]:
+    """Return what a record had before its session went back, and has no longer."""
+    return tuple(task_import.lacking(before, now))
+
+
+def undone_noted(record: TaskRecord | None, stamp: Stamp, gone: Sequence[str]) -> TaskChange:
+    """Note what going back has undone, for the successors of the one who is shown it."""
+    text = f"undone by going back, and still in the journal: {task_import.quoted(gone)}"
+    return task_items.note(record, stamp, plain(text, LONGEST_TEXT))
 
 
 class BroughtBackSession(Protocol):

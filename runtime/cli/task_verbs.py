@@ -362,18 +362,17 @@ def resume(session: SessionRef, json: Json = False) -> None:
     """Bring the session back if it is suspended or dead; show the record, and what has changed since."""
     from dataclasses import asdict
 
-    from holdfast.runtime.task import handoff, task_form
+    from holdfast.runtime.task import task_form
 
     found = _task(session).resume()
     if wants_json(json):
         drift = found.drift.as_dict() if found.drift is not None else None
         git = [asdict(each) for each in found.repositories]
-        printing.emit(
-            {"session": found.how, "record": task_form.dump(found.record), "drift": drift, "git": git}
-        )
+        told = {"session": found.how, "record": task_form.dump(found.record), "drift": drift, "git": git}
+        printing.emit(told | {"running": found.running, "ran": found.ran, "undone": found.undone})
         return
     printing.note({"running": "it runs", "resumed": "it was resumed", "rewound": "it was rewound"}[found.how])
-    printing.say(handoff.handoff(session, found.record, handoff.UNLIMITED, found.text()).rstrip())
+    printing.say(found.handoff(session, limit=12).rstrip())
 
 
 def checkpoint(

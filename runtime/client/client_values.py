@@ -48,6 +48,15 @@ def tables(raw: Any) -> list[dict[str, Any]]:
     return [table(each) for each in raw]
 
 
+def texts(raw: Any) -> tuple[str, ...]:
+    """Return what must be a list of texts; none from a server that does not send them yet."""
+    if raw is None:
+        return ()
+    if not isinstance(raw, list):
+        raise ProtocolError("cannot understand the server: its answer has another form")
+    return tuple(map(str, raw))
+
+
 def data_in(raw: Table, name: str) -> bytes:
     """Return bytes that are sent as text, or in base64 where they are not UTF-8."""
     coded = raw.get(f"{name}_base64")

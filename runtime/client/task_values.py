@@ -19,7 +19,7 @@ from holdfast.runtime.task import task_form
 from holdfast.runtime.task.classify_failure import FailureClass
 from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
-from holdfast.runtime.task.task_standing import PhaseStanding, TaskStanding
+from holdfast.runtime.task.task_standing import PhaseStanding, StepStanding, TaskStanding
 from holdfast.runtime.task.work_report import WorkReport
 
 
@@ -56,7 +56,8 @@ def resumed(raw: Any) -> TaskResumed:
     found = None if drift is None else insight_values.drift(drift)
     moved = client_values.tables(told.get("git"))
     git = tuple(insight_values.read(RepositoryChange, each) for each in moved)
-    return TaskResumed(record(told.get("record")), str(told.get("session")), found, git)
+    running, ran, undone = (client_values.texts(told.get(name)) for name in ("running", "ran", "undone"))
+    return TaskResumed(record(told.get("record")), str(told.get("session")), found, git, running, ran, undone)
 
 
 def artifact(raw: Any) -> KeptArtifact:
@@ -81,10 +82,15 @@ def standing(raw: Any) -> TaskStanding:
     told = client_values.table(raw)
     known = {field.name for field in fields(TaskStanding)}
     found = {name: told[name] for name in told if name in known}
-    phases = tuple(
-        insight_values.read(PhaseStanding, each) for each in client_values.tables(told.get("phases"))
-    )
+    phases = tuple(_phase(each) for each in client_values.tables(told.get("phases")))
     return insight_values.read(TaskStanding, {**found, "phases": phases})
+
+
+def _phase(told: dict[str, Any]) -> PhaseStanding:
+    each = client_values.tables(told.get("each", []))
+    return insight_values.read(
+        PhaseStanding, {**told, "each": tuple(insight_values.read(StepStanding, one) for one in each)}
+    )
 
 
 def work_report(raw: Any) -> WorkReport:

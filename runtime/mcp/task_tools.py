@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from mcp.server.mcpserver import Context
@@ -60,8 +59,7 @@ Action = Literal[
     "redo",
 ]
 _STEP = ("status", "title", "verify", "back_end")
-_BLOCK = ("why", "entry", "tried")
-"""What lines of an argument can say: of a step, and of what blocks."""
+"""What lines of an argument can say of a step."""
 _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "goal": lambda task, text, why, step: task.set(goal=text),
     "plan": lambda task, text, why, step: task.plan(text),
@@ -77,11 +75,11 @@ _CHANGES: Mapping[str, Callable[[SessionTask, str, str, str], TaskRecord]] = {
     "risk": lambda task, text, why, step: task.note(text, "risk"),
     "resume_at": lambda task, text, why, step: task.set(resume_at=text),
     "block": lambda task, text, why, step: task.block(
-        needs=why, step=step or None, **{"why": text, **task_words.fields(text, _BLOCK, "why")}
+        needs=why, step=step or None, **{"why": text, **task_words.block(text)}
     ),
     "unblock": lambda task, text, why, step: task.unblock(text or None),
     "reread": lambda task, text, why, step: task.read_again(text, why or None),
-    "artifact": lambda task, text, why, step: task.artifact(PurePosixPath(text).name or text, text),
+    "artifact": lambda task, text, why, step: task.artifact(**task_words.artifact(text)),
     "drop": lambda task, text, why, step: task.drop(*_item(text)),
     "verify": lambda task, text, why, step: task.step(step, verify=text) if step else task.set(verify=text),
     "policy": lambda task, text, why, step: task.set(**task_words.policy(text)),
@@ -120,7 +118,8 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 """The arguments without which an action says nothing."""
 _FORMS: Mapping[str, str] = {
     "plan": "a line for each phase, then `- STEP :: COMMAND` for each step",
-    "done": "such as step=`1.2`; text is the JUnit report that its command writes, if any",
+    "done": "such as step=`1.2`; text is the JUnit report that its command writes, if any, and lines "
+    "`timeout: S`, `busy wait: S`",
     "step": "lines `status: active`, `title: …`, `verify: COMMAND`, `back end: …`",
     "claim": "text `take` takes it over from another",
     "decide": "text is the decision",
@@ -130,10 +129,11 @@ _FORMS: Mapping[str, str] = {
     "`checkpoint: step 30m`, `profile: NAME=COMMAND`",
     "report": "text is since when, such as `7d`",
     "replace": "what export gives, whatever it lacks",
-    "block": "text is what blocks, with lines `tried: …` and `entry: #12` if there are, why is what it needs",
+    "block": "text is what blocks, with lines `tried: …`, `entry: #12` and `suspend: yes` if wanted, "
+    "why is what it needs",
     "attempt": "text is the journal entry of its command, such as `#12`",
     "reread": "a path",
-    "artifact": "a path",
+    "artifact": "a path, with lines `name: …` and `entry: #12` if wanted",
     "fetch": "`NAME`, `NAME of SESSION`, or `NAME to PATH`",
     "drop": "such as `question 2`",
     "verify": "a command, of one step or of all",
@@ -193,7 +193,7 @@ def _report(agents: AgentSessions, text: str) -> str:
 
 
 def _done(_agents: AgentSessions, found: AgentSession, text: str, step: str) -> str:
-    return _verdict(found, step, found.session.task.done(step, junit=text or None))
+    return _verdict(found, step, found.session.task.done(step, **task_words.done(text)))
 
 
 def _attempt(_agents: AgentSessions, found: AgentSession, text: str, step: str) -> str:
@@ -209,20 +209,21 @@ def _export(_agents: AgentSessions, found: AgentSession, _text: str, _step: str)
 
 
 def _checkpoint(_agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
-    return said(found, "", f"checkpoint {found.session.task.checkpoint(text or None).name}")
+    return said(found, "", f"checkpoint {found.session.task.checkpoint(**task_words.checkpoint(text)).name}")
 
 
 def _resume(_agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:
     back = found.session.task.resume()
-    drift = shorten(back.text()).text
-    return said(found, handoff.handoff(found.session.name, back.record, state=drift).rstrip(), back.how)
+    return said(found, back.handoff(found.session.name, handoff.DEFAULT_BUDGET).rstrip(), back.how)
 
 
 def _actions(agents: AgentSessions, found: AgentSession, snapshot: str, _step: str) -> str:
     return said(found, shorten(redo_actions.listed(agents.holdfast.snapshot(snapshot).actions())).text)
 
 
-def _artifacts(agents: AgentSessions, found: AgentSession, _text: str, _step: str) -> str:
+def _artifacts(agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
+    if text.strip() == "collect":
+        found.session.task.collect_artifacts()
     kept = artifact_actions.listed(agents.holdfast.artifacts, found.session.task)
     return said(found, shorten(kept).text)
 

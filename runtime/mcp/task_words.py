@@ -8,8 +8,10 @@ action.
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 from typing import Any
 
+from holdfast.base.quantities import parse_duration
 from holdfast.errors import InvalidArgument
 
 _FIELD = re.compile(r"^(?P<name>[a-z][a-z -]*): *(?P<value>.*)$")
@@ -21,7 +23,7 @@ _COMMANDS = (
     (re.compile(r"`holdfast task (?P<verb>unblock|resume) [^`]*`"), r"`task(\g<verb>)`"),
     (re.compile(r"`holdfast task show [^`]*`"), "`task(export)`"),
     (
-        re.compile(r"`holdfast task (?P<verb>claim|release|answer|drop) \S+ (?P<rest>[^`]*)`"),
+        re.compile(r"`holdfast task (?P<verb>done|claim|release|answer|drop) \S+ (?P<rest>[^`]*)`"),
         r"`task(\g<verb>)` \g<rest>",
     ),
     (re.compile(r"`holdfast wait [^`]*`"), "`shell` without a command"),
@@ -57,6 +59,56 @@ def fields(text: str, known: tuple[str, ...], first: str = "") -> dict[str, Any]
     return found
 
 
+def done(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.done`: a report's path, and lines `timeout: …`, `busy wait: …`.
+
+    Raises:
+        InvalidArgument: a line is not understood, or a time is not one.
+    """
+    found = fields(text, ("junit", "timeout", "busy_wait"), "junit")
+    return found | {name: _seconds(found[name]) for name in ("timeout", "busy_wait") if name in found}
+
+
+def block(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.block` but what it needs and its step.
+
+    Raises:
+        InvalidArgument: a line is not understood.
+    """
+    found = fields(text, ("why", "entry", "tried", "suspend"), "why")
+    if found.get("suspend", "yes") not in ("yes", "no"):
+        raise InvalidArgument("cannot read `suspend`: it is neither yes nor no")
+    return found | ({"suspend": found["suspend"] == "yes"} if "suspend" in found else {})
+
+
+def checkpoint(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.checkpoint`: a label, and lines `resume at: …`, `kind: …`.
+
+    Raises:
+        InvalidArgument: a line is not understood.
+    """
+    found = fields(text, ("label", "resume_at", "kind"), "label")
+    if found.get("kind", "live") not in ("live", "filesystem"):
+        raise InvalidArgument(
+            "cannot take this kind of checkpoint", hint="`kind: live` or `kind: filesystem`"
+        )
+    return found
+
+
+def artifact(text: str) -> dict[str, Any]:
+    """Return the arguments of `SessionTask.artifact`: a path, and lines `name: …`, `entry: #12`.
+
+    Without a name it has the last part of its path.
+
+    Raises:
+        InvalidArgument: a line is not understood, or there is no path.
+    """
+    found = fields(text, ("path", "name", "entry"), "path")
+    if "path" not in found:
+        raise InvalidArgument("cannot keep an artifact without its path")
+    return {"name": PurePosixPath(found["path"]).name or found["path"], **found}
+
+
 def policy(text: str) -> dict[str, Any]:
     """Return the arguments of `SessionTask.set` that lines of a policy say; `profile: NAME=COMMAND` is one.
 
@@ -79,4 +131,11 @@ def policy(text: str) -> dict[str, Any]:
         found["profiles"] = {
             name.strip(): command for name, _, command in (each.partition("=") for each in profiles)
         }
+    return found
+
+
+def _seconds(text: str) -> float:
+    found = parse_duration(text)
+    if found is None:
+        raise InvalidArgument("cannot use this time", hint="seconds, or such as `90s` or `5m`")
     return found

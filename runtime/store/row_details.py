@@ -304,7 +304,8 @@ class SessionDetails(_Details):
     @property
     def task(self) -> dict[str, Any] | None:
         """Its task record."""
-        return self._table("task")
+        # What is not a table is unreadable, as a table of another form is: the session has a task.
+        return {} if self.get("task") is not None and self._table("task") is None else self._table("task")
 
     @property
     def labels(self) -> dict[str, str]:

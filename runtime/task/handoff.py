@@ -7,9 +7,10 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from holdfast.base.suggestion import command
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.task.block_report import block_report
 from holdfast.runtime.task.task_record import StepAttempt, TaskRecord, TaskStep
@@ -23,6 +24,8 @@ UNLIMITED = 1 << 20
 """More than any record takes."""
 _FULL_STEPS = 2
 """Steps that are shown with their verification and attempts; later ones have their title."""
+_SUGGESTIONS = 3
+"""Earlier suggestions that are repeated."""
 _CHANGES_SHARE = 3
 """What changed since may take a third of the room; it can be asked for."""
 
@@ -46,7 +49,12 @@ def tokens(text: str) -> int:
 
 
 def handoff(
-    session: str, record: TaskRecord, budget: int = DEFAULT_BUDGET, state: str = "", standing: str = ""
+    session: str,
+    record: TaskRecord,
+    budget: int = DEFAULT_BUDGET,
+    state: str = "",
+    standing: str = "",
+    ran: Sequence[str] = (),
 ) -> str:
     """Return the handoff of a session's task.
 
@@ -56,12 +64,13 @@ def handoff(
         budget: the most tokens, as `tokens` estimates them.
         state: what changed in the session since the record was written, in a few lines.
         standing: how the session is, in a few lines: that it is dead and what brings it back, what runs.
+        ran: commands that were sent with a key and that the record does not have, a line each.
 
     Raises:
         InvalidArgument: not even the goal and the resume point fit.
     """
     head = "\n".join(_head(session, record, standing))
-    parts = [part for part in _parts(record, state) if part.lines]
+    parts = [part for part in _parts(session, record, state, ran) if part.lines]
     whole = _filled(head, parts, budget, reserve=0)
     if not whole.left_out and tokens(whole.text) <= budget:
         return whole.text
@@ -130,14 +139,15 @@ def _age(record: TaskRecord) -> str:
     return f" (written at revision {record.resume_revision}, {ago} ago)" if later else ""
 
 
-def _parts(record: TaskRecord, state: str) -> Iterator[HandoffPart]:
-    waiting = _waiting(record)
+def _parts(session: str, record: TaskRecord, state: str, ran: Sequence[str]) -> Iterator[HandoffPart]:
+    near, later = _near(_waiting(record))
     questions = [
         f"- {each.text}" + (f" (blocks {each.step})" if each.step else "") for each in record.questions
     ]
     if not record.phases:
         yield HandoffPart("To be answered before a plan", questions, "question")
-    full = [line for number, step in waiting[:_FULL_STEPS] for line in _in_full(record, number, step)]
+    yield HandoffPart("Ran, and recorded at no step (the same key returns the result)", [*ran], "command")
+    full = [line for number, step in near for line in _in_full(session, record, number, step)]
     yield HandoffPart("Next steps", full, "next-step line")
     decisions = [f"- {each.text} ({each.why})" for each in record.decisions]
     yield HandoffPart("Decisions locked", decisions, "decision")
@@ -146,7 +156,7 @@ def _parts(record: TaskRecord, state: str) -> Iterator[HandoffPart]:
         yield HandoffPart("Open questions", questions, "question")
     yield HandoffPart("Policy", list(_rules(record)), "policy rule")
     yield HandoffPart("Changed since", state.splitlines(), "change line", share=_CHANGES_SHARE)
-    titles = [f"- {number} {step.title} [{step.status}]" for number, step in waiting[_FULL_STEPS:]]
+    titles = [f"- {number} {step.title} [{step.status}]" for number, step in later]
     yield HandoffPart("Later steps", titles, "later step")
     others = [f"- {each.text} ({each.why})" for each in record.alternatives]
     yield HandoffPart("Paths not taken", others, "path not taken")
@@ -174,18 +184,35 @@ def _waiting(record: TaskRecord) -> list[tuple[str, TaskStep]]:
     return sorted(waiting, key=lambda each: order[each[1].status])
 
 
-def _in_full(record: TaskRecord, number: str, step: TaskStep) -> Iterator[str]:
+def _near(
+    waiting: list[tuple[str, TaskStep]],
+) -> tuple[list[tuple[str, TaskStep]], list[tuple[str, TaskStep]]]:
+    """Part the steps that are shown in full from the later ones: one of the former is free to be taken."""
+    near = waiting[:_FULL_STEPS]
+    if all(step.claim is not None for _, step in near):
+        near += [each for each in waiting[_FULL_STEPS:] if each[1].claim is None][:1]
+    return near, [each for each in waiting if each not in near]
+
+
+def _in_full(session: str, record: TaskRecord, number: str, step: TaskStep) -> Iterator[str]:
     verify = step.verify or record.policy.verify
     line = f"- {number} {step.title} [{step.status}]" + (f", verified by `{verify}`" if verify else "")
     line += f", back end {step.back_end}" if step.back_end else ""
-    yield line + (f", claimed by {step.claim.by}" if step.claim is not None else "")
-    for place, each in enumerate(record.questions, start=1):
-        if each.step == number:
-            yield f"  waits for the answer to question {place}: {each.text}"
+    if step.claim is not None:
+        line += f", claimed by {step.claim.by} since {step.claim.at:%Y-%m-%d %H:%M} UTC"
+    yield line
+    asked = [(place, each) for place, each in enumerate(record.questions, start=1) if each.step == number]
+    for place, each in asked:
+        answer = command("task", "answer", session, str(place), "TEXT")
+        yield f"  waits for the answer to question {place}: {each.text}; `{answer}`"
     if step.attempts:
         yield f"  {step.tries} attempts, last: {_attempt(step.attempts[-1])}"
     if (said := _convergence(step)) is not None:
         yield f"  {said}"
+    if tried := _suggestions_tried(step):
+        yield f"  suggested before, and it failed again: {'; '.join(tried)}"
+    if step.claim is None and not asked:
+        yield f"  ends with `{command('task', 'done', session, number)}`"
 
 
 def _attempt(made: StepAttempt) -> str:
@@ -212,3 +239,12 @@ def _convergence(step: TaskStep) -> str | None:
     if len(kinds) == len(failures):
         return f"each of the {len(failures)} failed in another way: something changes"
     return None
+
+
+def _suggestions_tried(step: TaskStep) -> list[str]:
+    """Return what the failures before the last one suggested, each once, the newest first."""
+    failures = [each for each in step.attempts if each.outcome == "failed"]
+    if not failures or step.attempts[-1] is not failures[-1]:
+        return []
+    said = [each.suggested_focus for each in reversed(failures[:-1]) if each.suggested_focus]
+    return list(dict.fromkeys(said))[:_SUGGESTIONS]

@@ -6,7 +6,7 @@ what was recorded meanwhile. So nothing goes without a word, and a tick is not a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -54,7 +54,7 @@ def imported(
     _check_times(other, stamp.at)
     if record is not None and other.goal == record.goal and last_entry is not None:
         _check_entries(other, last_entry)
-    gone = [] if record is None else list(_lacking(record, other))
+    gone = [] if record is None else list(lacking(record, other))
     if record is not None and gone and not replace:
         if other.goal != record.goal:
             raise _refused("it is of another task, and the present one has", gone)
@@ -65,7 +65,7 @@ def imported(
     revision = max(record.revision if record else 0, other.revision)
     line = f"imported: {other.goal}"
     line += f"; said to be done, and not verified: {', '.join(said)}" if said else ""
-    line += f"; gone: {_quoted(gone)}" if gone else ""
+    line += f"; gone: {quoted(gone)}" if gone else ""
     return changed(with_fields(taken, revision=revision), stamp, plain(line, 500))
 
 
@@ -92,7 +92,7 @@ def _check_entries(other: TaskRecord, last: int) -> None:
                 )
 
 
-def _lacking(record: TaskRecord, other: TaskRecord) -> Iterator[str]:
+def lacking(record: TaskRecord, other: TaskRecord) -> Iterator[str]:
     """Yield what a record has and another one lacks, as a reader would name it."""
     for name in _ITEMS:
         kept = {_key(each) for each in getattr(other, name)}
@@ -147,11 +147,12 @@ def _unverified_opened(record: TaskRecord | None, other: TaskRecord) -> tuple[Ta
 
 def _refused(why: str, gone: list[str]) -> InvalidArgument:
     return InvalidArgument(
-        f"cannot import the task record: {why} {_quoted(gone)}",
+        f"cannot import the task record: {why} {quoted(gone)}",
         hint="export it again and repeat the edit; `--replace` takes it as it is",
     )
 
 
-def _quoted(gone: list[str]) -> str:
+def quoted(gone: Sequence[str]) -> str:
+    """Return the first of these things, and how many more there are."""
     more = len(gone) - _NAMED
     return ", ".join(gone[:_NAMED]) + (f" and {more} more" if more > 0 else "")

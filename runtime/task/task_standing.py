@@ -9,19 +9,41 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.task import kept_task, step_rules
 from holdfast.runtime.task.step_rules import ENDED
-from holdfast.runtime.task.task_record import TaskStep
+from holdfast.runtime.task.task_record import TaskRecord, TaskStep
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
 
 
 @dataclass(frozen=True, slots=True)
+class StepStanding:
+    """Where a step stands, and with what: its back end and verification, and those of its last attempt.
+
+    `verify` is a command, or a profile such as `@quick`. `last` is the last attempt's outcome, `last_profile`
+    and `last_back_end` are what it was made with; empty without one.
+    """
+
+    number: str
+    title: str
+    status: str
+    back_end: str = ""
+    verify: str = ""
+    claimed_by: str = ""
+    attempts: int = 0
+    failures: int = 0
+    last: str = ""
+    last_profile: str = ""
+    last_back_end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseStanding:
-    """How far a phase is: how many of its steps are done or skipped."""
+    """How far a phase is: how many of its steps are done or skipped, and where each of them stands."""
 
     title: str
     done: int
     steps: int
+    each: tuple[StepStanding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +101,13 @@ def _standing(row: SessionRow) -> TaskStanding:
     number, step = waiting if waiting is not None else ("", TaskStep(title="-"))
     phase = record.phases[int(number.partition(".")[0]) - 1].title if number else ""
     phases = tuple(
-        PhaseStanding(each.title, sum(one.status in ENDED for one in each.steps), len(each.steps))
-        for each in record.phases
+        PhaseStanding(
+            each.title,
+            sum(one.status in ENDED for one in each.steps),
+            len(each.steps),
+            tuple(_step(record, f"{major}.{minor}", one) for minor, one in enumerate(each.steps, start=1)),
+        )
+        for major, each in enumerate(record.phases, start=1)
     )
     kept = record.checkpoint
     return TaskStanding(
@@ -105,4 +132,21 @@ def _standing(row: SessionRow) -> TaskStanding:
         claimed_by=step.claim.by if step.claim is not None else "",
         questions=len(record.questions),
         phases=phases,
+    )
+
+
+def _step(record: TaskRecord, number: str, step: TaskStep) -> StepStanding:
+    last = step.attempts[-1] if step.attempts else None
+    return StepStanding(
+        number=number,
+        title=step.title,
+        status=step.status,
+        back_end=step_rules.back_end(record, step) or "",
+        verify=step.verify or record.policy.verify or "",
+        claimed_by=step.claim.by if step.claim is not None else "",
+        attempts=step.tries,
+        failures=step.failures,
+        last=last.outcome if last is not None else "",
+        last_profile=(last.profile or "") if last is not None else "",
+        last_back_end=(last.back_end or "") if last is not None else "",
     )

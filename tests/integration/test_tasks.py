@@ -170,7 +170,10 @@ def test_a_dead_session_continues_at_its_checkpoint(work: Session, shared_hf: Ho
     work.exec("echo ready > answer; state=kept")
     work.task.done("1.2")
     work.task.checkpoint("safe")
-    work.exec("echo later > /srv/later")
+    work.exec("echo later > /srv/later", key="later-1")
+    work.task.decide("PostgreSQL", "it is there")
+    ran = "`echo later > /srv/later`: exit 0, sent with key later-1 by agent"
+    assert ran in work.task.handoff()
     shared_hf.engine.kill_remove(work.row.container_id or "")
 
     stranger = Holdfast(shared_hf.home).session("work")
@@ -178,6 +181,10 @@ def test_a_dead_session_continues_at_its_checkpoint(work: Session, shared_hf: Ho
     found = stranger.task.resume()
     assert found.how == "rewound"
     assert found.record.finished == (1, 3)
+    assert found.undone == ("decision 'PostgreSQL'",)
+    assert "Undone by going back: decision 'PostgreSQL'" in found.handoff("work")
+    assert found.record.notes[-1].text.endswith("still in the journal: decision 'PostgreSQL'")
+    assert found.ran == (), "what ran after the checkpoint is undone, and its key is free"
     assert found.drift is not None
     assert stranger.exec("echo $state; cat answer; ls /srv/later").text.startswith("kept\nready\nls: cannot")
 
@@ -279,6 +286,13 @@ def test_two_at_work_claim_their_steps_and_each_done_leaves_a_checkpoint(
     (standing,) = [each for each in shared_hf.board() if each.session_id == work.id]
     assert (standing.phase, standing.step, standing.claimed_by) == ("Count", "1.2 Read it", "agent:other/b2")
     assert [(each.title, each.done, each.steps) for each in standing.phases] == [("Count", 1, 2)]
+    first = standing.phases[0].each[0]
+    assert (first.status, first.verify, first.last_profile, first.last_back_end) == (
+        "done",
+        "@exists",
+        "exists",
+        "sqlite",
+    )
     (mine,) = [each for each in shared_hf.report(begin).sessions if each.session_id == work.id]
     assert [(each.number, each.evidence, each.profile) for each in mine.steps if each.status == "done"] == [
         ("1.1", verdict.entry, "exists")

@@ -1,22 +1,27 @@
-"""Interrupts the work on a real project at random moments, and lets a fresh process choose what comes next.
+"""Hands the work on a real project over at random moments, to fresh processes that know a handoff alone.
 
 At each moment something happens to the session or its task. Then the command line prints the handoff, a
-process that is given this text alone chooses an action, and the action is compared with the right ones, which
-follow from what happened. The right one is then done, so that the work comes to its end.
+process that is given this text chooses an action, and the action is compared with the right ones, which
+follow from what happened. What it has chosen is then carried out, with the command that the handoff names.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tests.interrupted.real_projects import ProjectStep, RealProject
+from tests.interrupted import happenings
+from tests.interrupted.happenings import EVENTS, Happened
+from tests.interrupted.real_projects import RealProject
 
 from holdfast.runtime.api.controller import Holdfast
 
@@ -24,34 +29,27 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
 
 SUCCESSOR = Path(__file__).with_name("successor.py")
-EVENTS = (
-    "nothing",
-    "container killed",
-    "suspended",
-    "blocked",
-    "question",
-    "claimed by another",
-    "failed",
-    "failed twice alike",
-    "command left running",
-    "edited by a person",
-)
 BUDGET = "700"
 """Tokens of a handoff."""
+_MOST = 60
+"""Moments of one job."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Moment:
-    """A moment: what happened, the actions that were right then, and the one that was chosen."""
+    """A moment: what happened, what was right then, and what a successor made of the handoff."""
 
     event: str
-    right: tuple[str, ...]
-    chosen: str
+    happened: Happened
+    chosen: dict[str, Any]
+    back_end: str
 
     @property
     def good(self) -> bool:
-        """Whether a right action was chosen."""
-        return self.chosen in self.right
+        """Whether a right action was chosen, with all that it takes."""
+        known = set(self.happened.look_at) <= set(self.chosen["look_at"])
+        used = self.chosen["back_end"] == self.back_end
+        return self.chosen["action"] in self.happened.right and known and used
 
 
 @dataclass
@@ -62,121 +60,129 @@ class Handover:
     project: RealProject
     draw: random.Random
     moments: list[Moment] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """Texts that were said into the record, and must be found in it at the end."""
+    name: str = ""
+    back_end: str = "local"
 
     def begin(self) -> None:
         """Make the session and its task; a checkpoint is taken after each step."""
-        session = self.hf.new(self.project.name)
+        self.name = self.project.name
+        session = self.hf.new(self.name)
         assert session.exec(self.project.setup, timeout=900).ok
-        session.task.set(goal=f"Finish the {self.project.name}", checkpoint="step", back_end="local")
+        session.task.set(goal=f"Finish the {self.name}", checkpoint="step", back_end=self.back_end)
         session.task.plan(self.project.plan())
-        session.task.decide("The ledger names each step once", "it shows what ran")
+        session.task.decide("Each step's work is sent with the key 'step N'", "so that it runs once")
         session.task.note("a second run of a step's work is visible", "risk")
-        session.task.checkpoint(f"{self.project.name}-begun")
+        session.task.checkpoint(f"{self.name}-begun")
+        self.said += ["so that it runs once", "a second run of a step's work is visible"]
 
-    def play(self, most: int = 60) -> None:
-        """Go on until all steps are done, from moment to moment."""
-        events = list(EVENTS)
-        self.draw.shuffle(events)
-        while not self._finished():
-            assert len(self.moments) < most, self.moments
-            event = events.pop() if events else "nothing"
-            right, carry_on = self._happens(event)
-            self.moments.append(Moment(event, right, self._chosen()))
-            carry_on()
-        self.moments.append(Moment("all done", ("finish",), self._chosen()))
+    def play(self, events: list[str]) -> None:
+        """Let these things happen in turn, and then nothing until all steps are done."""
+        left = list(reversed(events))
+        while self.open():
+            assert len(self.moments) < _MOST, self.moments
+            event = left.pop() if left else "nothing"
+            self._moment(event, EVENTS[event](self))
+        assert not left, f"the job was done before {left}"
+        self._moment("all done", Happened(("finish",)))
 
-    def ledger(self) -> list[str]:
+    def wrong(self) -> list[str]:
+        """Return what is there twice, or is missing, now that the work is done."""
+        steps = self.project.steps()
+        counted = Counter(self.lines_of_ledger())
+        found = [
+            f"the work of {number} ran {counted[number]} times" for number in steps if counted[number] != 1
+        ]
+        text = self.session.task.export()
+        found += [f"the record lacks: {each}" for each in self.said if each not in text]
+        found += [
+            f"step {number} does not hold"
+            for number, step in steps.items()
+            if number[0] == list(steps)[-1][0] and not self.session.exec(f"( {step.verify} )", timeout=300).ok
+        ]
+        return found
+
+    def lines_of_ledger(self) -> list[str]:
         """Return the steps whose work ran, in order."""
-        return self._session.exec("cat /workspace/ledger").text.split()
+        return self.session.files.read("/workspace/ledger").decode().split()
 
     @property
-    def _session(self) -> Session:
-        return self.hf.session(self.project.name)
+    def session(self) -> Session:
+        """The session in which the work is."""
+        return self.hf.session(self.name)
 
-    def _finished(self) -> bool:
-        record = self._session.task.record()
-        return record is not None and record.state == "done"
-
-    def _open(self) -> list[str]:
-        record = self._session.task.record()
+    def open(self) -> list[str]:
+        """Return the numbers of the steps that are not done."""
+        record = self.session.task.record()
         assert record is not None
         return [number for number, step in record.steps() if step.status != "done"]
 
-    def _chosen(self) -> str:
-        """Return what a fresh process chooses, of the text that another one prints."""
-        command = [sys.executable, "-m", "holdfast", "handoff", self.project.name, "--budget", BUDGET]
-        text = subprocess.run(
-            command, capture_output=True, text=True, check=True, env=self._environment()
-        ).stdout
-        return subprocess.run(
-            [sys.executable, "-I", str(SUCCESSOR)], input=text, capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    def _happens(self, event: str) -> tuple[tuple[str, ...], Callable[[], object]]:
-        """Let something happen; return the right actions, and what does one of them."""
-        session, number = self._session, self._open()[0]
-        task = session.task
-        if event == "container killed":
-            self.hf.engine.client.containers.get(str(session.row.container_id)).kill()
-            return ("bring back",), self._bring_back
-        if event == "suspended":
-            session.suspend()
-            return ("bring back",), self._bring_back
-        if event == "blocked":
-            task.block("no access to the mirror", "an account", step=number)
-            return ("unblock",), lambda: self._session.task.unblock("ada made one")
-        if event == "question":
-            task.note("Which name?", "question", step=number)
-            return ("answer 1",), lambda: self._session.task.answer(1, "the present one")
-        if event == "claimed by another":
-            other = Holdfast(self.hf.home.root, actor="agent:other/z9").session(session.id).task
-            other.claim(number)
-            later = self._open()[1:2]
-            right = f"work on {later[0]}" if later else "wait for others"
-            return (right,), lambda: other.release(number)
-        if event in ("failed", "failed twice alike"):
-            before = self._failures(number)
-            for _ in range(2 if event == "failed twice alike" else 1):
-                assert not task.done(number).done, "the work of this step has not been done yet"
-            alike = before + (2 if event == "failed twice alike" else 1) > 1
-            return (f"work on {number}" + (" in another way" if alike else ""),), lambda: self._work(number)
-        if event == "command left running":
-            return self._left_running(number)
-        if event == "edited by a person":
-            text = task.export().replace("## Notes\n", "## Notes\n\nplease mind the gap\n")
-            Holdfast(self.hf.home.root, actor="person:ada").session(session.id).task.import_(text)
-        alike = self._failures(number) > 1
-        return (f"work on {number}" + (" in another way" if alike else ""),), lambda: self._work(number)
-
-    def _left_running(self, number: str) -> tuple[tuple[str, ...], Callable[[], object]]:
-        waiting = f"until [ -e /tmp/go ]; do sleep 0.1; done; rm /tmp/go; {self._text(number)}"
-        made = self._session.exec(waiting, key=f"step {number}", patience=0)
-        assert made.running
-        started = self._session.journal(kinds=["command_started"], limit=1)[-1]
-
-        def carry_on() -> None:
-            self._session.files.write("/tmp/go", "")
-            assert self._session.exec(waiting, key=f"step {number}", timeout=300).ok
-            assert self._session.task.done(number, busy_wait=60).done
-
-        return (f"wait for #{started.seq}",), carry_on
-
-    def _failures(self, number: str) -> int:
-        record = self._session.task.record()
+    def failures(self, number: str) -> int:
+        """Return how often a step has failed."""
+        record = self.session.task.record()
         assert record is not None
         return dict(record.steps())[number].failures
 
-    def _bring_back(self) -> None:
-        command = [sys.executable, "-m", "holdfast", "task", "resume", self.project.name, "--json"]
-        subprocess.run(command, capture_output=True, check=True, env=self._environment())
+    def text(self, number: str) -> str:
+        """Return the shell's text that does the work of a step."""
+        return f"cd /workspace && {{ {self.project.steps()[number].work}; }} && echo {number} >> ledger"
+
+    def started(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start the command line in a process of its own."""
+        return happenings.started(str(self.hf.home.root), *words)
+
+    def command(self, *words: str, text: bool = True) -> str:
+        """Run the command line."""
+        made = subprocess.run(
+            [sys.executable, "-m", "holdfast", *words],
+            capture_output=True,
+            text=True,
+            env=self._environment(),
+        )
+        assert made.returncode == 0, f"{words}: {made.stdout}{made.stderr}"
+        return made.stdout
+
+    def _moment(self, event: str, happened: Happened) -> None:
+        text = self.command("handoff", self.name, "--budget", BUDGET)
+        chosen = subprocess.run(
+            [sys.executable, "-I", str(SUCCESSOR)], input=text, capture_output=True, text=True, check=True
+        ).stdout
+        moment = Moment(event, happened, json.loads(chosen), self.back_end)
+        self.moments.append(moment)
+        assert moment.good, f"{event}: {happened.right} was right, and {chosen} was chosen of\n{text}"
+        happened.then()
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: self._carry_out(moment.chosen), range(1 + happened.twice)))
+        action = str(moment.chosen["action"])
+        if action.startswith("wait for #"):  # it has waited, and the next conversation begins after that
+            number = self.open()[0]
+            self._moment(f"{event}, later", Happened((f"verify {number}",)))
+
+    def _carry_out(self, chosen: dict[str, Any]) -> None:
+        action, _, number = str(chosen["action"]).removesuffix(" in another way").rpartition(" ")
+        if action == "work on":
+            how = (self.text(number), "--key", f"step {number}", "--busy-wait", "60")
+            self.command("exec", self.name, *how)
+        command = str(chosen["command"])
+        if action == "answer":
+            answer = f"the present one, at moment {len(self.moments)}"
+            command = command.replace("TEXT", shlex.quote(answer))
+            self.said.append(answer)
+        if command.startswith("holdfast task done "):
+            command += " --busy-wait 60"
+        if command:
+            made = subprocess.run(
+                ["bash", "-c", f'holdfast() {{ "{sys.executable}" -m holdfast "$@"; }}; {command}'],
+                capture_output=True,
+                text=True,
+                env=self._environment(),
+            )
+            assert made.returncode == 0, f"{command}: {made.stdout}{made.stderr}"
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "HOLDFAST_HOME": str(self.hf.home.root)}
-
-    def _work(self, number: str) -> None:
-        assert self._session.exec(self._text(number), key=f"step {number}", timeout=300).ok
-        assert self._session.task.done(number).done
-
-    def _text(self, number: str) -> str:
-        step: ProjectStep = self.project.steps()[number]
-        return f"cd /workspace && {{ {step.work}; }} && echo {number} >> ledger"
+        return {
+            **os.environ,
+            "HOLDFAST_HOME": str(self.hf.home.root),
+            "HOLDFAST_RUN": f"w{len(self.moments)}",
+        }

@@ -185,12 +185,19 @@ class RepositoryChangeAnswer(AnswerBody):
 
 
 class TaskResumedAnswer(AnswerBody):
-    """A task that can be continued; `session`: running, resumed or rewound. `drift` is null if not known."""
+    """A task that can be continued; `session`: running, resumed or rewound. `drift` is null if not known.
+
+    `running` and `ran` are commands that run, and that ended without being recorded at a step; `undone` is
+    what going back has taken from the record.
+    """
 
     session: str
     record: dict[str, Any]
     drift: dict[str, Any] | None
     git: list[RepositoryChangeAnswer]
+    running: list[str]
+    ran: list[str]
+    undone: list[str]
 
 
 class StatedActionAnswer(AnswerBody):

@@ -209,7 +209,8 @@ async def resume(who: From, session: Ref) -> models.TaskResumedAnswer:
         drift = back.drift.as_dict() if back.drift is not None else None
         git = [models.RepositoryChangeAnswer.model_validate(asdict(each)) for each in back.repositories]
         kept = task_form.dump(back.record)
-        return models.TaskResumedAnswer(session=back.how, record=kept, drift=drift, git=git)
+        said = {"running": list(back.running), "ran": list(back.ran), "undone": list(back.undone)}
+        return models.TaskResumedAnswer(session=back.how, record=kept, drift=drift, git=git, **said)
 
     return await who.in_session(session, work)
 

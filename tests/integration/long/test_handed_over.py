@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.interrupted.handover import Handover
+from tests.interrupted.happenings import hands
 from tests.interrupted.real_projects import PROJECTS, RealProject
 
 from holdfast.runtime.api.controller import Holdfast
@@ -28,22 +29,22 @@ def test_a_successor_chooses_the_right_action_from_the_handoff_alone(
     """At each moment, whatever happened; nothing of the work is there twice or missing at the end."""
     work = Handover(hf, project, random.Random(f"{SEED} {project.name}"))
     work.begin()
-    work.play()
+    work.play(hands(SEED, len(PROJECTS))[PROJECTS.index(project)])
     tell(f"seed {SEED}, {project.name}: {len(work.moments)} moments, {_counted(work)}")
     assert [each for each in work.moments if not each.good] == []
-    assert work.ledger() == list(project.steps())
+    assert work.wrong() == []
     if os.environ.get("HOLDFAST_WRITE"):
         _write(project.name, work)
 
 
 def _counted(work: Handover) -> str:
     counts = Counter(each.event for each in work.moments)
-    return ", ".join(f"{count} × {event}" for event, count in sorted(counts.items()))
+    return ", ".join(f"{count} × {event}" if count > 1 else event for event, count in sorted(counts.items()))
 
 
 def _write(name: str, work: Handover) -> None:
     good = sum(each.good for each in work.moments)
-    row = f"| {name} | {len(work.moments)} | {good} | {_counted(work)} |"
+    row = f"| {name} | {len(work.moments)} | {good} | {len(work.wrong())} | {_counted(work)} |"
     lines = [line for line in PAGE.read_text().splitlines() if not line.startswith(f"| {name} |")]
     place = lines.index("<!-- end of the handovers -->")
     PAGE.write_text("\n".join([*lines[:place], row, *lines[place:]]) + "\n")

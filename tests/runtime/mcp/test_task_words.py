@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -53,3 +55,37 @@ def test_the_first_line_of_a_block_is_what_blocks() -> None:
     assert found == {"why": "mirror: 403 for all", "tried": "twice", "entry": "#12"}
     with pytest.raises(InvalidArgument, match="cannot read line 2"):
         task_words.fields("no key\nand more", known, "why")
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "expected"),
+    [
+        (task_words.done, "", {}),
+        (task_words.done, "out/junit.xml\nbusy wait: 2m", {"junit": "out/junit.xml", "busy_wait": 120.0}),
+        (task_words.done, "timeout: 5", {"timeout": 5.0}),
+        (task_words.block, "no key\nsuspend: yes", {"why": "no key", "suspend": True}),
+        (task_words.checkpoint, "kind: filesystem", {"kind": "filesystem"}),
+        (task_words.checkpoint, "good\nresume at: 2.1: ask", {"label": "good", "resume_at": "2.1: ask"}),
+        (task_words.artifact, "dist/a.whl", {"name": "a.whl", "path": "dist/a.whl"}),
+        (task_words.artifact, "a\nname: wheel\nentry: #3", {"name": "wheel", "path": "a", "entry": "#3"}),
+    ],
+)
+def test_what_an_action_takes_besides_is_read_from_lines(
+    read: Callable[[str], dict[str, Any]], text: str, expected: dict[str, Any]
+) -> None:
+    assert read(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (task_words.done, "a.xml\ntimeout: soon"),
+        (task_words.block, "no key\nsuspend: maybe"),
+        (task_words.checkpoint, "good\nkind: all"),
+        (task_words.artifact, "name: wheel"),
+        (task_words.artifact, "a\nb"),
+    ],
+)
+def test_nonsense_besides_is_refused(read: Callable[[str], dict[str, Any]], text: str) -> None:
+    with pytest.raises(InvalidArgument, match="cannot "):
+        read(text)

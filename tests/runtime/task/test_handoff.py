@@ -81,3 +81,42 @@ def test_attempts_tell_whether_they_lead_anywhere(details: list[str], said: str 
     text = handoff("work", record)
     assert f"{len(details)} attempts, last: #{len(details)} failed, tests_failed: {details[-1]}" in text
     assert (said in text) if said else "failed in" not in text
+
+
+def test_suggestions_that_did_not_help_are_named() -> None:
+    """Each once, of the failures before the last one; none once an attempt has passed."""
+    record = long_task()
+    for number, (outcome, focus) in enumerate(
+        [("failed", "read the log"), ("failed", "run it alone"), ("failed", "read the log"), ("failed", "x")],
+        1,
+    ):
+        made = StepAttempt(
+            entry=f"#{number}",
+            outcome=outcome,  # type: ignore[arg-type]
+            at=AT,
+            by="agent",
+            failure_type="tests_failed",
+            failure_detail=f"t{number}",
+            suggested_focus=focus,
+        )
+        record = changes.attempt(record, BY, "1.1", made).record
+    said = "  suggested before, and it failed again: read the log; run it alone\n"
+    assert said in handoff("work", record)
+    passed = StepAttempt(entry="#9", outcome="passed", at=AT, by="agent")
+    assert "suggested before" not in handoff("work", changes.attempt(record, BY, "1.1", passed).record)
+
+
+def test_one_of_the_steps_in_full_can_be_taken() -> None:
+    """Also if the first ones are claimed by others, which is said with the time."""
+    record = long_task()
+    for number in ("1.1", "1.2", "1.3"):
+        record = changes.claim(record, Stamp("agent:other", AT), number).record
+    text = handoff("work", record)
+    assert "claimed by agent:other since 2026-11-28 12:00 UTC" in text
+    assert "  ends with `holdfast task done work 1.4`" in text
+    assert "task done work 1.1" not in text
+
+
+def test_what_ran_under_a_key_comes_before_the_steps() -> None:
+    text = handoff("work", long_task(), ran=["- #3 `make`: exit 0, sent with key step 1.1 by agent"])
+    assert text.index("- #3 `make`") < text.index("Next steps")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow
 from holdfast.runtime.task import kept_task, task_changes, task_form, task_items
 from holdfast.runtime.task.handoff import handoff, tokens
+from holdfast.runtime.task.task_record import StepAttempt
 from holdfast.runtime.task.task_standing import standings
 from holdfast.runtime.transfer import sanitize
 
@@ -81,6 +83,18 @@ def test_the_record_of_a_newer_version_is_kept_as_it_is(context: Context, sessio
     ]
 
 
+def test_a_row_that_was_damaged_by_hand_is_unreadable_everywhere(
+    context: Context, session: SessionRow
+) -> None:
+    """The board shows it, reading and changing are refused alike, and it is kept as it is."""
+    context.store.change_detail(session.id, "task", lambda _: ["x"])
+    with pytest.raises(InvalidArgument, match="cannot read"):
+        kept_task.of(context.store.session("work"))
+    with pytest.raises(InvalidArgument, match="cannot read"):
+        kept_task.change(context, session.id, partial(task_changes.set_, goal="mine"))
+    assert [each.state for each in standings(context.store.sessions())] == ["unreadable"]
+
+
 def test_a_removed_session_has_no_task_to_change(context: Context) -> None:
     with pytest.raises(SessionNotFound, match="it was removed"):
         kept_task.change(context, "0" * 12, partial(task_changes.set_, goal="g"))
@@ -133,3 +147,20 @@ def test_what_is_stored_is_what_is_read(context: Context, session: SessionRow) -
     row = context.store.session("work")
     assert row.details.task is not None
     assert task_form.dump(task_form.load(row.details.task)) == row.details.task
+
+
+def test_the_board_has_each_step_with_what_it_is_done_with(context: Context, session: SessionRow) -> None:
+    """The back end and verification of a step, and those that its last attempt was made with."""
+    set_ = partial(task_changes.set_, back_end="sqlite", profiles={"quick": "true"}, verify="@quick")
+    kept_task.change(context, session.id, set_)
+    kept_task.change(context, session.id, partial(task_changes.plan, text="A\n- One\n- Two :: make two"))
+    kept_task.change(context, session.id, partial(task_changes.step, number="1.2", back_end="lmdb"))
+    made = StepAttempt(
+        entry="#3", outcome="failed", at=datetime.now(UTC), by="agent", profile="quick", back_end="sqlite"
+    )
+    kept_task.change(context, session.id, partial(task_changes.attempt, number="1.1", made=made))
+    (standing,) = standings(context.store.sessions())
+    one, two = standing.phases[0].each
+    assert (one.back_end, one.verify, one.attempts, one.failures) == ("sqlite", "@quick", 1, 1)
+    assert (one.last, one.last_profile, one.last_back_end) == ("failed", "quick", "sqlite")
+    assert (two.back_end, two.verify, two.last) == ("lmdb", "make two", "")
