@@ -17,6 +17,8 @@ DETAIL = "sandbox"
 """Its key among the details of a session."""
 WOKEN_SECONDS = 300.0
 """The shortest timeout of a sandbox that a request has resumed."""
+MAKING_SECONDS = 600.0
+"""How much later a sandbox ends whose server ended before it was handed over: nothing else ends it."""
 
 
 class SandboxFacts(BaseModel):
@@ -68,6 +70,14 @@ class SandboxFacts(BaseModel):
         if longer and self.ends_at is not None:
             end = max(end, self.ends_at)
         return self.model_copy(update={"ends_at": end, "seconds": seconds})
+
+    def left(self, now: float) -> float | None:
+        """Return the seconds until its end; None if it has none."""
+        return None if self.ends_at is None else max(0.0, self.ends_at - now)
+
+    def being_made(self, now: float) -> SandboxFacts:
+        """Return these facts for a sandbox that is being made: its life begins when it is handed over."""
+        return self.model_copy(update={"ends_at": now + self.seconds + MAKING_SECONDS})
 
     def woken(self, now: float) -> SandboxFacts:
         """Return these facts for a sandbox that a request has resumed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, SessionError, SnapshotNotFound
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.control import network_wishes
 from holdfast.runtime.e2b.control.network_wishes import NetworkWish
 from holdfast.runtime.e2b.control.sandbox_answers import PLAIN_TEMPLATES
@@ -57,10 +59,17 @@ def make(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> SessionRow:
         SandboxNotFound, InvalidArgument, NotOffered, HoldfastError: it was not made.
     """
     wish = network_wishes.wish(asked.allow_internet_access, asked.network)
-    details = SessionDetails().plus(sandbox=facts.model_dump(mode="json"))
-    if asked.template_id in PLAIN_TEMPLATES:
+    row = _started(hf, asked.template_id, wish, facts)
+    handed_over(hf, row, facts.seconds)
+    return hf.store.session(row.id)
+
+
+def _started(hf: Holdfast, template: str, wish: NetworkWish, facts: SandboxFacts) -> SessionRow:
+    made = facts.being_made(time.time())
+    details = SessionDetails().plus(sandbox=made.model_dump(mode="json"))
+    if template in PLAIN_TEMPLATES:
         return create.create(hf.context, details=details, **_options(wish, facts))
-    found = snapshot_of(hf, asked.template_id)
+    found = snapshot_of(hf, template)
     if wish.network == "domains":
         raise InvalidArgument(
             "cannot let a sandbox from a snapshot reach domains only: its programs run already",
@@ -132,10 +141,18 @@ def found_or_made(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> Sessi
     return make(hf, asked, facts)
 
 
-def copied(facts: SandboxFacts, seconds: float, now: float) -> SandboxFacts:
-    """Return the facts of a copy of a sandbox, with an end of its own.  Pure."""
-    own = {"key": None, "asked": None, "ended": False, "ends_at": None}
-    return facts.model_copy(update=own).given(seconds, now)
+def copied(facts: SandboxFacts, seconds: float | None, now: float) -> SandboxFacts:
+    """Return the facts of a copy of a sandbox: it lives for `seconds`, or as long as its parent.  Pure."""
+    if seconds is None:
+        left = facts.left(now)
+        seconds = facts.seconds if left is None else left
+    own = {"key": None, "asked": None, "ended": False, "ends_at": None, "seconds": seconds}
+    return facts.model_copy(update=own)
+
+
+def handed_over(hf: Holdfast, row: SessionRow, seconds: float) -> None:
+    """Let the life of a sandbox begin: it is ready, however long that took."""
+    sandbox_facts.change(hf.store, row.id, lambda kept: kept.given(seconds, time.time()))
 
 
 def _differ() -> RequestsDiffer:
