@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
 import time
 from collections.abc import Callable, Coroutine
@@ -11,7 +12,13 @@ from typing import Any
 
 from holdfast.base import ids
 from holdfast.base.text import plain
-from holdfast.errors import InvalidArgument, SessionError, SnapshotNotFound
+from holdfast.errors import (
+    GuestDisconnected,
+    GuestError,
+    InvalidArgument,
+    SessionError,
+    SnapshotNotFound,
+)
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.control import network_wishes
@@ -19,13 +26,18 @@ from holdfast.runtime.e2b.control.network_wishes import NetworkWish
 from holdfast.runtime.e2b.control.sandbox_answers import PLAIN_TEMPLATES
 from holdfast.runtime.e2b.control.sandbox_requests import NewSandbox
 from holdfast.runtime.e2b.e2b_errors import SandboxBusy, SandboxNotFound
-from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
+from holdfast.runtime.e2b.sandbox_facts import ACCOUNT, SandboxFacts
+from holdfast.runtime.guest_rpc.account_calls import make_account
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.lifecycle import create
 from holdfast.runtime.restore import template_start
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 LONGEST_KEY = 200
+HOME = f"/home/{ACCOUNT}"
+"""Where code runs and shells begin, as clients expect it."""
+logger = logging.getLogger("holdfast.serve")
 
 
 class RequestsDiffer(SessionError):
@@ -60,8 +72,25 @@ def make(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> SessionRow:
     """
     wish = network_wishes.wish(asked.allow_internet_access, asked.network)
     row = _started(hf, asked.template_id, wish, facts)
+    try:
+        home = _account(hf, row)
+    except BaseException:  # no client hears of it
+        hf.remove_session(row.id)
+        raise
+    sandbox_facts.change(hf.store, row.id, lambda kept: kept.model_copy(update={"home": home}))
     handed_over(hf, row, facts.seconds)
     return hf.store.session(row.id)
+
+
+def _account(hf: Holdfast, row: SessionRow) -> str | None:
+    """Give the sandbox the account that clients expect, and return its home; None if it cannot have one."""
+    try:
+        return make_account(GuestClient(hf.home.run_dir(row.id)), ACCOUNT)
+    except GuestDisconnected:
+        raise
+    except GuestError as error:  # of a snapshot whose files it may not change, or of an older version
+        logger.warning("sandbox %s has no account %s: %s", row.id, ACCOUNT, plain(str(error), 400))
+        return None
 
 
 def _started(hf: Holdfast, template: str, wish: NetworkWish, facts: SandboxFacts) -> SessionRow:
@@ -79,7 +108,7 @@ def _started(hf: Holdfast, template: str, wish: NetworkWish, facts: SandboxFacts
 
 
 def _options(wish: NetworkWish, facts: SandboxFacts) -> dict[str, Any]:
-    return {"network": wish.network, "domains": list(wish.domains), "env": facts.env}
+    return {"network": wish.network, "domains": list(wish.domains), "env": facts.env, "workdir": HOME}
 
 
 class OnceMade:
