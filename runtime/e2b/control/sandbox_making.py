@@ -15,6 +15,7 @@ from holdfast.base.text import plain
 from holdfast.errors import (
     GuestDisconnected,
     GuestError,
+    ImageError,
     InvalidArgument,
     SessionError,
     SnapshotNotFound,
@@ -23,7 +24,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.control import network_wishes
 from holdfast.runtime.e2b.control.network_wishes import NetworkWish
-from holdfast.runtime.e2b.control.sandbox_answers import PLAIN_TEMPLATES
+from holdfast.runtime.e2b.control.sandbox_answers import TEMPLATE_IMAGES
 from holdfast.runtime.e2b.control.sandbox_requests import NewSandbox
 from holdfast.runtime.e2b.e2b_errors import SandboxBusy, SandboxNotFound
 from holdfast.runtime.e2b.sandbox_facts import ACCOUNT, SandboxFacts
@@ -60,7 +61,7 @@ def snapshot_of(hf: Holdfast, template: str) -> SnapshotRow:
     except (SnapshotNotFound, InvalidArgument):
         raise SandboxNotFound(
             f"cannot find the template '{plain(template, 80)}': no snapshot has that id or name",
-            hint=f"{' and '.join(PLAIN_TEMPLATES[:2])} are the session image",
+            hint=f"or give one of {', '.join(TEMPLATE_IMAGES)}",
         ) from None
 
 
@@ -96,8 +97,13 @@ def _account(hf: Holdfast, row: SessionRow) -> str | None:
 def _started(hf: Holdfast, template: str, wish: NetworkWish, facts: SandboxFacts) -> SessionRow:
     made = facts.being_made(time.time())
     details = SessionDetails().plus(sandbox=made.model_dump(mode="json"))
-    if template in PLAIN_TEMPLATES:
-        return create.create(hf.context, details=details, **_options(wish, facts))
+    if template in TEMPLATE_IMAGES:
+        try:
+            image = TEMPLATE_IMAGES[template]
+            return create.create(hf.context, details=details, image=image, **_options(wish, facts))
+        except ImageError as error:
+            told = f"cannot make a sandbox of the template {template}: {str(error).removeprefix('cannot ')}"
+            raise SandboxNotFound(told, hint=error.hint) from error
     found = snapshot_of(hf, template)
     if wish.network == "domains":
         raise InvalidArgument(
