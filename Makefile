@@ -55,11 +55,13 @@ test-machines: setup  ## run the tests of other engines, image stores and users;
 
 test-doors: setup  ## run the suites of other people against the servers: MCP conformance, schemathesis, E2B clients, agent frameworks
 	@setup/doors
+	@$(PYTHON_IN_VENV) -m holdfast image build data
 	@setup/browser
 	@$(TESTS) -n 2 tests/integration/doors/test_*.py
 
 test-doors-brief: setup  ## run some of each of these suites, as CI does
 	@setup/doors
+	@$(PYTHON_IN_VENV) -m holdfast image build data
 	@$(TESTS) -n 2 -m brief tests/integration/doors/test_*.py
 
 lint:  ## check style and types

@@ -24,9 +24,11 @@ from holdfast.images import base, host_authorities, other_authorities, proxy_set
 from holdfast.images.build_context import BuildContext, ContextFile, tree
 from holdfast.images.buildlog import BuildLog
 
-KINDS = ("session", "toolbox", "gateway", "controller", "portable")
+KINDS = ("session", "toolbox", "gateway", "controller", "portable", "data")
 ALWAYS = ("session", "toolbox")
 """The images every session needs; the others are built when they are first needed."""
+BELOW = {"data": "session"}
+"""Images that stand on another one of ours."""
 PACKAGE = Path(errors.__file__).parent
 IMAGES = PACKAGE / "images"
 
@@ -63,6 +65,8 @@ def _own_files(kind: str) -> Mapping[str, ContextFile]:
             files.update(tree(IMAGES / "session", "session", pattern))
         for pattern in ("*kernel*.py", "gather_kernels", "*.lock"):
             files.update(tree(IMAGES / "portable", "portable", pattern))
+    elif kind == "data":
+        files["data/session"] = ContextFile(reference(BELOW[kind]).encode())  # what it stands on
     elif kind == "gateway":
         files.update(tree(PACKAGE / "runtime" / "gateway", "runtime/gateway", "*.py"))
     elif kind == "controller":
@@ -113,7 +117,13 @@ def ensure(
     say = progress or (lambda _line: None)
     made_of = context(kind)
     tag = f"holdfast/{kind}:{made_of.digest}"
-    return once(images, made_of, tag, lambda: base.obtain(images, say), say, lock_folder, turn=kind)
+
+    def below() -> str:
+        if kind in BELOW:
+            return ensure(images, BELOW[kind], progress, lock_folder=lock_folder)
+        return base.obtain(images, say)
+
+    return once(images, made_of, tag, below, say, lock_folder, turn=kind)
 
 
 def once(

@@ -38,9 +38,11 @@ class SessionFiles:
     SessionFileNotFound, SessionFileDenied or SessionFileError, all OSErrors.
     """
 
-    def __init__(self, line: SessionChannel, user: str | None = None) -> None:
+    def __init__(self, line: SessionChannel, user: str | None = None, owner: str | None = None) -> None:
         self._line = line
         self._user = user
+        self._owner = owner
+        """The user to whom what is made belongs, in whose home relative paths begin; None for its maker."""
 
     def as_user(self, name: str) -> SessionFiles:
         """Return the same files with the rights of another user of the session."""
@@ -271,7 +273,7 @@ class SessionFiles:
         return made
 
     def _requests(self) -> FileRequests:
-        return FileRequests(self._line, self._user)
+        return FileRequests(self._line, self._user, self._owner)
 
     def _stopped(self, error: SessionDead) -> StoppedFiles:
         """Return the files of a session that has ended, if its container is still there."""
@@ -298,6 +300,14 @@ class SessionFiles:
     def _note(self, what: str, path: str, **details: Any) -> None:
         shown = path.encode("utf-8", "replace").decode()
         host_events.note(self._line.context, self._line.known.id, "files", what=what, path=shown, **details)
+
+
+def owned_by(files: SessionFiles, owner: str) -> SessionFiles:
+    """Return the same files, with the same rights; what is made belongs to a user, whose home `~` is.
+
+    Relative paths begin in that home.
+    """
+    return SessionFiles(files._line, files._user, owner)
 
 
 def located(

@@ -18,7 +18,7 @@ app = typer.Typer(help="Build and list the images of sessions.", no_args_is_help
 def build(
     kind: Annotated[
         list[str] | None,
-        typer.Argument(help="`session`, `toolbox`, `gateway`, `controller` (default: the first two)."),
+        typer.Argument(help="Such as `data`, `gateway`, `controller` (default: `session`, `toolbox`)."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -20,7 +20,7 @@ def new(
     ] = None,
     name: NameOption = None,
     image: Annotated[
-        str | None, typer.Option(help="Any Linux image, or ./FILE with one; by default Holdfast's own.")
+        str | None, typer.Option(help="Any Linux image, `data`, or ./FILE; by default Holdfast's own.")
     ] = None,
     build: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Build the image, of a folder with a Dockerfile.")

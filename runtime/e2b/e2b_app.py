@@ -10,11 +10,12 @@ from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import request_id
+from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
-from holdfast.runtime.e2b import e2b_errors
+from holdfast.runtime.e2b import connect_frames, e2b_errors
 from holdfast.runtime.e2b.control import copy_routes, figure_routes, sandbox_routes
 from holdfast.runtime.e2b.control.control_refusals import refusal
 from holdfast.runtime.e2b.control.sandbox_making import OnceMade
@@ -130,31 +131,39 @@ def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: Sand
     return SandboxWire(made(CONTROL), made(SANDBOX), made(CONTEXTS), made(FILES))
 
 
-async def _of_library(request: Request, error: Exception) -> JSONResponse:
+async def _of_library(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
     status = e2b_errors.status_of(error)
     return _told(request, status, e2b_errors.sentence(error))
 
 
-async def _of_request(request: Request, error: Exception) -> JSONResponse:
+async def _of_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"][1:])) or "the body"
     return _told(request, 400, f"cannot read the request: {where}: {first['msg']}")
 
 
-async def _of_http(request: Request, error: Exception) -> JSONResponse:
+async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code in (404, 405):
         return await _of_library(request, refusal(request.url.path))
     return _told(request, error.status_code, f"cannot answer: {error.detail}")
 
 
-async def _of_server(request: Request, error: Exception) -> JSONResponse:
+async def _of_server(request: Request, error: Exception) -> Response:
     logger.error("request %s failed", request_id(), exc_info=error)
     return _told(request, 500, f"cannot answer: the server failed; its log has request {request_id()}")
 
 
-def _told(request: Request, status: int, message: str) -> JSONResponse:
+def _told(request: Request, status: int, message: str) -> Response:
+    """Return the answer that reports an error.
+
+    A streaming RPC ends with it: clients read it there, and take another status for one of a proxy. That is
+    what a sandbox has that does not run.
+    """
+    if status != 502 and request.headers.get("content-type", "").startswith(connect_frames.MEDIA_TYPE):
+        end = connect_frames.last(e2b_errors.rpc_code(status), plain(message, 2000))
+        return Response(end, media_type=connect_frames.MEDIA_TYPE)
     headers = {"Retry-After": "1"} if status == 503 else None
     return JSONResponse(e2b_errors.body(request.url.path, status, message), status, headers=headers)

@@ -31,6 +31,8 @@ _CONTROL = re.compile(r"/(v[23]/)?(sandboxes|snapshots|templates|teams|volumes|s
 _DATA = re.compile(r"/(process\.Process/|filesystem\.Filesystem/|files(/|$)|execute$|contexts(/|$)|envs$)")
 _CONTEXTS = re.compile(r"/contexts(/|$)")
 _FILES = "/files"
+EXPIRED = "signature is already expired"
+"""Clients compare this sentence of E2B's."""
 _ID = re.compile(r"[a-z0-9]{1,64}")
 _WRONG: Refusal = (
     401,
@@ -74,7 +76,7 @@ class SandboxDoor:
             await found(scope, receive, send)
         else:
             status, _, why = found
-            message = why if why.startswith("cannot") else f"cannot answer: {why}"
+            message = why if why.startswith(("cannot", EXPIRED)) else f"cannot answer: {why}"
             told = e2b_errors.body(scope["path"], status, message)
             await door_guard.answer(scope, send, status, told)
 
@@ -88,7 +90,7 @@ class SandboxDoor:
             return 401, "unauthorized", "send the server's token as API key (E2B_API_KEY=e2b_TOKEN)"
         asked = signature(scope) if scope["path"] == _FILES else None
         if asked is not None and asked.expired(time.time()):
-            return 401, "unauthorized", "the time of this signed address is over"
+            return 401, "unauthorized", EXPIRED
         try:
             if SANDBOX_ID in headers:
                 return await self._named(scope, headers, asked)

@@ -15,9 +15,10 @@ from starlette.requests import HTTPConnection, Request
 
 from holdfast.errors import SessionError, SessionNotFound
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_files import SessionFiles, owned_by
 from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
-from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
+from holdfast.runtime.e2b.sandbox_facts import ACCOUNT, SandboxFacts
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.serve.callers import ApiCaller, Callers
 
@@ -26,8 +27,6 @@ Result = TypeVar("Result")
 ACTOR = "agent:e2b"
 SANDBOX = "holdfast.sandbox"
 """The key of a request's scope under which the door notes the sandbox that its token is for."""
-DEFAULT_USER = "user"
-"""The user whom E2B's clients name if theirs does not say; here it is the session's own one."""
 
 
 class SandboxCaller(ApiCaller):
@@ -52,13 +51,29 @@ class SandboxCaller(ApiCaller):
 
     @property
     def user(self) -> str | None:
-        """The user to act as; None for the session's own one."""
-        return self.user_named(_basic_user(self.connection.headers.get("authorization", "")))
+        """The user whom the request names, if it names one."""
+        return _basic_user(self.connection.headers.get("authorization", ""))
 
     @staticmethod
-    def user_named(name: str | None) -> str | None:
-        """Return the user of a session that a client means."""
-        return None if name in (None, "", DEFAULT_USER) else name
+    def own_user(name: str | None) -> str | None:
+        """Return the user with whose rights files are used; None for the session's own one.
+
+        An image may list no account `root`: its number is that everywhere.
+        """
+        if name in (None, "", ACCOUNT):
+            return None
+        return "0" if name == "root" else name
+
+    @staticmethod
+    def files(found: Session, user: str | None) -> SessionFiles:
+        """Return the files of a session as a client means them that names this user, or none.
+
+        As at E2B the account may read and write anything; what is made belongs to the user, in whose home
+        relative paths begin. Others, and those of a session that no client made, have their own rights.
+        """
+        facts, own = SandboxFacts.of(found.row), SandboxCaller.own_user(user)
+        rights = found.files if own is None else found.files.as_user(own)
+        return rights if facts is None or facts.home is None else owned_by(rights, own or ACCOUNT)
 
     def session(self, ref: str) -> Session:
         """Return a session that runs; in a thread.

@@ -15,10 +15,13 @@ from holdfast.runtime.store.rows import SessionRow
 def kill(hf: Holdfast, row: SessionRow) -> None:
     """Remove a session. Snapshots that were asked for stay.
 
+    For clients it is gone at once: one whose answer is cut by this asks whether it still runs.
+
     Raises:
-        SessionBusy: it is being captured.
+        SessionBusy: it is being captured; it is removed afterwards.
         SessionNotFound: it is gone.
     """
+    sandbox_facts.change(hf.store, row.id, lambda facts: facts.model_copy(update={"ended": True}))
     hf.remove_session(row.id)
     _sweep(hf, row)
 

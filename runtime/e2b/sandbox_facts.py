@@ -15,8 +15,12 @@ from holdfast.runtime.store.store import Store
 
 DETAIL = "sandbox"
 """Its key among the details of a session."""
+ACCOUNT = "user"
+"""The account as which requests act that name no other."""
 WOKEN_SECONDS = 300.0
 """The shortest timeout of a sandbox that a request has resumed."""
+MAKING_SECONDS = 600.0
+"""How much later a sandbox ends whose server ended before it was handed over: nothing else ends it."""
 
 
 class SandboxFacts(BaseModel):
@@ -24,6 +28,8 @@ class SandboxFacts(BaseModel):
 
     `public_ports`: its ports are open to those without its token. `request_host` is the name under which its
     servers see requests, with `${PORT}` for the port; None for the one that the client has used.
+
+    `home` is that of the account `user`, as whom requests act; None if the session has its own user only.
 
     `env` is for every process. `ends_at` is in seconds since 1970, None for no end; `seconds` is its timeout,
     which it gets again when a request resumes it. `ended` is set once it is being removed. `key` and
@@ -42,6 +48,7 @@ class SandboxFacts(BaseModel):
     ended: bool = False
     public_ports: bool = False
     request_host: str | None = None
+    home: str | None = None
     key: str | None = None
     asked: str | None = None
 
@@ -68,6 +75,14 @@ class SandboxFacts(BaseModel):
         if longer and self.ends_at is not None:
             end = max(end, self.ends_at)
         return self.model_copy(update={"ends_at": end, "seconds": seconds})
+
+    def left(self, now: float) -> float | None:
+        """Return the seconds until its end; None if it has none."""
+        return None if self.ends_at is None else max(0.0, self.ends_at - now)
+
+    def being_made(self, now: float) -> SandboxFacts:
+        """Return these facts for a sandbox that is being made: its life begins when it is handed over."""
+        return self.model_copy(update={"ends_at": now + self.seconds + MAKING_SECONDS})
 
     def woken(self, now: float) -> SandboxFacts:
         """Return these facts for a sandbox that a request has resumed."""

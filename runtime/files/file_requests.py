@@ -29,12 +29,16 @@ PART = 4 << 20
 
 
 class FileRequests:
-    """The files of the session at the other end of a channel, as one user sees them."""
+    """The files of the session at the other end of a channel, as one user sees them.
 
-    def __init__(self, line: SessionChannel, user: str | None = None) -> None:
+    What is made belongs to that user, or to an `owner`.
+    """
+
+    def __init__(self, line: SessionChannel, user: str | None = None, owner: str | None = None) -> None:
         self._line = line
         self._client = line.client()
-        self._user: dict[str, Any] = {} if user is None else {"user": user}
+        named = {"user": user, "owner": owner}
+        self._user: dict[str, Any] = {key: name for key, name in named.items() if name is not None}
 
     def look(self, path: str, *, follow: bool = True, attributes: bool = False) -> tuple[str, SessionFile]:
         """Return the absolute path, and what is there; a link is followed unless `follow` is false."""

@@ -30,6 +30,7 @@ from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, SYS
 from holdfast.runtime.guest.records.boundedlog import log_to
 from holdfast.runtime.guest.shells import shell_program
 from holdfast.runtime.guest.wire import (
+    account_operations,
     capture_operations,
     drift_operations,
     file_operations,
@@ -122,6 +123,7 @@ async def _supervise(layout: Layout) -> None:
         **program_operations.OPERATIONS,
         **port_operations.OPERATIONS,
         **people_operations.OPERATIONS,
+        **account_operations.OPERATIONS,
         **kernel_operations.OPERATIONS,
         **journal_operations.OPERATIONS,
         **pulse_operations.operations(guest),

@@ -21,6 +21,8 @@ from holdfast.runtime.sessions.session_options import SessionOptions
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
 
+DATA = "data"
+"""Our image that is built on request, by the name that callers choose it with."""
 MOST_FOLDERS = writable_places.MOST
 SILENT_SECONDS = 2.0
 
@@ -49,6 +51,8 @@ def choose(context: Context, options: SessionOptions) -> ChosenImage:
     name = options.image
     if name is None:
         return ChosenImage(build.ensure(context.engine.images, "session", context.progress), options)
+    if name == DATA:
+        return ChosenImage(_built(context, name), options)
     found = context.engine.images.inspect(name) or pull(context, name)
     config: Mapping[str, Any] = found["Config"] or {}
     if fitting.has_guest(config):
@@ -56,6 +60,21 @@ def choose(context: Context, options: SessionOptions) -> ChosenImage:
         return ChosenImage(name, options)
     completed, folders = as_said(name, config, options)
     return ChosenImage(fitting.fit(context, name, found), completed, folders)
+
+
+def _built(context: Context, kind: str) -> str:
+    """Return one of our images that is built on request alone: it is large.
+
+    Raises:
+        ImageError: it is not built, or not for this version.
+    """
+    tag = build.reference(kind)
+    if not context.engine.images.exists(tag):
+        raise ImageError(
+            f"cannot use image {kind}: it is not built on this machine",
+            hint=f"`holdfast image build {kind}` builds it, once for each version",
+        )
+    return tag
 
 
 def as_said(

@@ -25,6 +25,20 @@ class CallResponse(StreamingResponse):
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         super().__init__(content, media_type=media_type, headers=headers)
         self._call = call
+        self._cut = False
+
+    def cut(self) -> None:
+        """Let the connection end without the end of the answer, which a client takes for a failure."""
+        self._cut = True
+
+    async def stream_response(self, send: Any) -> None:
+        """Send its parts, and its end unless it is cut."""
+
+        async def unless_cut(message: Any) -> None:
+            if not (self._cut and message.get("more_body", True) is False):
+                await send(message)
+
+        await super().stream_response(unless_cut)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Send it."""
@@ -45,10 +59,10 @@ class StreamedCall:
         self._next = self._following()
         self._running = asyncio.ensure_future(self._run())
 
-    async def begin(self) -> None:
-        """Wait a moment for the first event; raise it if it is an error."""
+    async def begin(self, seconds: float = FIRST_SECONDS) -> None:
+        """Wait some seconds for the first event; raise it if it is an error."""
         waited: set[asyncio.Future[Any]] = {self._next, self._running}
-        await asyncio.wait(waited, timeout=FIRST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if self._running.done() and (error := self._running.exception()) is not None:
             self._next.cancel()
             raise error

@@ -23,6 +23,15 @@ def framed(*messages: Mapping[str, Any]) -> bytes:
     return b"".join(_HEAD.pack(0, len(body)) + body for body in bodies)
 
 
+def end_of(answer: httpx.Response) -> dict[str, Any]:
+    """Return the error with which a stream ends before it has brought anything."""
+    assert answer.status_code == 200, (answer.status_code, answer.text)
+    flags, size = _HEAD.unpack_from(answer.content)
+    assert (flags, size) == (2, len(answer.content) - _HEAD.size)
+    found: dict[str, Any] = json.loads(answer.content[_HEAD.size :])["error"]
+    return found
+
+
 def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
@@ -127,12 +136,11 @@ class ProcessWire:
             assert answer.status_code == 200, answer.read()
             yield Followed(answer)
 
-    def refused(self, method: str, content: bytes | Iterator[bytes], status: int, **headers: str) -> str:
+    def refused(self, method: str, content: bytes | Iterator[bytes], **headers: str) -> str:
         """Return how a stream is refused."""
         given = {"content-type": "application/connect+json", **headers}
         answer = self.client.post(f"/process.Process/{method}", content=content, headers=given)
-        assert answer.status_code == status, (answer.status_code, answer.text)
-        told = answer.json()
+        told = end_of(answer)
         assert "\n" not in told["message"]
         return f"{told['code']}: {told['message']}"
 

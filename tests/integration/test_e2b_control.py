@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from tests.integration.conftest import Cli
 from tests.integration.control_wire import PATIENCE, ControlWire, control_wire
+from tests.integration.file_wire import FileWire
+from tests.integration.process_wire import ProcessWire, b64
 from tests.integration.served import Served, serving
 
 from holdfast.base import locks, polling
@@ -99,6 +101,60 @@ def test_a_life(wire: ControlWire, shared_hf: Holdfast) -> None:
     assert wire.reaches(made) == 502
 
 
+def test_requests_act_as_an_account_of_the_sandbox(wire: ControlWire, shared_hf: Holdfast) -> None:
+    """`user`, in whose home commands, code and relative paths begin, whose files are its own, with sudo."""
+    made = wire.new()
+    sandbox, server = made["sandboxID"], wire.server
+    processes, files = ProcessWire(server, sandbox), FileWire(server, sandbox)
+
+    def said(text: str, user: str = "", **more: Any) -> str:
+        headers = {"authorization": f"Basic {b64(user.encode() + b':')}"} if user else {}
+        return processes.run(text, headers=headers, words=more).written["stdout"].decode().strip()
+
+    assert said("id -un; pwd; echo $HOME $USER; sudo -n id -un").split() == [
+        *("user", "/home/user", "/home/user", "user", "root")
+    ]
+    assert said("id -un; pwd", "root", cwd="~").split() == ["root", "/root"]
+    assert said("pwd", cwd="/srv") == "/srv"
+    assert shared_hf.session(sandbox).cell("import os; print(os.getcwd())").stdout == "/home/user\n"
+    files.put("new/deep/file", b"1")
+    assert files.ask("Stat", path="/home/user/new/deep/file")["entry"]["owner"] == "user"
+    assert files.ask("MakeDir", path="/srv/made/below")["entry"]["group"] == "user"
+    assert said("stat -c %U /home/user/new /home/user/new/deep /srv /srv/made").split() == [
+        *("user", "user", "root", "user")
+    ]
+    assert said("touch new/deep/other /srv/made/own; echo ok; touch /etc/x || echo denied").split() == [
+        *("ok", "denied")
+    ]
+    site = "import os, site; print(os.access(site.getsitepackages()[0], os.W_OK))"
+    assert said(f"python -c '{site}'") == "True"  # so `pip install` is for code as well
+    (copy,) = wire.call("POST", f"/sandboxes/{sandbox}/fork", {}, 201)
+    wire.made.append(copy["sandbox"]["sandboxID"])
+    there = ProcessWire(server, wire.made[-1])
+    assert there.run("id -un; pwd").written["stdout"] == b"user\n/home/user\n"
+    for each in (processes.client, there.client, files):
+        each.close()
+
+
+def test_an_account_is_made_in_whatever_a_snapshot_has(wire: ControlWire, shared_hf: Holdfast) -> None:
+    """No tables, and a link in the place of the home: what that leads to stays the session's root's."""
+    session = shared_hf.new()
+    try:
+        session.exec("rm -rf /etc/passwd /etc/group /etc/shadow /home/user; ln -s /etc /home/user")
+        taken = session.snapshot()
+    finally:
+        session.remove()
+    try:
+        made = wire.new(templateID=taken.id)["sandboxID"]
+        processes = ProcessWire(wire.server, made)
+        found = processes.run("id -u; id -un; touch /etc/x || stat -c %u /etc")
+        processes.client.close()
+        assert found.written["stdout"].split() == [b"1000", b"user", b"0"]
+    finally:
+        wire.call("DELETE", f"/sandboxes/{made}", status=204)
+        taken.remove()
+
+
 def test_a_session_that_no_client_made_is_reached_and_never_ended(wire: ControlWire, shared: Session) -> None:
     found = wire.call("POST", f"/sandboxes/{shared.id}/connect", {"timeout": 0})
     assert wire.reaches(found) == 204
@@ -141,13 +197,13 @@ def test_who_suspends_a_sandbox_otherwise_stops_its_time(wire: ControlWire, shar
 def test_copies_have_their_own_tokens_and_ends(wire: ControlWire, shared_hf: Holdfast) -> None:
     made = wire.new(timeout=600, metadata={"of": "copies"}, autoPause=True)
     path = f"/sandboxes/{made['sandboxID']}"
-    copies = wire.call("POST", f"{path}/fork", {"timeout": 300, "count": 2}, 201)
+    copies = wire.call("POST", f"{path}/fork", {"count": 2}, 201)  # they live as long as it
     forks = [each["sandbox"] for each in copies]
     wire.made += [each["sandboxID"] for each in forks]
     assert len({made["sandboxID"], *(each["sandboxID"] for each in forks)}) == 3
     for each in forks:
         info = wire.call("GET", f"/sandboxes/{each['sandboxID']}")
-        assert 200 < _seconds_left(info) <= 300
+        assert 300 < _seconds_left(info) <= 600
         assert (info["metadata"], info["lifecycle"]["onTimeout"]) == ({"of": "copies"}, "pause")
         assert wire.reaches(each) == 204
         assert wire.reaches(each, made["envdAccessToken"]) == 401

@@ -47,7 +47,14 @@ from holdfast.runtime.attachment.own_terminal import OwnTerminal
 from holdfast.runtime.capture import capture_retry, preflight
 from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.guest import layout, wire
-from holdfast.runtime.guest_rpc import call_deadline, guest_client, port_calls, program_calls, reconnect
+from holdfast.runtime.guest_rpc import (
+    account_calls,
+    call_deadline,
+    guest_client,
+    port_calls,
+    program_calls,
+    reconnect,
+)
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.history.drift import observe_session
@@ -160,6 +167,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "file_find": lambda one: one.files.find("x", containing="y"),
     "program_start": lambda one: one.programs.start(["x"]),
     "program_list": lambda one: one.programs.list(),
+    "account_make": lambda one: account_calls.make_account(_client(one), "user"),
     "port_connect": lambda one: port_calls.port_socket(one._line, 80).close(),
     "program_follow": lambda one: one.programs.get("x").wait(timeout=PATIENCE),
     "program_write": lambda one: program_calls.write(one._line, "x", [b"data"], close=True),

@@ -81,7 +81,8 @@ async def fork(who: From, sandbox: str, body: ForkBody) -> list[dict[str, Any]]:
         hf, taken = who.holdfast(), found.snapshot()
         facts = SandboxFacts.of(found.row) or SandboxFacts()
         own = sandbox_making.copied(facts, body.timeout, time.time())
-        details = SessionDetails().plus(sandbox=own.model_dump(mode="json"))
+        made = own.being_made(time.time())
+        details = SessionDetails().plus(sandbox=made.model_dump(mode="json"))
         try:
             rows = restore_service.restore(
                 hf.context, taken.row, None, body.count, details=details, on_touch=True
@@ -90,6 +91,8 @@ async def fork(who: From, sandbox: str, body: ForkBody) -> list[dict[str, Any]]:
             taken.remove()
             status, told = e2b_errors.status_of(error), e2b_errors.sentence(error)
             return [{"error": {"code": status, "message": told}}] * body.count
+        for row in rows:
+            sandbox_making.handed_over(hf, row, own.seconds)
         return [{"sandbox": sandbox_answers.made(row, who.tokens, who.domain)} for row in rows]
 
     answer = await who.in_session(sandbox, work)

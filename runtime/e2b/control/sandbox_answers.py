@@ -11,13 +11,18 @@ from typing import Any
 from holdfast.base import ids
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.lifecycle import chosen_image
 from holdfast.runtime.store.rows import SessionRow
 
 ENVD_VERSION = "0.6.4"
 """What of the processes and files of this wire sandboxes have, as E2B counts its versions."""
 CLIENT = "holdfast"
-PLAIN_TEMPLATES = ("base", "code-interpreter-v1", "code-interpreter")
-"""Templates of E2B that the session image stands for."""
+TEMPLATE_IMAGES = {
+    "base": None,
+    "code-interpreter-v1": chosen_image.DATA,
+    "code-interpreter": chosen_image.DATA,
+}
+"""The images that templates of E2B stand for here; None for the session image."""
 NO_END = "9999-01-01T00:00:00Z"
 """Clients want an end of every sandbox; this is that of one that has none."""
 

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import re
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast.base import ids
 from holdfast.base.text import plain
-from holdfast.errors import InvalidArgument, SessionError, SnapshotNotFound
+from holdfast.errors import (
+    GuestDisconnected,
+    GuestError,
+    ImageError,
+    InvalidArgument,
+    SessionError,
+    SnapshotNotFound,
+)
 from holdfast.runtime.api.controller import Holdfast
+from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.control import network_wishes
 from holdfast.runtime.e2b.control.network_wishes import NetworkWish
-from holdfast.runtime.e2b.control.sandbox_answers import PLAIN_TEMPLATES
+from holdfast.runtime.e2b.control.sandbox_answers import TEMPLATE_IMAGES
 from holdfast.runtime.e2b.control.sandbox_requests import NewSandbox
 from holdfast.runtime.e2b.e2b_errors import SandboxBusy, SandboxNotFound
-from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
+from holdfast.runtime.e2b.sandbox_facts import ACCOUNT, SandboxFacts
+from holdfast.runtime.guest_rpc.account_calls import make_account
+from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.lifecycle import create
 from holdfast.runtime.restore import template_start
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 LONGEST_KEY = 200
+HOME = f"/home/{ACCOUNT}"
+"""Where code runs and shells begin, as clients expect it."""
+logger = logging.getLogger("holdfast.serve")
 
 
 class RequestsDiffer(SessionError):
@@ -46,7 +61,7 @@ def snapshot_of(hf: Holdfast, template: str) -> SnapshotRow:
     except (SnapshotNotFound, InvalidArgument):
         raise SandboxNotFound(
             f"cannot find the template '{plain(template, 80)}': no snapshot has that id or name",
-            hint=f"{' and '.join(PLAIN_TEMPLATES[:2])} are the session image",
+            hint=f"or give one of {', '.join(TEMPLATE_IMAGES)}",
         ) from None
 
 
@@ -57,10 +72,39 @@ def make(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> SessionRow:
         SandboxNotFound, InvalidArgument, NotOffered, HoldfastError: it was not made.
     """
     wish = network_wishes.wish(asked.allow_internet_access, asked.network)
-    details = SessionDetails().plus(sandbox=facts.model_dump(mode="json"))
-    if asked.template_id in PLAIN_TEMPLATES:
-        return create.create(hf.context, details=details, **_options(wish, facts))
-    found = snapshot_of(hf, asked.template_id)
+    row = _started(hf, asked.template_id, wish, facts)
+    try:
+        home = _account(hf, row)
+    except BaseException:  # no client hears of it
+        hf.remove_session(row.id)
+        raise
+    sandbox_facts.change(hf.store, row.id, lambda kept: kept.model_copy(update={"home": home}))
+    handed_over(hf, row, facts.seconds)
+    return hf.store.session(row.id)
+
+
+def _account(hf: Holdfast, row: SessionRow) -> str | None:
+    """Give the sandbox the account that clients expect, and return its home; None if it cannot have one."""
+    try:
+        return make_account(GuestClient(hf.home.run_dir(row.id)), ACCOUNT)
+    except GuestDisconnected:
+        raise
+    except GuestError as error:  # of a snapshot whose files it may not change, or of an older version
+        logger.warning("sandbox %s has no account %s: %s", row.id, ACCOUNT, plain(str(error), 400))
+        return None
+
+
+def _started(hf: Holdfast, template: str, wish: NetworkWish, facts: SandboxFacts) -> SessionRow:
+    made = facts.being_made(time.time())
+    details = SessionDetails().plus(sandbox=made.model_dump(mode="json"))
+    if template in TEMPLATE_IMAGES:
+        try:
+            image = TEMPLATE_IMAGES[template]
+            return create.create(hf.context, details=details, image=image, **_options(wish, facts))
+        except ImageError as error:
+            told = f"cannot make a sandbox of the template {template}: {str(error).removeprefix('cannot ')}"
+            raise SandboxNotFound(told, hint=error.hint) from error
+    found = snapshot_of(hf, template)
     if wish.network == "domains":
         raise InvalidArgument(
             "cannot let a sandbox from a snapshot reach domains only: its programs run already",
@@ -70,7 +114,7 @@ def make(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> SessionRow:
 
 
 def _options(wish: NetworkWish, facts: SandboxFacts) -> dict[str, Any]:
-    return {"network": wish.network, "domains": list(wish.domains), "env": facts.env}
+    return {"network": wish.network, "domains": list(wish.domains), "env": facts.env, "workdir": HOME}
 
 
 class OnceMade:
@@ -132,10 +176,18 @@ def found_or_made(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> Sessi
     return make(hf, asked, facts)
 
 
-def copied(facts: SandboxFacts, seconds: float, now: float) -> SandboxFacts:
-    """Return the facts of a copy of a sandbox, with an end of its own.  Pure."""
-    own = {"key": None, "asked": None, "ended": False, "ends_at": None}
-    return facts.model_copy(update=own).given(seconds, now)
+def copied(facts: SandboxFacts, seconds: float | None, now: float) -> SandboxFacts:
+    """Return the facts of a copy of a sandbox: it lives for `seconds`, or as long as its parent.  Pure."""
+    if seconds is None:
+        left = facts.left(now)
+        seconds = facts.seconds if left is None else left
+    own = {"key": None, "asked": None, "ended": False, "ends_at": None, "seconds": seconds}
+    return facts.model_copy(update=own)
+
+
+def handed_over(hf: Holdfast, row: SessionRow, seconds: float) -> None:
+    """Let the life of a sandbox begin: it is ready, however long that took."""
+    sandbox_facts.change(hf.store, row.id, lambda kept: kept.given(seconds, time.time()))
 
 
 def _differ() -> RequestsDiffer:

@@ -73,8 +73,8 @@ class NewSandbox(WireBody):
         """Whether a request resumes it when it is paused."""
         return self.auto_resume is not None and self.auto_resume.enabled
 
-    def facts(self, default_seconds: float, now: float) -> SandboxFacts:
-        """Return the facts to keep with the session."""
+    def facts(self, default_seconds: float) -> SandboxFacts:
+        """Return the facts to keep with the session; its end is set when it is made."""
         seconds = default_seconds if self.timeout is None else self.timeout
         return SandboxFacts(
             template=self.template_id,
@@ -84,7 +84,8 @@ class NewSandbox(WireBody):
             auto_resume=self.wakes,
             public_ports=self.network is not None and self.network.allow_public_traffic is True,
             request_host=None if self.network is None else self.network.mask_request_host,
-        ).given(seconds, now)
+            seconds=seconds,
+        )
 
 
 class ConnectBody(WireBody):
@@ -122,9 +123,9 @@ class SnapshotBody(WireBody):
 
 
 class ForkBody(WireBody):
-    """Copies to be made."""
+    """Copies to be made. Without a timeout they live as long as what they are copies of."""
 
-    timeout: Timeout = 15
+    timeout: Timeout | None = None
     count: Annotated[int, Field(ge=1, le=MOST_FORKS)] = 1
 
 

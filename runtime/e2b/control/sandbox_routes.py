@@ -41,7 +41,7 @@ async def _create(who: ControlCaller, body: NewSandbox, key: str | None, seconds
     async def work(facts: SandboxFacts) -> SessionRow:
         return await who.brief(lambda hf: sandbox_making.found_or_made(hf, body, facts))
 
-    facts = body.facts(seconds, time.time())
+    facts = body.facts(seconds)
     row = await who.once.made(key, body, facts, work)
     who.changed()
     return sandbox_answers.made(row, who.tokens, who.domain)

@@ -13,11 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from holdfast.errors import InvalidArgument, SessionFileError
+from holdfast.runtime.api.session import Session
+from holdfast.runtime.api.session_files import located
 from holdfast.runtime.e2b.filesystem import download_bodies
 from holdfast.runtime.e2b.filesystem.entry_info import attributes_of
 from holdfast.runtime.e2b.filesystem.multipart_files import boundary_of
 from holdfast.runtime.e2b.filesystem.upload_bodies import content_of, store_files
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.guest.files import file_attributes
 from holdfast.runtime.serve.body_pipe import BodyPipe
 from holdfast.runtime.serve.models.file_models import FilePath
@@ -42,7 +45,8 @@ async def download(
     """Return a file, or a range of it."""
     pack = part is None and download_bodies.is_packed(who.request.headers.get("accept-encoding", ""))
     try:
-        answer = await file_routes.read(who, who.sandbox, path, who.user_named(username), part, known)
+        place, user = await who.in_session(who.sandbox, lambda found: _place(who, found, path, username))
+        answer = await file_routes.read(who, who.sandbox, place, user, part, known)
     except SessionFileError as error:
         if type(error) is not SessionFileError or not str(error).endswith("not a file"):
             raise
@@ -78,9 +82,18 @@ async def upload(
     with BodyPipe(who.request.stream()) as body:
         content = content_of(body, packed=coding == "gzip")
         store = partial(store_files, path=path, content=content, boundary=boundary, metadata=metadata)
-        return await body.feed_while(
-            who.waits(lambda: store(file_routes.files(who.session(who.sandbox), who.user_named(username))))
-        )
+        return await body.feed_while(who.waits(lambda: store(who.files(who.session(who.sandbox), username))))
+
+
+def _place(who: SandboxCaller, found: Session, path: str, username: str | None) -> tuple[str, str | None]:
+    """Return where a file is that is to be read, and with whose rights."""
+    facts = SandboxFacts.of(found.row)
+    if facts is None or facts.home is None:
+        return path, who.own_user(username)
+    try:
+        return located(who.files(found, username), path)[0], who.own_user(username)
+    except SessionFileError as error:
+        raise type(error)(str(error).replace("cannot look at", "cannot read", 1), hint=error.hint) from None
 
 
 def metadata_in(headers: Mapping[str, str]) -> dict[str, str]:

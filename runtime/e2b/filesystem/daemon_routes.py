@@ -24,7 +24,9 @@ async def health(who: From) -> Response:
 
     def look(hf: Holdfast) -> None:
         try:
-            state = hf.session(who.sandbox).state
+            found = hf.session(who.sandbox)
+            facts = SandboxFacts.of(found.row)
+            state = "gone" if facts is not None and facts.ended else found.state
         except SessionNotFound:
             state = "gone"
         if state != "running":

@@ -17,7 +17,6 @@ from holdfast.runtime.e2b.filesystem.filesystem_models import (
 )
 from holdfast.runtime.e2b.filesystem.folder_listing import FolderListing, described, is_folder, make_above
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
-from holdfast.runtime.serve.routes.file_routes import files
 
 router = APIRouter(prefix="/filesystem.Filesystem")
 From = Annotated[SandboxCaller, Depends(sandbox_caller)]
@@ -27,7 +26,7 @@ From = Annotated[SandboxCaller, Depends(sandbox_caller)]
 async def stat(who: From, body: StatRequest) -> dict[str, Any]:
     """Return what is at a path, a link itself."""
     return await who.in_session(
-        who.sandbox, lambda found: {"entry": described(files(found, who.user), body.path)}
+        who.sandbox, lambda found: {"entry": described(who.files(found, who.user), body.path)}
     )
 
 
@@ -36,7 +35,7 @@ async def list_folder(who: From, body: ListRequest) -> dict[str, Any]:
     """Return what is in a folder, and in those below."""
 
     def work(found: Session) -> dict[str, Any]:
-        return {"entries": FolderListing(files(found, who.user)).of(body.path, body.depth)}
+        return {"entries": FolderListing(who.files(found, who.user)).of(body.path, body.depth)}
 
     return await who.in_session(who.sandbox, work)
 
@@ -46,7 +45,7 @@ async def make_folder(who: From, body: PathRequest) -> JSONResponse:
     """Make a folder, and those above it."""
 
     def work(found: Session) -> dict[str, Any] | None:
-        place = files(found, who.user)
+        place = who.files(found, who.user)
         if is_folder(place, body.path):
             return None
         place.make_folder(body.path, parents=True)
@@ -64,7 +63,7 @@ async def move(who: From, body: RenameRequest) -> dict[str, Any]:
     """Give a file or folder another path; the folders above that are made."""
 
     def work(found: Session) -> dict[str, Any]:
-        place = files(found, who.user)
+        place = who.files(found, who.user)
         place.stat(body.source, follow=False)  # before a folder is made for nothing
         make_above(place, body.destination)
         place.move(body.source, body.destination)
@@ -78,7 +77,7 @@ async def remove(who: From, body: PathRequest) -> dict[str, Any]:
     """Remove a file, or a folder with all that is in it; nothing has to be there."""
 
     def work(found: Session) -> dict[str, Any]:
-        files(found, who.user).remove(body.path, recursive=True, missing_ok=True)
+        who.files(found, who.user).remove(body.path, recursive=True, missing_ok=True)
         return {}
 
     return await who.in_session(who.sandbox, work)

@@ -1,8 +1,8 @@
 """Changes of files as the events of this wire.  Pure.
 
-A file that is made with content is CREATE and WRITE, as the kernel would report it. What moves is RENAME for
-its old name, if the watch saw that, and CREATE for the new one. The files in which uploads arrive are not
-reported.
+A file that is made with content is CREATE, CHMOD and WRITE: E2B's server gives each to its user. What moves
+is RENAME for its old name, if the watch saw that, and CREATE for the new one. The files in which uploads
+arrive are not reported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _kinds(change: WatchedChange) -> list[str]:
         return [RENAME if change.moved else REMOVE]
     if change.kind == "created":
         filled = file is not None and file.kind == "file" and file.size > 0
-        return [CREATE, WRITE] if filled else [CREATE]
+        return [CREATE, CHMOD, WRITE] if filled else [CREATE]
     # The kernel has one event for rights, owner and times.
     chmod = change.attributes or not change.content
     return [WRITE] * change.content + [CHMOD] * chmod

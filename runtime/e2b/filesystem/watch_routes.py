@@ -22,7 +22,6 @@ from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
 from holdfast.runtime.files.watch_budget import SERVED, TooManyWatches, WatchShare
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.calls.served_call import Emit, ServedCall
-from holdfast.runtime.serve.routes.file_routes import files
 
 router = APIRouter(prefix="/filesystem.Filesystem")
 From = Annotated[SandboxCaller, Depends(sandbox_caller)]
@@ -42,7 +41,7 @@ async def create_watcher(who: From, body: WatchRequest) -> dict[str, Any]:
     """Begin to watch a folder."""
 
     def begun(patience: Patience, share: WatchShare) -> PolledWatcher:
-        place = files(who.session(who.sandbox), who.user)
+        place = who.files(who.session(who.sandbox), who.user)
         path = _folder(place, body.path)
         found = watched(place, path, share, recursive=body.recursive, patience=patience, most=MOST_BYTES)
         return PolledWatcher(
@@ -90,7 +89,7 @@ def _watching(who: SandboxCaller, asked: WatchRequest, seconds: float | None) ->
 
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
         assert emit is not None
-        place = files(found, who.user)
+        place = who.files(found, who.user)
         names = AccountNames(place) if asked.include_entry else None
         path = _folder(place, asked.path)
         left = None if until is None else max(0.001, until - time.monotonic())

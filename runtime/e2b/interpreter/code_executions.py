@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.e2b import e2b_errors
 from holdfast.runtime.e2b.interpreter import cell_environment, context_languages, execution_lines
 from holdfast.runtime.e2b.interpreter import sandbox_contexts as contexts
-from holdfast.runtime.e2b.interpreter.execution_lines import END, KEEPALIVE, ExecutionLines, Line, written
+from holdfast.runtime.e2b.interpreter.execution_lines import KEEPALIVE, ExecutionLines, Line, written
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.e2b.wire_bodies import WireBody
@@ -23,6 +26,10 @@ from holdfast.runtime.serve.streamed_call import CallResponse, StreamedCall
 TURN_SECONDS = 86_400.0
 """How long an execution waits for those before it, if its client does."""
 KEEPALIVE_SECONDS = 5.0
+BEGIN_SECONDS = 30.0
+"""How long an answer is not begun while the code has not: until then a refusal has a status of its own."""
+_BEGUN, _CUT = {"event": "begun"}, {"cut": True}
+logger = logging.getLogger("holdfast.serve")
 
 
 class Execution(WireBody):
@@ -41,31 +48,22 @@ async def execute(caller: SandboxCaller, asked: Execution) -> CallResponse:
         HoldfastError: it failed before it had any.
     """
     call = StreamedCall(caller, caller.sandbox, None, execution_call(asked, lambda: caller.all.stopping))
-    await call.begin()
-    return CallResponse(call, _lines(call), execution_lines.MEDIA_TYPE)
+    await call.begin(BEGIN_SECONDS)
+    answer = CallResponse(call, _lines(call, lambda: answer.cut()), execution_lines.MEDIA_TYPE)
+    return answer
 
 
 def execution_call(asked: Execution, stopping: Callable[[], bool]) -> ServedCall:
-    """Run code; what it emits are the lines, written. `stopping`: the server ends, and no client has left."""
+    """Run code; what it emits are the lines, written, and before them that it has begun.
+
+    `stopping`: the server ends, and no client has left.
+    """
 
     def call(found: Session, patience: Patience, emit: Emit | None) -> dict[str, Any]:
         assert emit is not None
         context, language = contexts.chosen(found, asked.context_id, asked.language)
         before = _before(found, context, language, asked.env_vars or {})
-        lines, begun = ExecutionLines(), list[str]()
-
-        def send(told: Iterable[Line]) -> None:
-            for each in told:
-                data = written(each)
-                emit({"line": data}, len(data) + OVERHEAD)
-
-        def heard(event: CellEvent) -> None:
-            send(lines.heard(event, time.time_ns()))
-
-        def no_input(_prompt: str, _password: bool) -> str:
-            lines.asked()
-            raise EOFError
-
+        told = _ToldLines(emit)
         try:
             result = found.cell(
                 asked.code,
@@ -73,22 +71,54 @@ def execution_call(asked: Execution, stopping: Callable[[], bool]) -> ServedCall
                 before=before,
                 busy_wait=TURN_SECONDS,
                 patience=patience,
-                on_start=begun.append,
-                on_event=heard,
-                on_input=no_input,
+                on_start=told.started,
+                on_event=told.heard,
+                on_input=told.no_input,
             )
         except HoldfastError as error:
-            if not begun:
+            if not told.cell:
                 raise
-            _interrupt(found, context, begun[0])  # its client takes it for ended
-            send(lines.failed(error))
+            _interrupt(found, context, told.cell)  # its client takes it for ended
+            if (last := told.lines.failed(error)) is None:
+                raise
+            told.send(last)
             return {}
-        if result.status == "running" and not stopping():
+        if result.status != "running":
+            told.send(told.lines.ended(result))
+            return {}
+        if not stopping():  # its client has left
             _interrupt(found, context, result.cell_id)
-        send(lines.ended(result))
-        return {}
+        return _CUT
 
     return call
+
+
+class _ToldLines:
+    """The lines of one execution on their way to its client."""
+
+    def __init__(self, emit: Emit) -> None:
+        self.lines, self.cell = ExecutionLines(), ""
+        self._emit = emit
+
+    def started(self, cell: str) -> None:
+        """Note the id of the cell, which has begun."""
+        self.cell = cell
+        self._emit(_BEGUN, OVERHEAD)
+
+    def heard(self, event: CellEvent) -> None:
+        """Send the lines for an event."""
+        self.send(self.lines.heard(event, time.time_ns()))
+
+    def no_input(self, _prompt: str, _password: bool) -> str:
+        """Give the code no input."""
+        self.lines.asked()
+        raise EOFError
+
+    def send(self, lines: Iterable[Line]) -> None:
+        """Send lines."""
+        for each in lines:
+            data = written(each)
+            self._emit({"line": data}, len(data) + OVERHEAD)
 
 
 def _before(found: Session, context: str, language: str | None, passing: Mapping[str, str]) -> str | None:
@@ -114,11 +144,14 @@ def _interrupt(found: Session, context: str, cell_id: str) -> None:
         found.kernel.interrupt(context, cell_id=cell_id)
 
 
-async def _lines(call: StreamedCall) -> AsyncIterator[bytes]:
+async def _lines(call: StreamedCall, cut: Callable[[], None]) -> AsyncIterator[bytes]:
     async for event in call.events(KEEPALIVE_SECONDS):
         if event is None:
             yield written(KEEPALIVE)
         elif isinstance(event, HoldfastError):
-            yield written(execution_lines.failure(event)) + written(END)
+            logger.warning("an execution failed: %s", plain(e2b_errors.sentence(event), 400))
+            cut()
+        elif event.get("cut"):
+            cut()
         elif "line" in event:
             yield event["line"]

@@ -1,15 +1,17 @@
 """The lines that a client receives of an execution, from the events of its cell.  Pure.
 
 Later versions of a display are not sent as they come, as in a progress bar: clients have no way to replace
-one. The last version of each is sent at the end.
+one. The last version of each is sent at the end. What fails for a reason of ours is no error of the code: an
+answer that has begun is cut, which clients take for what it is.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from holdfast.base import printable_json
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, KernelDied
 from holdfast.runtime.e2b import e2b_errors
 from holdfast.runtime.e2b.interpreter.mime_results import result_fields
 from holdfast.runtime.guest_rpc.results import CellEvent, CellResult
@@ -27,7 +29,6 @@ _TOO_LARGE = "{} bytes of a result were left out: a result may have 8 MiB; write
 _LOST = "{} bytes of output were lost: they came faster than they were read"
 _EARLY = {
     "restarted": ("ContextRestarted", "the context was restarted while the code ran"),
-    "running": ("StillRunning", "the server ends; the code continues in the sandbox"),
     "interrupted": ("KeyboardInterrupt", "the code was interrupted"),
 }
 
@@ -42,9 +43,9 @@ def error_line(name: str, value: str, traceback: str = "") -> Line:
     return {"type": "error", "name": name, "value": value, "traceback": traceback}
 
 
-def failure(error: HoldfastError) -> Line:
-    """Return the line for an error of ours."""
-    return error_line(type(error).__name__, e2b_errors.sentence(error))
+def note(text: str) -> Line:
+    """Return the line for something of ours that the code has not written: no error, which would be its."""
+    return {"type": "stderr", "text": f"[holdfast: {text}]\n", "timestamp": time.time_ns()}
 
 
 class ExecutionLines:
@@ -86,19 +87,26 @@ class ExecutionLines:
             lines += [self._raised] if self._asked else []
         elif result.status in _EARLY:
             lines.append(error_line(*_EARLY[result.status]))
-        elif self._left_out:
-            lines.append(error_line("ResultTooLarge", _TOO_LARGE.format(self._left_out)))
-        elif result.lost:
-            lines.append(error_line("OutputLost", _LOST.format(result.lost)))
+        if self._left_out:
+            lines.append(note(_TOO_LARGE.format(self._left_out)))
+        if result.lost:
+            lines.append(note(_LOST.format(result.lost)))
         if result.execution_count is not None:
             lines.append({"type": "number_of_executions", "execution_count": result.execution_count})
         return [*lines, END]
 
-    def failed(self, error: HoldfastError) -> list[Line]:
-        """Return the last lines of an execution that ended otherwise."""
+    def failed(self, error: HoldfastError) -> list[Line] | None:
+        """Return the last lines of an execution that ended otherwise; None if its answer is to be cut.
+
+        Input that there is none of, and a kernel that ends, are for the code to know; others are failures of
+        ours.
+        """
         lines = [line for line, _ in self._versions.values()]
-        told = error_line("StdinNotImplementedError", NO_INPUT) if self._asked else failure(error)
-        return [*lines, told, END]
+        if self._asked:
+            return [*lines, error_line("StdinNotImplementedError", NO_INPUT), END]
+        if isinstance(error, KernelDied):
+            return [*lines, error_line("KernelDied", e2b_errors.sentence(error)), END]
+        return None
 
     def _keep(self, event: CellEvent) -> None:
         id_ = event.transient.get("display_id")

@@ -23,7 +23,9 @@ NAMES = {
     "application/pdf": "pdf",
     "application/javascript": "javascript",
 }
-"""The fields that are text; those of E2B's own formatter (`data`, `chart`) are not made here."""
+"""The fields that are text."""
+OBJECTS = {"e2b/data": "data", "e2b/chart": "chart"}
+"""The fields that are objects: columns of a data frame, and what a chart shows."""
 JSON = "application/json"
 _BASE64 = frozenset({"image/png", "image/jpeg", "application/pdf"})
 _QUOTES = "'\""
@@ -38,6 +40,8 @@ def result_fields(bundle: Mapping[str, Any]) -> dict[str, Any]:
         name, text = NAMES.get(mime), _text(value)
         if mime == JSON:
             fields["json"] = finite(value)
+        elif mime in OBJECTS and isinstance(value, dict):
+            fields[OBJECTS[mime]] = finite(value)
         elif name is None or text is None or (mime in _BASE64 and not _is_base64(text)):
             extra[mime] = finite(value)
         else:

@@ -7,6 +7,7 @@ one that it connected to continues.
 from __future__ import annotations
 
 import contextlib
+import posixpath
 from typing import Any
 
 from holdfast.errors import GuestError
@@ -16,10 +17,11 @@ from holdfast.runtime.e2b.process import process_messages, sandbox_processes
 from holdfast.runtime.e2b.process.process_bodies import ProcessChoice, StartBody
 from holdfast.runtime.e2b.process.sandbox_processes import SandboxProcess
 from holdfast.runtime.e2b.rpc_streams import DEADLINE
-from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
+from holdfast.runtime.e2b.sandbox_facts import ACCOUNT, SandboxFacts
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.calls.served_call import OVERHEAD, Emit, ServedCall
 
+ROOT_HOME = "/root"
 EARLY = 2.0
 """Seconds before the end of its time, at most a quarter of it, in which a client that leaves has not left by
 choice: it has the same time, and its clock began before ours."""
@@ -32,7 +34,8 @@ def start_call(asked: StartBody, user: str | None, seconds: float | None) -> Ser
         patience.begin()
         facts = SandboxFacts.of(found.row)
         env = {**(facts.env if facts is not None else {}), **asked.process.envs}
-        process = sandbox_processes.start(found, asked, env, user)
+        who, cwd = acting(facts, user, asked.process.cwd)
+        process = sandbox_processes.start(found, asked, env, who, cwd)
         if _followed(process, patience, emit):
             return {}
         if _late(patience, seconds):
@@ -42,6 +45,22 @@ def start_call(asked: StartBody, user: str | None, seconds: float | None) -> Ser
         raise _left(process)
 
     return call
+
+
+def acting(facts: SandboxFacts | None, user: str | None, cwd: str | None) -> tuple[str | None, str | None]:
+    """Return as whom a process runs, and where; None for the session's own user and directory.  Pure."""
+    if facts is None or facts.home is None:
+        return None if user in (None, "", ACCOUNT) else user, cwd or None
+    name = user or ACCOUNT
+    home = ROOT_HOME if name in ("root", "0") else facts.home
+    if not cwd:
+        place = facts.home
+    elif cwd == "~" or cwd.startswith("~/"):
+        place = home + cwd[1:]
+    else:
+        place = posixpath.join(home, cwd)
+    # An image may list no account of this name: the number is root's everywhere.
+    return "0" if name == "root" else name, place
 
 
 def connect_call(choice: ProcessChoice) -> ServedCall:

@@ -166,10 +166,11 @@ class PtyProcess(SandboxProcess):
         self._job.resize(size.rows, size.cols)
 
 
-def start(found: Session, asked: StartBody, env: dict[str, str], user: str | None) -> SandboxProcess:
-    """Start a process."""
+def start(
+    found: Session, asked: StartBody, env: dict[str, str], user: str | None, cwd: str | None
+) -> SandboxProcess:
+    """Start a process as a user in a directory; None for the session's own ones."""
     words = [asked.process.cmd, *asked.process.args]
-    cwd = asked.process.cwd or None
     if asked.pty is None:
         program = found.programs.start(words, input=asked.stdin, env=env, cwd=cwd, user=user, name=asked.tag)
         return PipedProcess(program, program.info())

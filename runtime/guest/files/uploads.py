@@ -13,7 +13,7 @@ from collections import OrderedDict
 from contextlib import suppress
 
 from holdfast.base.value_classes import dataclass
-from holdfast.runtime.guest.files import file_attributes
+from holdfast.runtime.guest.files import file_attributes, owned
 from holdfast.runtime.guest.files.as_user import as_user
 from holdfast.runtime.guest.files.file_calls import FileCalls
 from holdfast.runtime.guest.identity.account import UserAccount
@@ -28,11 +28,12 @@ class NotWritable(Exception):
 
 @dataclass(slots=True)
 class IncomingFile:
-    """One file on its way: where its parts are, where it goes, and who writes it."""
+    """One file on its way: where its parts are, where it goes, who writes it, and whose it will be."""
 
     part: str
     place: str
     account: UserAccount
+    owner: UserAccount
 
 
 class Uploads:
@@ -42,8 +43,8 @@ class Uploads:
         self._open: OrderedDict[str, IncomingFile] = OrderedDict()
         self._done = FileCalls()
 
-    def begin(self, id_: str, path: str, account: UserAccount) -> None:
-        """Make an empty file beside `path`; a link there is followed.
+    def begin(self, id_: str, path: str, account: UserAccount, owner: UserAccount | None = None) -> None:
+        """Make an empty file beside `path`, in the end its owner's; a link there is followed.
 
         Raises:
             NotWritable: something else than a file is there.
@@ -60,7 +61,7 @@ class Uploads:
             part = f"{folder}/.{id_[:32]}.part"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             os.close(os.open(part, flags, 0o600))
-        self._open[id_] = IncomingFile(part, place, account)
+        self._open[id_] = IncomingFile(part, place, account, owner or account)
 
     def write(self, id_: str, offset: int, data: bytes) -> None:
         """Write a part of it.
@@ -114,6 +115,7 @@ class Uploads:
                 if os.fstat(descriptor).st_size != size:
                     raise NotWritable("parts of it are missing")
                 os.fchmod(descriptor, (NEW_MODE if replaced is None else replaced) if mode is None else mode)
+                owned.give(descriptor, upload.account, upload.owner)
                 if attributes:
                     file_attributes.write(descriptor, attributes)
                 if mtime_ns is not None:

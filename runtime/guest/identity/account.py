@@ -12,6 +12,8 @@ from holdfast.runtime.guest.identity.bash_program import bash
 
 OOM_SCORE = "500"
 """Score that has the kernel kill the session's processes for memory before the supervisor."""
+MOST = 2**32 - 2
+"""The highest number of a user: the kernel takes the next one for `leave it as it is` (setreuid(2))."""
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -39,12 +41,14 @@ class UserAccount:
             return cls._numbered(int(uid), int(gid) if gid else None)
         try:
             return cls._from(pwd.getpwnam(user))
-        except KeyError:
+        except (KeyError, ValueError):  # some texts cannot be names
             raise LookupError(f"cannot run as {user}: no such user") from None
 
     @classmethod
     def _numbered(cls, uid: int, gid: int | None) -> UserAccount:
         """Return the user of that number; one who is not listed is of group 0 and has no home."""
+        if max(uid, gid or 0) > MOST:
+            raise LookupError(f"cannot run as {uid}: no such user")
         try:
             found = cls._from(pwd.getpwuid(uid))
         except KeyError:

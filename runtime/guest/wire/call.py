@@ -86,9 +86,9 @@ class ClientCall:
             )
         return value
 
-    def account(self, default: UserAccount) -> UserAccount:
-        """Return the user of the session that is named, or the default."""
-        user = self.optional("user", MAX_USER)
+    def account(self, default: UserAccount, name: str = "user") -> UserAccount:
+        """Return the user of the session that an argument names, or the default."""
+        user = self.optional(name, MAX_USER)
         try:
             return default if user is None else UserAccount.of(user)
         except LookupError as error:

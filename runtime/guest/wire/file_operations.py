@@ -1,6 +1,7 @@
 """The operations on files: look, list, read, write, make, move, remove. Each may be repeated.
 
-Every request is done with the rights of the session's user, or of one that is named.
+Every request is done with the rights of the session's user, or of one that is named. What is made belongs to
+that user, or to an `owner` that is named.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from holdfast.runtime.guest.files import file_attributes, file_facts, removal
+from holdfast.runtime.guest.files import file_attributes, file_facts, owned, removal
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -99,7 +100,7 @@ async def begin(guest: Guest, call: ClientCall) -> None:
     """Begin to write a file."""
     place = NamedPath(guest, call)
     with place.rights("write"):
-        guest.uploads.begin(call.id(), place.path, place.account)
+        guest.uploads.begin(call.id(), place.path, place.account, place.owner)
     await call.finish("ok")
 
 
@@ -136,10 +137,11 @@ async def make_folder(guest: Guest, call: ClientCall) -> None:
     place, mode = NamedPath(guest, call), call.integer("mode", 0o755, low=0, high=0o777)
     with place.rights("make the folder"):
         if call.frame.head.get("parents") is True:
-            os.makedirs(place.path, exist_ok=True)  # noqa: PTH103
+            owned.make_folders(place.path, place.account, place.owner)
         elif not os.path.isdir(place.path):  # noqa: PTH112
             os.mkdir(place.path)  # noqa: PTH102
             os.chmod(place.path, mode)  # noqa: PTH101
+            owned.give_folder(place.path, place.account, place.owner)
     await call.finish("ok")
 
 

@@ -142,7 +142,7 @@ def _start(guest: Guest, call: ClientCall) -> DetachedCommand:
     ):
         raise RequestRefused("invalid", "cannot start job: its environment must map names to texts")
     other = None if head.get("user") is None else call.account(guest.account)
-    exported = shell.kept.exported() if other is None else other.environment({})
+    exported = shell.kept.exported() if other is None else other.environment(os.environ)
     order = JobOrder(
         id=call.id(),
         name=name,

@@ -1,4 +1,4 @@
-"""The path that a request names, and with whose rights it is used.
+"""The path that a request names, with whose rights it is used, and whose is what is made there.
 
 Names are any bytes but NUL and slash: they travel in the payload, as JSON whose lone surrogates are bytes
 that are no UTF-8 (os.fsencode).
@@ -41,6 +41,8 @@ class NamedPath:
         self._asked = asked if isinstance(asked, dict) else {}
         self.follow = call.frame.head.get("follow") is True
         self.account = call.account(guest.account)
+        self.owner = call.account(self.account, "owner")
+        self._from_home = call.frame.head.get("owner") is not None
         self.path = self.other("path")
 
     @property
@@ -49,15 +51,20 @@ class NamedPath:
         return repr(self.path)
 
     def other(self, name: str, *, resolve: bool = True) -> str:
-        """Return a path; a relative one begins in the shell's directory, `~` is the user's home."""
+        """Return a path; a relative one begins in the shell's directory, `~` is the user's home.
+
+        With an owner a relative one begins in the home of that.
+        """
         value = self._asked.get(name)
         if not _is_path(value):
             raise RequestRefused("invalid", f"cannot do {self._call.frame.op}: {name} must be a path")
         if not resolve:
             return value
         if value == "~" or value.startswith("~/"):
-            value = f"{self.account.home}{value[1:]}"
-        return value if value.startswith("/") else f"{self._guest.shell(MAIN).kept.cwd()}/{value}"
+            value = f"{self.owner.home}{value[1:]}"
+        if value.startswith("/"):
+            return value
+        return f"{self.owner.home if self._from_home else self._guest.shell(MAIN).kept.cwd()}/{value}"
 
     def text(self, name: str) -> bytes | None:
         """Return a text that is asked for; None if there is none."""

@@ -125,7 +125,7 @@ def _order(guest: Guest, call: ClientCall) -> ProgramOrder:
         raise RequestRefused("invalid", "cannot run it: its name must be one line")
     account = call.account(guest.account)
     kept = guest.shell(MAIN).kept
-    base = kept.exported() if call.frame.head.get("user") is None else account.environment({})
+    base = kept.exported() if call.frame.head.get("user") is None else account.environment(os.environ)
     env = {name: value for name, value in base.items() if not name.startswith("HOLDFAST_")}
     return ProgramOrder(
         id=call.id(),

@@ -12,8 +12,10 @@ import pytest
 from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
 from holdfast.runtime.e2b.process import process_calls, sandbox_processes
 from holdfast.runtime.e2b.process.process_bodies import ProcessChoice, StartBody
+from holdfast.runtime.e2b.process.process_calls import acting
 from holdfast.runtime.e2b.process.process_messages import EndOfProcess
 from holdfast.runtime.e2b.rpc_streams import DEADLINE
+from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.guest_rpc.patience import Patience
 
 SESSION: Any = SimpleNamespace(
@@ -47,7 +49,7 @@ def begun(
     def begin(act: Callable[[Patience], EndOfProcess | None]) -> FakeProcess:
         process = FakeProcess(act)
 
-        def start(_found: object, _asked: object, env: dict[str, str], _user: object) -> FakeProcess:
+        def start(_found: object, _asked: object, env: dict[str, str], *_where: object) -> FakeProcess:
             process.env = env
             return process
 
@@ -106,3 +108,30 @@ def test_one_who_connected_ends_nothing(begun: Any) -> None:
     with pytest.raises(SandboxUnavailable):
         call(SESSION, Patience(), None)
     assert process.signals == []
+
+
+@pytest.mark.parametrize(
+    ("user", "cwd", "who", "place"),
+    [
+        (None, None, "user", "/home/user"),
+        ("", "", "user", "/home/user"),
+        ("user", "work", "user", "/home/user/work"),
+        ("user", "~/work", "user", "/home/user/work"),
+        ("root", None, "0", "/home/user"),
+        ("root", "~", "0", "/root"),
+        ("root", "work", "0", "/root/work"),
+        ("../x", "/srv", "../x", "/srv"),
+    ],
+)
+def test_a_process_runs_as_the_account_of_the_sandbox(
+    user: str | None, cwd: str | None, who: str, place: str
+) -> None:
+    """In its home unless the client says otherwise; names are for the session to refuse."""
+    assert acting(SandboxFacts(home="/home/user"), user, cwd) == (who, place)
+
+
+def test_in_other_sessions_processes_run_as_the_user_of_the_session() -> None:
+    """Those that a client reaches by id have an account and a directory of their own."""
+    for facts in (None, SandboxFacts()):
+        assert acting(facts, "user", "") == (None, None)
+        assert acting(facts, "ada", "work") == ("ada", "work")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.control.sandbox_making import copied
-from holdfast.runtime.e2b.sandbox_facts import DETAIL, WOKEN_SECONDS, SandboxFacts
+from holdfast.runtime.e2b.sandbox_facts import DETAIL, MAKING_SECONDS, WOKEN_SECONDS, SandboxFacts
 from holdfast.runtime.store.store import Store
 
 
@@ -30,8 +30,24 @@ def test_a_copy_has_an_end_of_its_own_and_no_key() -> None:
         600, 1000
     )
     copy = copied(parent, 15, 2000)
-    assert (copy.ends_at, copy.key, copy.asked, copy.ended) == (2015, None, None, False)
+    assert (copy.seconds, copy.ends_at, copy.key, copy.asked, copy.ended) == (15, None, None, None, False)
     assert (copy.metadata, copy.env) == ({"a": "b"}, {"C": "d"})
+
+
+def test_a_copy_without_a_timeout_lives_as_long_as_its_parent() -> None:
+    """What is left of the parent's life; its whole timeout where the parent has no end."""
+    parent = SandboxFacts().given(600, 1000)
+    assert copied(parent, None, 1150).seconds == 450
+    assert copied(parent, None, 9999).seconds == 0
+    assert copied(parent.paused(), None, 1150).seconds == 600
+
+
+def test_a_life_begins_when_the_sandbox_is_handed_over() -> None:
+    """However long it is made, it is not ended meanwhile; what its server leaves unfinished is, later."""
+    made = SandboxFacts(seconds=15).being_made(1000)
+    assert not made.due(1000 + 15 + MAKING_SECONDS - 1)
+    assert made.due(1000 + 15 + MAKING_SECONDS)
+    assert made.given(made.seconds, 1400).ends_at == 1415
 
 
 def test_facts_are_changed_in_the_store_and_other_sessions_never_get_any(tmp_path: Path) -> None:

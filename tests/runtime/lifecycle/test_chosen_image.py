@@ -171,3 +171,14 @@ def test_images_that_cannot_have_a_guest_are_named(
     found = {"Id": "x", "Os": "linux", "Architecture": "amd64", "RootFS": {"Layers": ["sha256:1"]}, **about}
     with pytest.raises(ImageError, match=f"cannot use image it:1: {why}"):
         fitting.fit(context, "it:1", found)
+
+
+def test_our_image_for_data_is_built_on_request_alone(context: Context, engine: FakeEngine) -> None:
+    """It is large: a session that wants it is refused where it is not built, and nothing is pulled."""
+    with pytest.raises(ImageError, match="not built on this machine") as refused:
+        choose(context, image="data")
+    assert "`holdfast image build data`" in str(refused.value.hint)
+    tag = build.reference("data")
+    engine.images.add("sha256:data", tag)
+    assert choose(context, image="data").name == tag
+    assert tag != build.reference("session")

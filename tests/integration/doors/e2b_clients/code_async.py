@@ -114,9 +114,11 @@ async def environment(sandbox: Any) -> None:
 
 
 async def languages(sandbox: Any) -> None:
-    """Python is there; another one is refused in a sentence."""
+    """Python and bash are there; another one is refused in a sentence."""
     check(await text(sandbox, "x", language="python") == "20")
-    await fails(SandboxException, sandbox.run_code("1", language="bash"), "400", "no Jupyter kernel")
+    shown = await sandbox.run_code("echo $((6 * 7))", language="bash")
+    check("".join(shown.logs.stdout).strip() == "42")
+    await fails(SandboxException, sandbox.run_code("1", language="java"), "400", "no Jupyter kernel")
     await fails(SandboxException, sandbox.create_code_context(language="r"), "400", "no Jupyter kernel")
 
 

@@ -113,9 +113,10 @@ def environment(sandbox: Any) -> None:
 
 
 def languages(sandbox: Any) -> None:
-    """Python is there; another one is refused in a sentence."""
+    """Python and bash are there; another one is refused in a sentence."""
     check(text(sandbox, "x", language="python") == "20")
-    fails(SandboxException, lambda: sandbox.run_code("1", language="bash"), "400", "no Jupyter kernel")
+    check("".join(sandbox.run_code("echo $((6 * 7))", language="bash").logs.stdout).strip() == "42")
+    fails(SandboxException, lambda: sandbox.run_code("1", language="java"), "400", "no Jupyter kernel")
     fails(SandboxException, lambda: sandbox.create_code_context(language="r"), "400", "no Jupyter kernel")
 
 

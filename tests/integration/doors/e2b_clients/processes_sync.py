@@ -195,7 +195,7 @@ def terminals(box: Any) -> None:
     handle = pty.create(PtySize(rows=30, cols=90), cwd="/tmp", envs={"WORD": "kept"})
     screen = Screen(handle)
     pty.send_stdin(handle.pid, b"stty size; echo $WORD-$TERM-$((40 + 2)); pwd; id -un\n")
-    for text in (b"30 90\r\n", b"kept-xterm-256color-42\r\n", b"/tmp\r\n", b"root\r\n"):
+    for text in (b"30 90\r\n", b"kept-xterm-256color-42\r\n", b"/tmp\r\n", b"user\r\n"):
         screen.until(text)
         check(True, text)
     pty.resize(handle.pid, PtySize(rows=50, cols=132))

@@ -103,7 +103,7 @@ def test_names_of_a_table() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (WatchedChange("created", "/w/sub/f", of()), ["CREATE", "WRITE"]),
+        (WatchedChange("created", "/w/sub/f", of()), ["CREATE", "CHMOD", "WRITE"]),
         (WatchedChange("created", "/w/sub/f", of(size=0)), ["CREATE"]),
         (WatchedChange("created", "/w/sub/f", of("folder")), ["CREATE"]),
         (WatchedChange("modified", "/w/sub/f", of()), ["WRITE"]),

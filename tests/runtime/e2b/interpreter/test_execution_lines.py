@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import GuestDisconnected, InvalidArgument
+from holdfast.errors import GuestDisconnected, InvalidArgument, KernelDied
 from holdfast.runtime.e2b.interpreter import execution_lines
 from holdfast.runtime.e2b.interpreter.execution_lines import ExecutionLines, Line
 from holdfast.runtime.guest_rpc.results import CellError, CellEvent, CellResult
@@ -58,25 +58,32 @@ def test_versions_are_bounded_and_those_left_out_are_told() -> None:
     for number in range(5):
         lines.heard(display(f"big {number}", "x" * (3 << 20)), 1)
     found = lines.ended(ended())
-    assert kinds(found) == ["result", "result", "error", "number_of_executions", "end_of_execution"]
-    assert found[2]["name"] == "ResultTooLarge"
+    assert kinds(found) == ["result", "result", "stderr", "number_of_executions", "end_of_execution"]
+    assert "bytes of a result were left out" in found[2]["text"]
 
 
 @pytest.mark.parametrize(
-    ("status", "lost", "left_out", "name"),
+    ("status", "name"),
     [
-        ("restarted", 0, 0, "ContextRestarted"),
-        ("interrupted", 0, 0, "KeyboardInterrupt"),
-        ("running", 0, 0, "StillRunning"),
-        ("ok", 7, 0, "OutputLost"),
-        ("ok", 0, 7, "ResultTooLarge"),
+        ("restarted", "ContextRestarted"),
+        ("interrupted", "KeyboardInterrupt"),
     ],
 )
-def test_what_a_client_would_miss_is_an_error(status: str, lost: int, left_out: int, name: str) -> None:
+def test_an_end_that_the_code_does_not_tell_is_an_error(status: str, name: str) -> None:
+    found = ExecutionLines().ended(ended(status))
+    assert [line["name"] for line in found if line["type"] == "error"] == [name]
+
+
+@pytest.mark.parametrize(("lost", "left_out", "why"), [(7, 0, "7 bytes of out"), (0, 7, "7 bytes of a re")])
+def test_what_a_client_would_miss_is_told_and_is_no_error_of_the_code(
+    lost: int, left_out: int, why: str
+) -> None:
     lines = ExecutionLines()
     lines.heard(display("x", "note", "display_data", left_out), 1)
-    found = lines.ended(ended(status, lost=lost))
-    assert [line["name"] for line in found if line["type"] == "error"] == [name]
+    told, *rest = lines.ended(ended(lost=lost))
+    assert (told["type"], told["text"]) == ("stderr", f"[holdfast: {told['text'][11:-2]}]\n")
+    assert told["text"].startswith(f"[holdfast: {why}")
+    assert kinds(rest) == ["number_of_executions", "end_of_execution"]
 
 
 def test_the_error_of_the_code_is_the_last_that_is_told() -> None:
@@ -84,14 +91,15 @@ def test_the_error_of_the_code_is_the_last_that_is_told() -> None:
     lines = ExecutionLines()
     lines.heard(display("x", "note", "display_data", 7), 1)
     lines.heard(RAISED, 1)
-    assert kinds(lines.ended(ended("error", lost=7))) == ["number_of_executions", "end_of_execution"]
+    last = lines.ended(ended("error", lost=7))
+    assert kinds(last) == ["stderr", "stderr", "number_of_executions", "end_of_execution"]
 
 
 def test_code_that_asks_for_input_fails_for_that_reason() -> None:
     lines = ExecutionLines()
     lines.asked()
     assert lines.heard(RAISED, 1) == []
-    found = lines.failed(InvalidArgument("cannot answer the cell"))
+    found = lines.failed(InvalidArgument("cannot answer the cell")) or []
     assert (found[0]["name"], kinds(found)) == ("StdinNotImplementedError", ["error", "end_of_execution"])
 
 
@@ -101,10 +109,11 @@ def test_code_that_does_without_the_input_succeeds() -> None:
     assert kinds(lines.ended(ended())) == ["number_of_executions", "end_of_execution"]
 
 
-def test_an_error_of_ours_has_its_name_and_says_what_to_do() -> None:
-    found = ExecutionLines().failed(GuestDisconnected("cannot continue: gone", hint="make another"))
-    assert found[0]["name"] == "GuestDisconnected"
-    assert found[0]["value"] == "cannot continue: gone; make another"
+def test_a_failure_of_ours_is_no_line() -> None:
+    """The answer is cut: as an error it would be one of the code. That its kernel ended is one."""
+    assert ExecutionLines().failed(GuestDisconnected("cannot continue: gone")) is None
+    found = ExecutionLines().failed(KernelDied("cannot continue: it ended", hint="run another")) or []
+    assert (found[0]["name"], found[0]["value"]) == ("KernelDied", "cannot continue: it ended; run another")
 
 
 def test_a_line_is_one_line_whatever_is_in_it() -> None:

@@ -67,3 +67,12 @@ def test_numbers_that_json_lacks_are_null_and_endless_nesting_is_left_out() -> N
     found = result_fields({"application/json": [float("nan"), float("inf"), 1.5], "x/y": nested})
     assert found == {"json": [None, None, 1.5], "extra": {"x/y": TOO_DEEP}}
     json.dumps(found, allow_nan=False)
+
+
+def test_data_frames_and_charts_are_fields_of_their_own() -> None:
+    """What is no object under their types is the session's doing, and no field."""
+    found = result_fields({"e2b/data": {"a": [1.5, float("nan")]}, "e2b/chart": {"type": "line"}})
+    assert found == {"data": {"a": [1.5, None]}, "chart": {"type": "line"}}
+    assert result_fields({"e2b/data": [1], "e2b/chart": None}) == {
+        "extra": {"e2b/data": [1], "e2b/chart": None}
+    }

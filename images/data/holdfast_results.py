@@ -1,0 +1,62 @@
+"""Shows data frames and charts as data beside their pictures, under the MIME types that E2B's clients read.
+
+An extension of IPython in a session's kernel; it knows nothing of the session. IPython asks each formatter
+for each object that is shown, so no library is imported here: one of its objects exists when it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from IPython.core.formatters import BaseFormatter
+from traitlets import ObjectName, Unicode
+
+
+class DataFrames(BaseFormatter):
+    """A data frame as its columns."""
+
+    format_type = Unicode("e2b/data")
+    print_method = ObjectName("_repr_e2b_data_")
+    _return_type = (dict, str)
+
+    def __call__(self, obj: Any) -> Any:
+        """Return its columns by name, each a list; times are ISO 8601."""
+        if not _is_a("pandas", "DataFrame", obj):
+            return super().__call__(obj)
+        columns = obj.to_dict(orient="list")
+        return {
+            str(name): [each.isoformat() if _is_a("pandas", "Timestamp", each) else each for each in values]
+            for name, values in columns.items()
+        }
+
+
+class Charts(BaseFormatter):
+    """A figure of Matplotlib as what its charts show."""
+
+    format_type = Unicode("e2b/chart")
+    print_method = ObjectName("_repr_e2b_chart_")
+    _return_type = (dict, str)
+
+    def __call__(self, obj: Any) -> Any:
+        """Return its charts; nothing for one that cannot be read."""
+        if not _is_a("matplotlib.figure", "Figure", obj):
+            return super().__call__(obj)
+        try:
+            from e2b_charts import chart_figure_to_dict
+
+            return chart_figure_to_dict(obj)
+        except Exception:  # noqa: BLE001 - its picture is shown all the same
+            return None
+
+
+def _is_a(module: str, name: str, obj: Any) -> bool:
+    """Return whether an object is of a class of a module, which is not imported for this."""
+    return isinstance(obj, getattr(sys.modules.get(module), name, ()))
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the formatters to a kernel's shell."""
+    for each in (DataFrames, Charts):
+        made = each(parent=shell.display_formatter)
+        shell.display_formatter.formatters[made.format_type] = made
