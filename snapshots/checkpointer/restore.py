@@ -145,7 +145,7 @@ def run(request: Restore, channel: HostChannel) -> None:
         if lazy is not None:
             lazy.process.kill()
             if isinstance(error, CriuRestoreFailed):  # what it says first is often why the other one failed
-                error.errors[:0] = criu.errors_in(criu.read_log(folder, "lazy.log"))
+                error.errors[:0] = lazy.errors(folder, "lazy.log")
         raise
     finally:
         wishes.close()
@@ -351,9 +351,7 @@ def _restore(
             if status != 0:
                 audit.end()
     if status != 0:
-        raise CriuRestoreFailed(
-            f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "restore.log"))
-        )
+        raise CriuRestoreFailed(f"CRIU ended with status {status}", running.errors(folder, "restore.log"))
 
 
 def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: Beginning) -> int:
@@ -445,7 +443,7 @@ def _start_lazy_pages(
         if os.read(ready, 1) == b"":
             running.process.wait()
             raise CriuRestoreFailed(
-                "CRIU could not serve memory on demand", criu.errors_in(criu.read_log(folder, "lazy.log"))
+                "CRIU could not serve memory on demand", running.errors(folder, "lazy.log")
             )
         return running
     finally:

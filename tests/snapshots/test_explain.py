@@ -58,6 +58,13 @@ def test_an_unknown_error_is_passed_on() -> None:
     """The first line that says something; never nothing at all."""
     assert "Strange thing" in explain([*NOISE, "(criu/x.c:1): Strange thing", *LAST]).text
     assert not explain([*NOISE, *LAST]).known
+
+
+def test_an_end_without_a_word_is_said_to_be_one_and_tried_again() -> None:
+    """What is printed in every run does not stand for the reason; the guard's words do."""
+    silent = explain(NOISE)
+    assert (silent.text, silent.passing) == ("CRIU gave no reason", True)
+    assert explain([*NOISE, "guard: cannot find a thread: No such process"]).text.endswith("No such process")
     assert "no reason" in explain([]).text
 
 
