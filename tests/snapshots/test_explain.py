@@ -22,6 +22,10 @@ LAST = ["(criu/cr-dump.c:2005): Dumping FAILED."]
     [
         ("(criu/files.c:1): Can't dump file 5 of that type [600] (anon anon_inode:[io_uring])", "io_uring"),
         ("(criu/seize.c:1): Unseizable non-zombie 312 found, state t, err -1/0", "traced"),
+        (
+            "guard: cannot seize a process that another one traces: Operation not permitted",
+            "traced by a debugger",
+        ),
         ("(criu/namespaces.c:1): Can't dump nested pid namespace for 400", "namespaces of its own (pid)"),
         ("(criu/sk-unix.c:1): Can't dump half of stream unix connection. name: /x", "unix socket"),
         ("(criu/tty.c:2281): tty: ctty inheritance detected sid/pgrp 302, no PTY peer", "/dev/tty"),
