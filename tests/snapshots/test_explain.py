@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from pathlib import Path
+
 import pytest
 
+from holdfast.snapshots.checkpointer.child import Child
+from holdfast.snapshots.checkpointer.criu import Running
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
 from holdfast.snapshots.explain import explain, named
 from holdfast.snapshots.explain_strings import KNOWN
@@ -217,3 +223,16 @@ def test_every_known_string_says_something() -> None:
         assert known.kind == "" or kind is not None
         assert known.text or (kind is not None and kind.reason)
         assert known.advice or (kind is not None and kind.advice)
+
+
+def test_the_guard_is_read_beside_the_log(tmp_path: Path) -> None:
+    """It ends CRIU with one line, after which the log has no more."""
+    (tmp_path / "dump.log").write_text(f"(00.001) Error {NOISE[1]}\n")
+    said = os.fdopen(os.memfd_create("said"), "r+b")
+    said.write(b"warning: of the loader\nguard: cannot freeze: Invalid argument\n")
+    folder = os.open(tmp_path, os.O_DIRECTORY)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        errors = Running(Child(0), ours, said).errors(folder, "dump.log")
+    os.close(folder)
+    assert errors == [NOISE[1], "guard: cannot freeze: Invalid argument"]
