@@ -93,6 +93,11 @@ class Running:
         guard = self.said.read(_SAID).decode("utf-8", "replace").splitlines()
         return [*errors_in(read_log(folder, log)), *(line for line in guard if line.startswith("guard:"))]
 
+    def close(self) -> None:
+        """Let go of both; one that waits for an answer ends."""
+        self.control.close()
+        self.said.close()
+
     def ask_again(self) -> None:
         """Make CRIU ask the same again, which it does unless it was killed."""
         with suppress(ConnectionError):

@@ -250,6 +250,7 @@ def run(request: Dump, channel: HostChannel) -> None:
                 running.control.close()
                 if _reap(running.process) < 0:
                     repair.mend(target.init_pid)
+                running.close()
         finally:
             with suppress(OSError):  # the container may be gone
                 capture.let_go()

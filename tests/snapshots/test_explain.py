@@ -232,7 +232,7 @@ def test_the_guard_is_read_beside_the_log(tmp_path: Path) -> None:
     said.write(b"warning: of the loader\nguard: cannot freeze: Invalid argument\n")
     folder = os.open(tmp_path, os.O_DIRECTORY)
     ours, theirs = socket.socketpair()
-    with ours, theirs:
+    with ours, theirs, said:
         errors = Running(Child(0), ours, said).errors(folder, "dump.log")
     os.close(folder)
     assert errors == [NOISE[1], "guard: cannot freeze: Invalid argument"]
