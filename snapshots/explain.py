@@ -51,11 +51,11 @@ def explain(errors: list[str]) -> Reason:
             if found is not None:
                 return _located(_reason(known, found), errors)
     telling = [line for line in errors if not re.search(NOISE, line)]
-    last = telling[0] if telling else (errors[-1] if errors else "it gave no reason")
     reason = Reason(
-        f"CRIU says: {last.strip()}",
+        f"CRIU says: {telling[0].strip()}" if telling else "CRIU gave no reason",
         "`holdfast doctor` shows whether live snapshots work at all here",
         known=False,
+        passing=not telling,
     )
     return _located(reason, errors)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from holdfast.snapshots.checkpointer import detached, namespaces, profiles
 from holdfast.snapshots.checkpointer.child import Child, Process
@@ -35,15 +36,18 @@ COMMON = (
 )
 
 
+_SAID = 4096
+"""Bytes of the guard's words that are read; it says one line, and ends."""
 _CREDENTIALS = struct.Struct("3i")
 
 
 @dataclass(slots=True)
 class Running:
-    """A started CRIU; `control` is the connection to the guard."""
+    """A started CRIU: `control` is the connection to the guard, `said` the standard error of both."""
 
     process: Process
     control: socket.socket
+    said: BinaryIO
 
     def question(self) -> str:
         """Return CRIU's question, after `control` became readable; empty when it has ended."""
@@ -83,6 +87,17 @@ class Running:
         ((_, _, data),) = given
         self.process = Child(_CREDENTIALS.unpack(data)[0])
 
+    def errors(self, folder: int, log: str) -> list[str]:
+        """Return why it failed: the error lines of its log, and what the guard says when it ends it."""
+        self.said.seek(0)
+        guard = self.said.read(_SAID).decode("utf-8", "replace").splitlines()
+        return [*errors_in(read_log(folder, log)), *(line for line in guard if line.startswith("guard:"))]
+
+    def close(self) -> None:
+        """Let go of both; one that waits for an answer ends."""
+        self.control.close()
+        self.said.close()
+
     def ask_again(self) -> None:
         """Make CRIU ask the same again, which it does unless it was killed."""
         with suppress(ConnectionError):
@@ -112,6 +127,7 @@ def start(
     cache = profiles.cache(KDAT, environment)
     Path(cache).mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
+    said = os.fdopen(os.memfd_create("said"), "r+b")
     opened: list[int] = []
 
     def opening(path: str, flags: int = os.O_RDONLY) -> int:
@@ -155,13 +171,16 @@ def start(
                 pass_fds=inherited,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=said,
             )
+    except BaseException:
+        said.close()
+        raise
     finally:
         theirs.close()
         for fd in opened:
             os.close(fd)
-    return Running(process, ours)
+    return Running(process, ours, said)
 
 
 def read_log(folder: int, name: str, limit: int = 256 * 1024) -> str:

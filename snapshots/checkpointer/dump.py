@@ -240,9 +240,7 @@ def run(request: Dump, channel: HostChannel) -> None:
         if status < 0 and not is_done:
             raise criu.Killed(-status)
         if status != 0 and not is_done:
-            raise DumpFailed(
-                f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "dump.log"))
-            )
+            raise DumpFailed(f"CRIU ended with status {status}", running.errors(folder, "dump.log"))
         whole = True
     except (standstill.Outsiders, NotFrozen, twins.TwinLost, twins.NoRoom) as error:
         raise DumpFailed(str(error), [str(error)]) from error
@@ -252,6 +250,7 @@ def run(request: Dump, channel: HostChannel) -> None:
                 running.control.close()
                 if _reap(running.process) < 0:
                     repair.mend(target.init_pid)
+                running.close()
         finally:
             with suppress(OSError):  # the container may be gone
                 capture.let_go()

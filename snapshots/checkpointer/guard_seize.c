@@ -94,7 +94,7 @@ static void seize(ptrace_call *libc, pid_t thread)
 		die("seize a process that cannot be seen");
 	if (libc(PTRACE_SEIZE, thread, NULL, NULL) < 0) {
 		if (!has_ended(thread))
-			die("seize a process that somebody else traces");
+			die("seize a process that another one traces");
 		return;
 	}
 	if (libc(PTRACE_INTERRUPT, thread, NULL, NULL) < 0 && !has_ended(thread))

@@ -140,12 +140,14 @@ def run(request: Restore, channel: HostChannel) -> None:
             if status != 0:
                 line.end()
             line.let_go()
+            lazy.close()
             channel.send("drained", status=status)
     except BaseException as error:
         if lazy is not None:
             lazy.process.kill()
             if isinstance(error, CriuRestoreFailed):  # what it says first is often why the other one failed
-                error.errors[:0] = criu.errors_in(criu.read_log(folder, "lazy.log"))
+                error.errors[:0] = lazy.errors(folder, "lazy.log")
+            lazy.close()
         raise
     finally:
         wishes.close()
@@ -348,12 +350,12 @@ def _restore(
             # Reached with a live CRIU only if it hangs or its tree was killed: that has taken it along.
             running.process.kill()
             running.process.wait()
+            errors = running.errors(folder, "restore.log") if status != 0 else []
+            running.close()
             if status != 0:
                 audit.end()
     if status != 0:
-        raise CriuRestoreFailed(
-            f"CRIU ended with status {status}", criu.errors_in(criu.read_log(folder, "restore.log"))
-        )
+        raise CriuRestoreFailed(f"CRIU ended with status {status}", errors)
 
 
 def _drive(running: criu.Running, audit: Audit, packets: Holding | None, begin: Beginning) -> int:
@@ -445,7 +447,7 @@ def _start_lazy_pages(
         if os.read(ready, 1) == b"":
             running.process.wait()
             raise CriuRestoreFailed(
-                "CRIU could not serve memory on demand", criu.errors_in(criu.read_log(folder, "lazy.log"))
+                "CRIU could not serve memory on demand", running.errors(folder, "lazy.log")
             )
         return running
     finally:

@@ -182,6 +182,6 @@ def _is_alive(running: criu.Running) -> bool:
 
 
 def _end(running: criu.Running) -> None:
-    running.control.close()
+    running.close()
     running.process.kill()
     running.process.wait()

@@ -374,7 +374,7 @@ def test_links_in_shared_memory_are_checked_before_criu_follows_them(hf: Holdfas
     assert session.exec("until [ -e /workspace/linked ]; do :; done", timeout=60).ok
     snapshot = session.snapshot("linked")
 
-    with pytest.raises(RestoreFailed, match=r"a link takes '/dev/shm/x/criu.probe.*' out of the session"):
+    with pytest.raises(RestoreFailed, match=r"a link takes '/dev/shm/x(/criu\.probe)?' out of the session"):
         snapshot.restore()
     assert list((hf.home.root / "scratch").iterdir()) == []
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from pathlib import Path
+
 import pytest
 
+from holdfast.snapshots.checkpointer.child import Child
+from holdfast.snapshots.checkpointer.criu import Running
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
 from holdfast.snapshots.explain import explain, named
 from holdfast.snapshots.explain_strings import KNOWN
@@ -22,6 +28,10 @@ LAST = ["(criu/cr-dump.c:2005): Dumping FAILED."]
     [
         ("(criu/files.c:1): Can't dump file 5 of that type [600] (anon anon_inode:[io_uring])", "io_uring"),
         ("(criu/seize.c:1): Unseizable non-zombie 312 found, state t, err -1/0", "traced"),
+        (
+            "guard: cannot seize a process that another one traces: Operation not permitted",
+            "traced by a debugger",
+        ),
         ("(criu/namespaces.c:1): Can't dump nested pid namespace for 400", "namespaces of its own (pid)"),
         ("(criu/sk-unix.c:1): Can't dump half of stream unix connection. name: /x", "unix socket"),
         ("(criu/tty.c:2281): tty: ctty inheritance detected sid/pgrp 302, no PTY peer", "/dev/tty"),
@@ -58,6 +68,13 @@ def test_an_unknown_error_is_passed_on() -> None:
     """The first line that says something; never nothing at all."""
     assert "Strange thing" in explain([*NOISE, "(criu/x.c:1): Strange thing", *LAST]).text
     assert not explain([*NOISE, *LAST]).known
+
+
+def test_an_end_without_a_word_is_said_to_be_one_and_tried_again() -> None:
+    """What is printed in every run does not stand for the reason; the guard's words do."""
+    silent = explain(NOISE)
+    assert (silent.text, silent.passing) == ("CRIU gave no reason", True)
+    assert explain([*NOISE, "guard: cannot find a thread: No such process"]).text.endswith("No such process")
     assert "no reason" in explain([]).text
 
 
@@ -206,3 +223,16 @@ def test_every_known_string_says_something() -> None:
         assert known.kind == "" or kind is not None
         assert known.text or (kind is not None and kind.reason)
         assert known.advice or (kind is not None and kind.advice)
+
+
+def test_the_guard_is_read_beside_the_log(tmp_path: Path) -> None:
+    """It ends CRIU with one line, after which the log has no more."""
+    (tmp_path / "dump.log").write_text(f"(00.001) Error {NOISE[1]}\n")
+    said = os.fdopen(os.memfd_create("said"), "r+b")
+    said.write(b"warning: of the loader\nguard: cannot freeze: Invalid argument\n")
+    folder = os.open(tmp_path, os.O_DIRECTORY)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, said:
+        errors = Running(Child(0), ours, said).errors(folder, "dump.log")
+    os.close(folder)
+    assert errors == [NOISE[1], "guard: cannot freeze: Invalid argument"]
