@@ -273,11 +273,17 @@ def _nested(values: dict[str, Any], prefix: str, name: str) -> dict[str, Any]:
 
 
 def _put_below(step: dict[str, Any], indent: int, text: str, number: int) -> None:
-    """Add a line below a step: an attempt, a field of one, or a field of the step."""
+    """Add a line below a step: an attempt, a field of one, or a field of the step.
+
+    A person who ticks the box of a step under way leaves the status that was exported below it.
+    """
     if text.startswith("attempt "):
         step["attempts"].append({"entry": text.removeprefix("attempt ")})
-    else:
-        _put(step["attempts"][-1] if indent > 3 and step["attempts"] else step, f"- {text}", number)
+        return
+    if indent > 3 and step["attempts"]:
+        _put(step["attempts"][-1], f"- {text}", number)
+    elif not (text.startswith("status: ") and step.get("status") == "done"):
+        _put(step, f"- {text}", number)
 
 
 def _read_items(lines: Sequence[_Line], first: str, *, texts: bool) -> list[dict[str, Any]]:

@@ -83,13 +83,14 @@ def question(work: Handover) -> Happened:
 
 
 def claimed_by_another(work: Handover) -> Happened:
-    """Another agent is at the next step: the one after that is free."""
+    """Another agent is about to verify the next step: the one after that is free."""
     number = work.open()[0]
-    other = Holdfast(work.hf.home.root, actor=OTHER).session(work.session.id).task
-    other.claim(number)
+    other = Holdfast(work.hf.home.root, actor=OTHER).session(work.session.id)
+    other.task.claim(number)
+    assert other.exec(work.text(number), key=f"step {number}", timeout=300).ok
     later = work.open()[1:2]
     right = f"work on {later[0]}" if later else "wait for others"
-    return Happened((right,), then=lambda: other.release(number))
+    return Happened((right,), then=lambda: other.task.done(number))
 
 
 def finished_by_another(work: Handover) -> Happened:
@@ -213,8 +214,12 @@ LONE: Mapping[str, Callable[[Handover], Happened]] = {
 EVENTS = {**CONSUMING, **LONE}
 
 
-_STEPS_TAKEN = {"step finished by another agent": 2, "conversation lost in a verification": 2}
-_STEPS_TAKEN |= dict.fromkeys(set(LONE) - {"step claimed by another agent"}, 0)
+_STEPS_TAKEN = {
+    **dict.fromkeys(LONE, 0),
+    "step finished by another agent": 2,
+    "conversation lost in a verification": 2,
+    "step claimed by another agent": 2,
+}
 """How many steps are done after an event at most, where it is not one."""
 _AGAIN = 6
 """How many of the events that take one step come twice."""

@@ -50,7 +50,7 @@ def _at_a_step(text: str) -> tuple[str, str]:
         if asked := re.search(r"waits for the answer to question (\d+).*`(holdfast [^`]+)`", below):
             return f"answer {asked[1]}", asked[2]
         ends = _quoted(r"ends with `([^`]+)`", below)
-        if re.search(r"^- #\d+ `.*`: exit 0, sent with key", text, re.M):
+        if re.search(rf"^- #\d+ `.*`: exit 0, sent with key step {found['number']}\b", text, re.M):
             return f"verify {found['number']}", ends
         alike = "failed in the same way" in below
         return f"work on {found['number']}" + (" in another way" if alike else ""), ends

@@ -66,6 +66,12 @@ def test_a_tick_is_no_verification() -> None:
     assert [step.status for _, step in taken.record.steps()] == ["done", "active"]
     assert "said to be done, and not verified: 1.2" in taken.line
 
+    under_way = changes.claim(begun(), AGENT, "1.2").record
+    text = task_markdown.export(under_way)
+    assert "  - status: active" in text
+    other = task_markdown.parse(text.replace("[ ] 1.2 ", "[x] 1.2 "))
+    assert "said to be done, and not verified: 1.2" in imported(under_way, ADA, other).line
+
     proved = changes.verified(begun(), AGENT, "1.2", "make check", "#7").record
     again = imported(proved, ADA, task_markdown.parse(task_markdown.export(proved)))
     assert step_rules.find_step(again.record, "1.2").evidence == "#7"
