@@ -1,4 +1,4 @@
-"""A supervisor that is killed is followed by another, which finds its shells, kernel and jobs as they were."""
+"""A supervisor that is killed is followed by another, which finds shells, kernel and jobs as they were."""
 
 from __future__ import annotations
 
@@ -133,10 +133,8 @@ def test_a_kernel_continues_with_its_variables(guest: KeptGuest) -> None:
     assert frames[-1].head["status"] == "ok", frames
     assert any(b"42" in frame.payload for frame in frames)
 
-    with guest.cell(
-        "import os, time\nprint('here', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint(x)",
-        id="long",
-    ) as running:
+    code = "import os, time\nprint('here', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint(x)"
+    with guest.cell(code, id="long") as running:
         while b"here" not in next(frame.payload for frame in running.frames() if frame.payload):
             pass
     guest.kill()
