@@ -126,7 +126,7 @@ class Guest:
         `before` is how the supervisor before this one ended, if one was killed in this container.
         """
         publish(self.layout.identity, self.identity, awakening)
-        self.captures.begin()
+        self.captures.begin(again=self.inheritance.found)
         self.watch.count_kills()
         if awakening.event == "restarted":
             self._restarted(awakening, before)

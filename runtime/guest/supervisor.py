@@ -27,7 +27,15 @@ from holdfast.runtime.guest.identity.identity import Identity, read_object
 from holdfast.runtime.guest.identity.identity_files import Awakening
 from holdfast.runtime.guest.jobs.keeper import Keeper
 from holdfast.runtime.guest.jobs.reaper import Reaper, become_subreaper
-from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, SYSTEM_HOOKS, WORKSPACE, Layout
+from holdfast.runtime.guest.layout import (
+    MARKS_LIBRARY,
+    RUN_DIR,
+    STATE_DIR,
+    SYSTEM_HOOKS,
+    WORKSPACE,
+    Layout,
+    paused_name,
+)
 from holdfast.runtime.guest.records.boundedlog import log_to
 from holdfast.runtime.guest.shells import shell_program
 from holdfast.runtime.guest.wire import (
@@ -90,6 +98,9 @@ async def _supervise(layout: Layout, keeper: Keeper) -> None:
     over = asyncio.Event()
     own_process.outlive_signals(loop, over)
     before = own_process.predecessor()
+    if before is not None:  # it may have ended in a pause, which a capture must not take for this one's
+        for path in layout.run.glob(paused_name("*")):
+            path.unlink(missing_ok=True)
     inheritance = adoption.receive(keeper) if before is not None else None
     reaper = Reaper(keeper)
     reaper.install(loop)

@@ -34,7 +34,7 @@ from holdfast.runtime.guest.shells.shell_output import OutputGap, T, digest, no_
 from holdfast.runtime.guest.shells.shell_process import ShellProcess
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch
-from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize, size_of
 
 OUTPUT_CAPACITY = 256 << 20
 READ_AGAIN = 1 << 20
@@ -70,7 +70,7 @@ class Shell:
         self._keeper = reaper.keeper
         self.program = program
         self.chronicle = chronicle
-        self.size = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
+        self.size = size_of(held.descriptor) if held else TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
         self._files = DrivenShell(layout.shell(name), layout, account, program)
         if held is not None:
             self._files.adopt(held.fields)
@@ -149,7 +149,6 @@ class Shell:
     def _adopt(self, held: HeldRecord) -> None:
         now, fields = self._loop.time(), held.fields
         terminal = ProcessTerminal.adopted(held.pid, held.descriptor)
-        self.size = terminal.size
         current = None
         if (given := fields.get("exec")) is not None:
             current = Exec(given["id"], given["serial"], given["timeout"], Phase(given["phase"]))

@@ -80,7 +80,8 @@ class ProcessTerminal:
     def adopted(cls, pid: int, descriptor: int) -> ProcessTerminal:
         """Take over the master side of a terminal that a process of another supervisor has."""
         made = cls.__new__(cls)
-        made._own(pid, descriptor, TerminalSize(*termios.tcgetwinsize(descriptor)))
+        made._own(pid, descriptor, size_of(descriptor))
+        made.hold_output(hold=False)  # that one may have ended in the pause of a capture
         return made
 
     def read(self) -> bytes | None:
@@ -209,6 +210,11 @@ class ProcessTerminal:
     def close(self) -> None:
         """Hang up."""
         os.close(self.fd)
+
+
+def size_of(master: int) -> TerminalSize:
+    """Return the size of a terminal."""
+    return TerminalSize(*termios.tcgetwinsize(master))
 
 
 def _know_utf8(fd: int) -> None:

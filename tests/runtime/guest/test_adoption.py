@@ -133,7 +133,8 @@ def test_a_kernel_continues_with_its_variables(guest: KeptGuest) -> None:
     assert frames[-1].head["status"] == "ok", frames
     assert any(b"42" in frame.payload for frame in frames)
 
-    code = "import os, time\nprint('here', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint(x)"
+    wait = "while not os.path.exists('go'): time.sleep(0.01)"
+    code = f"import os, time\nprint('here', flush=True)\n{wait}\nprint(x)"
     with guest.cell(code, id="long") as running:
         while b"here" not in next(frame.payload for frame in running.frames() if frame.payload):
             pass
@@ -149,3 +150,27 @@ def test_a_kernel_continues_with_its_variables(guest: KeptGuest) -> None:
     assert text.startswith(b"here")
     assert text.endswith(b"41\n")
     assert guest.run_cell("x + 2")[-1].head["status"] == "ok"
+
+
+def test_a_pause_of_a_killed_supervisor_holds_nothing_back(guest: KeptGuest) -> None:
+    """Output that was held for a capture continues, and no capture takes the pause for complete."""
+    supervisor = guest.supervisor
+    guest.exec("KEEP=1")
+    head = guest.prepare()
+    paused = guest.run / f"paused-{head['token']}"
+    assert paused.exists()
+    os.kill(supervisor, signal.SIGKILL)
+    guest.wait_for_socket()
+    assert guest.exec("echo $KEEP").output == b"1\r\n"
+    assert not paused.exists()
+
+
+def test_sizes_shells_and_orphans_are_known_again(guest: KeptGuest) -> None:
+    """Of a shell with another name and size; a process left running is reported when it ends."""
+    guest.ask("shell_open", shell="side", rows=50, cols=200)
+    pid = int(guest.exec("{ sleep 1000; } >/dev/null 2>&1 & echo $!", shell="side").output.split()[-1])
+    guest.kill()
+    side = next(each for each in guest.ask("hello")[0].head["shells"] if each["name"] == "side")
+    assert (side["rows"], side["cols"]) == (50, 200)
+    assert guest.exec("stty size", shell="side").output == b"50 200\r\n"
+    assert guest.exec(f"kill -0 {pid}; kill {pid}; wait {pid}", shell="side").exit_code == 128 + 15
