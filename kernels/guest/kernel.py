@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from holdfast.kernels.guest import kept_cells
 from holdfast.kernels.guest.cell_journal import CellChronicle
 from holdfast.kernels.guest.cell_log import CellEvents, CellRecord, SentCells
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
@@ -44,11 +45,6 @@ kernel that never says so is interrupted all the same."""
 
 LEAVE = 5.0
 """Seconds for a process to end that has said it will."""
-MISSED = "[the session's supervisor was killed and started again; output of that moment may be missing]\n"
-UNHEARD = (
-    "[the cell ended while the session's supervisor was being started again: how is not known; its kernel "
-    "and variables are as it left them]\n"
-)
 LEFT = "[the cell has ended its kernel: its variables are gone, and the next cell runs in a new one]\n"
 
 logger = logging.getLogger(__name__)
@@ -281,16 +277,7 @@ class RunningKernel:
         sent = time.time()
         message = self._process.execute(code, before)
         self._sent.add(message, record)
-        who = record.who
-        self._cell = {
-            "id": cell.id,
-            "timeout": cell.timeout,
-            "who": [who.actor, who.reason, who.key, who.request],
-            "message": message,
-            "begin": self.journal.bounds[1],
-            "began": round(sent, 3),
-            "code": short(code),
-        }
+        self._cell = kept_cells.kept(record, message, self.journal.bounds[1], sent, code)
         self.keep()
         cell.epoch = self.epoch
         cell.started = True
@@ -315,17 +302,14 @@ class RunningKernel:
         """Continue with the cell that runs in a kernel that was left."""
         if kept is None:
             return None
-        cell, who = Cell(str(kept["id"]), kept["timeout"]), Who(*kept["who"])
-        cell.epoch, cell.started = self.epoch, True
-        record = self._current = self._executing = CellRecord(cell, who)
-        record.running = True
-        self._cell = dict(kept)
+        record = self._current = self._executing = kept_cells.adopted(kept, self.epoch)
+        cell, who, self._cell = record.cell, record.who, dict(kept)
         began = asyncio.get_running_loop().time() - max(0.0, time.time() - kept["began"])
         self._chronicle.adopt(cell, who, began, self.journal.adopt(record, int(kept["begin"])))
         self._sent.add(str(kept["message"]), record)
         self._observing.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, str(kept["code"]), who.actor))
-        self._say(record, MISSED)
+        self._say(record, kept_cells.MISSED)
         if cell.timeout is not None:
             self._spawn(self._limit(record, max(0.0, kept["began"] + cell.timeout - time.time())))
         return record
@@ -484,7 +468,7 @@ class RunningKernel:
     def _give_up_adopted(self, record: CellRecord) -> None:
         """End a cell that was over when no supervisor was there to hear of it."""
         if record is self._current and not record.cell.settled:
-            self._say(record, UNHEARD)
+            self._say(record, kept_cells.UNHEARD)
             self._end_current(CellStatus.ERROR)
 
     def _end_current(self, status: CellStatus) -> None:
