@@ -42,7 +42,7 @@
 enum {
     EXIT_SETUP = 70,
     EXIT_USAGE = 64,
-    MOST = 128,             /* records; a supervisor has at most 16 shells, 16 kernels and 32 running jobs */
+    MOST = 192,             /* records, for 16 shells, 16 kernels, 32 running jobs and 64 programs at most */
     LONGEST_KEY = 63,
     LONGEST = 16 << 10,     /* bytes of a message */
     HEAD = 6,               /* letter, pid, length of the key */
@@ -51,6 +51,8 @@ enum {
     AGAIN_AT_MOST = 5,
     AGAIN_SECONDS = 60,
     SEND_SECONDS = 2,       /* for a supervisor that asks for the list and does not read it */
+    RETRY_MILLISECONDS = 100,
+    RETRIES = 600,          /* to start one where no process is free, as beside a fork bomb */
 };
 
 #define ENDED "HOLDFAST_SUPERVISOR_ENDED"
@@ -338,25 +340,30 @@ static time_t seconds(void)
     return now.tv_sec;
 }
 
-/* `status` is how the one before ended; -1: there was none here, and the first process may have said how one ended. */
-static void start(int status)
+/* Starts one and returns true, or false if there is no room for it.  `status` is how the one before ended; -1: there
+ * was none here, and the first process may have said how one ended. */
+static bool start(int status)
 {
     struct timeval limit = {.tv_sec = SEND_SECONDS};
     int pair[2];
     char text[16];
 
     close_channel();
+    supervisor = 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        exit(EXIT_SETUP);
-    supervisor = fork();
-    if (supervisor < 0)
-        exit(EXIT_SETUP);
-    if (supervisor > 0) {
+        return false;
+    pid_t pid = fork();
+    if (pid != 0)
         close(pair[1]);
+    if (pid < 0)
+        close(pair[0]);
+    if (pid > 0) {
+        supervisor = pid;
         channel = pair[0];
         setsockopt(channel, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-        return;
     }
+    if (pid != 0)
+        return pid > 0;
     setsid();
     if (pair[1] == CHANNEL)
         fcntl(CHANNEL, F_SETFD, 0);
@@ -409,14 +416,24 @@ static bool reap(int *how)
 
 static _Noreturn void serve(const sigset_t *while_waiting)
 {
-    time_t began = seconds();
+    const struct timespec moment = {.tv_nsec = RETRY_MILLISECONDS * 1000000L};
+    time_t began = 0;
+    int status = -1, tries = 0;
 
     for (;;) {
-        struct pollfd one = {.fd = channel, .events = POLLIN};
-        int status;
+        struct pollfd one = {.fd = -1, .events = POLLIN};
 
+        if (supervisor == 0) {
+            if (asked_to_end || tries++ > RETRIES)
+                exit(EXIT_SETUP);
+            if (start(status)) {
+                began = seconds();
+                tries = 0;
+            }
+        }
+        one.fd = channel;
         /* Without a time limit, by which a capture knows that nothing will happen by itself (quiescence.py). */
-        ppoll(&one, 1, NULL, while_waiting);
+        ppoll(&one, 1, supervisor == 0 ? &moment : NULL, while_waiting);
         while (channel >= 0 && receive())
             ;
         if (reap(&status)) {
@@ -424,10 +441,9 @@ static _Noreturn void serve(const sigset_t *while_waiting)
                 ;
             if (asked_to_end || !worth_another(status, began))
                 exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
-            start(status);
-            began = seconds();
+            supervisor = 0;
         }
-        if (asked_to_end) {
+        if (asked_to_end && supervisor != 0) {
             kill(supervisor, SIGTERM);
             kill(supervisor, SIGCONT);
         }
@@ -462,6 +478,5 @@ int main(int argc, char **argv)
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         return EXIT_SETUP;
     set_signals(&while_waiting);
-    start(-1);
     serve(&while_waiting);
 }

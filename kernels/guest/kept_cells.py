@@ -14,6 +14,8 @@ from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.pulse.process_lineage import short
 
 MISSED = "[the session's supervisor was killed and started again; output of that moment may be missing]\n"
+LONGEST = 500
+"""Characters of a reason that are kept."""
 UNHEARD = (
     "[the cell ended while the session's supervisor was being started again: how is not known; its kernel "
     "and variables are as it left them]\n"
@@ -29,7 +31,7 @@ def kept(record: CellRecord, message: str, begin: int, sent: float, code: str) -
     return {
         "id": record.cell.id,
         "timeout": record.cell.timeout,
-        "who": [who.actor, who.reason, who.key, who.request],
+        "who": [who.actor, who.reason and who.reason[:LONGEST], who.key, who.request],
         "message": message,
         "begin": begin,
         "began": round(sent, 3),

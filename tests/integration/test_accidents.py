@@ -24,7 +24,7 @@ def _restarts(session: Session) -> list[dict[str, Any]]:
     return [dict(event.data) for event in session.events(kinds=["restarted"])]
 
 
-def _kept(session: Session) -> tuple[str, str]:
+def _kept(session: Session) -> tuple[str, str | None]:
     """Return what the shell and the kernel remember."""
     return session.exec("echo $KEEP").text.strip(), session.cell("x + 1").text
 
@@ -50,7 +50,7 @@ def test_all_continues_after_the_supervisor_was_killed(hf: Holdfast) -> None:
     copy.exec(KILL)
     copy.exec("touch go")
     assert _kept(copy) == ("1", "42")
-    assert copy.wait(job.id).exit_code == 5
+    assert copy.job(job.id).wait().exit_code == 5
     assert copy.exec("echo $$").text == shell
     again = copy.snapshot("again").restore("third")
     assert _kept(again) == ("1", "42")
@@ -60,7 +60,7 @@ def test_all_continues_after_the_supervisor_was_killed(hf: Holdfast) -> None:
     session.exec(KILL)
     assert _kept(session) == ("1", "42")
     session.exec("touch go")
-    ended = session.wait(job.id)
+    ended = session.job(job.id).wait()
     assert (ended.text, ended.exit_code) == ("one\ntwo\n", 5)
     assert [len(_restarts(each)) for each in (session, copy, again)] == [2, 2, 2]
 

@@ -38,8 +38,8 @@ from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
 
 OUTPUT_CAPACITY = 256 << 20
 READ_AGAIN = 1 << 20
-KEPT_TEXT = 1000
-"""Bytes of a running command's text that the next supervisor is given, to name it by."""
+KEPT_TEXT = 500
+"""Bytes of a running command's text, and of its reason, that the next supervisor is given, to name it by."""
 FAILED_FAST = (
     "`set -e` ended the shell when a command failed: its variables, its directory and its jobs are gone; "
     "`(set -e; …)` ends only itself"
@@ -190,7 +190,7 @@ class Shell:
                 "incomplete": current.incomplete,
                 "began": round(time.time() - (self._loop.time() - current.began), 3),
                 "text": text,
-                "who": [who.actor, who.reason, who.key, who.request],
+                "who": [who.actor, who.reason and who.reason[:KEPT_TEXT], who.key, who.request],
             }
         new = self._held_terminal is not terminal
         if new or moved:

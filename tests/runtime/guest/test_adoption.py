@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -174,3 +175,48 @@ def test_sizes_shells_and_orphans_are_known_again(guest: KeptGuest) -> None:
     assert (side["rows"], side["cols"]) == (50, 200)
     assert guest.exec("stty size", shell="side").output == b"50 200\r\n"
     assert guest.exec(f"kill -0 {pid}; kill {pid}; wait {pid}", shell="side").exit_code == 128 + 15
+
+
+def test_the_keeper_bounds_what_it_holds_and_drops_what_is_malformed(keeper: Path, tmp_path: Path) -> None:
+    """It serves on, closes descriptors that nobody asked it to hold, and starts a killed program again."""
+    found = tmp_path / "found"
+    subprocess.run(
+        [keeper, sys.executable, "-c", TALKS, found], check=False, timeout=PATIENCE, stdin=subprocess.DEVNULL
+    )
+    first, second = map(json.loads, found.read_text().splitlines())
+    assert first == {"held": 0, "opened": 0}
+    assert second["held"] == 192
+    assert second["status"] == 9
+
+
+TALKS = """
+import array, json, os, socket, struct, sys
+channel = socket.socket(fileno=int(os.environ["HOLDFAST_KEEPER"]))
+def say(letter, key=b"", data=b"", fds=(), pid=0, length=None):
+    head = struct.pack("=ciB", letter, pid, len(key) if length is None else length)
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    channel.sendmsg([head + key + data], rights)
+def held():
+    say(b"L")
+    count = 0
+    while (message := channel.recvmsg(20000, 64)[0])[:1] != b"Z":
+        count += message[:1] == b"E"
+    return count
+def note(**fields):
+    with open(sys.argv[1], "a") as file:
+        file.write(json.dumps(fields) + "\\n")
+keepers = f"/proc/{os.getppid()}/fd"
+if ended := os.environ.get("HOLDFAST_SUPERVISOR_ENDED"):
+    note(held=held(), status=int(ended))
+    sys.exit()
+before = len(os.listdir(keepers))
+channel.send(b"H")
+say(b"H", b"a" * 200, b"{}")
+say(b"H", b"key", length=255)
+say(b"?", b"key", b"{}", fds=(0, 1))
+say(b"H", b"key", b"x" * 20000, fds=(0,))
+note(held=held(), opened=len(os.listdir(keepers)) - before)
+for number in range(300):
+    say(b"H", b"key%d" % number, b"{}", fds=(0,) * 3)
+os.kill(os.getpid(), 9)
+"""
