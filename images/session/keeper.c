@@ -386,7 +386,7 @@ static bool worth_another(int status, time_t began)
     static unsigned count;
     time_t now = seconds(), *oldest = &times[count % AGAIN_AT_MOST];
 
-    if ((!WIFSIGNALED(status) && now - began < FAILING_SECONDS) || access(KNOWS_PAST, F_OK) != 0)
+    if (status == 0 || (!WIFSIGNALED(status) && now - began < FAILING_SECONDS) || access(KNOWS_PAST, F_OK) != 0)
         return false;
     if (count >= AGAIN_AT_MOST && now - *oldest < AGAIN_SECONDS)
         return false;

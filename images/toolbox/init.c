@@ -218,14 +218,15 @@ static time_t seconds(void)
 /* ---- starting again ------------------------------------------------------------------------- */
 
 /* A supervisor that was killed can be started again, and one that failed late; one that gave up at once said
- * why.  One that is killed over and over is left dead, and so is one that would not know what ran. */
+ * why.  One that is killed over and over is left dead, and so is one that ended in order, or would not know what
+ * ran. */
 static bool worth_another(int status, time_t began)
 {
     static time_t times[AGAIN_AT_MOST];
     static unsigned count;
     time_t now = seconds(), *oldest = &times[count % AGAIN_AT_MOST];
 
-    if ((!WIFSIGNALED(status) && now - began < FAILING_SECONDS) || access(KNOWS_PAST, F_OK) != 0)
+    if (status == 0 || (!WIFSIGNALED(status) && now - began < FAILING_SECONDS) || access(KNOWS_PAST, F_OK) != 0)
         return false;
     if (count >= AGAIN_AT_MOST && now - *oldest < AGAIN_SECONDS)
         return false;
@@ -282,7 +283,7 @@ static _Noreturn void serve(pid_t main_pid, const sigset_t *signals)
     for (;;) {
         struct timespec second = {.tv_sec = 1};
         siginfo_t info;
-        int status, signal = deadline ? sigtimedwait(signals, &info, &second) : sigwaitinfo(signals, &info);
+        int status = 0, signal = deadline ? sigtimedwait(signals, &info, &second) : sigwaitinfo(signals, &info);
 
         signal = signal < 0 ? 0 : from_outside(signal, &info);
         if (signal == SIGHUP || signal == SIGUSR1)

@@ -11,8 +11,8 @@ from holdfast import Holdfast, Session
 
 KILL = "pkill -9 -x holdfast"
 GREEDY = """
-import os
-open(f"/proc/{pid}/oom_score_adj", "w").write("1000")
+import os, sys
+open(f"/proc/{sys.argv[1]}/oom_score_adj", "w").write("1000")
 held = []
 while True:
     held.append(bytearray(os.urandom(1 << 20)))
@@ -70,7 +70,7 @@ def test_a_supervisor_killed_for_memory_is_followed_by_another(hf: Holdfast) -> 
     session = hf.new("greedy", memory="256m")
     session.exec("KEEP=1")
     session.files.write("greedy.py", GREEDY)
-    ended = session.exec('pid=$(pgrep -x holdfast); python3 -c "pid=$pid; $(cat greedy.py)"', timeout=120)
+    ended = session.exec("python3 greedy.py $(pgrep -x holdfast)", timeout=120)
     assert ended.exit_code == 128 + 9
     (told,) = [event for event in (*ended.news, *session.exec("true").news) if event.kind == "restarted"]
     assert "supervisor was killed: out of memory" in told.text
