@@ -340,8 +340,8 @@ static time_t seconds(void)
     return now.tv_sec;
 }
 
-/* Starts one and returns true, or false if there is no room for it.  `status` is how the one before ended; -1: there
- * was none here, and the first process may have said how one ended. */
+/* Starts one and returns true, or false if there is no room for it.  `status` is how the one before ended, -1 for the
+ * first one here; the environment may then have the status of one that the first process had started. */
 static bool start(int status)
 {
     struct timeval limit = {.tv_sec = SEND_SECONDS};

@@ -102,6 +102,7 @@ class RunningKernel:
             python=python,
         )
         self._process: KernelProcess | None = None
+        self._adopting: KernelProcess | None = None
         self._starting = False
         self._current: CellRecord | None = None
         self._executing: CellRecord | None = None
@@ -256,8 +257,9 @@ class RunningKernel:
 
     def stop(self) -> None:
         """End the process for good."""
-        if self._process:
-            self._process.kill()
+        for process in (self._process, self._adopting):
+            if process:
+                process.kill()
 
     async def _run(self, record: CellRecord, code: str, before: str | None) -> None:
         cell = record.cell
@@ -316,8 +318,8 @@ class RunningKernel:
 
     async def _adopt(self, held: HeldRecord, record: CellRecord | None) -> None:
         """Continue with a kernel that was left; one that cannot be reached is ended, and another started."""
-        process = self._new_process(self.spec)
-        process.epoch = self.epoch
+        process = self._adopting = self._new_process(self.spec)
+        process.epoch, process.pid = self.epoch, held.pid
         async with self._life:
             try:
                 await load_library()
@@ -332,7 +334,7 @@ class RunningKernel:
                 self._spawn(self._start_quietly())
                 return
             finally:
-                self._starting = False
+                self._starting, self._adopting = False, None
             self.execution_count = int(held.fields["count"])
             self._take_up(process)
         if record is not None:

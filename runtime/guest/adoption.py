@@ -41,7 +41,7 @@ class Inheritance:
 
 
 def receive(keeper: Keeper) -> Inheritance:
-    """Take over what the keeper holds, and end the programs that nobody could read from any more."""
+    """Take over what the keeper holds, and end the programs whose pipes had no other reader."""
     found = Inheritance()
     places = {"shell": found.shells, "kernel": found.kernels, "job": found.jobs}
     programs: list[HeldRecord] = []

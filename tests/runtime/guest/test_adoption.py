@@ -46,6 +46,8 @@ class KeptGuest(Guest):
         self.process.kill()
         self.process.wait(PATIENCE)
         os.kill(supervisor, signal.SIGTERM)
+        while Path(f"/proc/{supervisor}").exists():
+            os.sched_yield()
         super().stop()
 
 
