@@ -13,11 +13,12 @@ KILL = "pkill -9 -x holdfast"
 GREEDY = """
 import os, sys
 open(f"/proc/{sys.argv[1]}/oom_score_adj", "w").write("1000")
+open("/proc/self/oom_score_adj", "w").write("300")
 held = []
 while True:
     held.append(bytearray(os.urandom(1 << 20)))
 """
-"""A program that has the supervisor killed for memory before itself."""
+"""A program that has the supervisor killed for memory before itself, and itself before shell and kernel."""
 
 
 def _restarts(session: Session) -> list[dict[str, Any]]:
