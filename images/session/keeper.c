@@ -419,6 +419,7 @@ static _Noreturn void serve(const sigset_t *while_waiting)
     const struct timespec moment = {.tv_nsec = RETRY_MILLISECONDS * 1000000L};
     time_t began = 0;
     int status = -1, tries = 0;
+    bool passed_on = false;
 
     for (;;) {
         struct pollfd one = {.fd = -1, .events = POLLIN};
@@ -443,7 +444,8 @@ static _Noreturn void serve(const sigset_t *while_waiting)
                 exit(WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
             supervisor = 0;
         }
-        if (asked_to_end && supervisor != 0) {
+        if (asked_to_end && !passed_on && supervisor != 0) {
+            passed_on = true;   /* once: a supervisor that ends heeds no signal any more */
             kill(supervisor, SIGTERM);
             kill(supervisor, SIGCONT);
         }
