@@ -302,6 +302,8 @@ static bool receive(void)
 
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
+    if (length < 0 && errno == ECONNRESET)
+        return true;        /* reported once, before the messages of a supervisor that ended with some unread */
     if (length <= 0) {
         close_channel();
         return false;
