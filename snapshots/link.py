@@ -38,7 +38,7 @@ class CheckpointerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A session's container: its full id, its first process (host pid), its supervisor (inner pid)."""
+    """A session's container: its full id, its first process (host pid), the root of its tree (inner pid)."""
 
     container: str
     init_pid: int

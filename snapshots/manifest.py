@@ -43,8 +43,9 @@ class StoredFile(_ManifestPart):
 class Processes(_ManifestPart):
     """The values needed to restore the process tree.
 
-    `root_pid` is the supervisor's pid inside the container, `last_pid` the highest pid of the tree.
-    `token` is what the supervisor waits for, `addresses` are those the container had.
+    `root_pid` is the pid of the keeper, or of an older supervisor, inside the container, `last_pid` the
+    highest pid of the tree. `token` is what the supervisor waits for, `addresses` are those the container
+    had.
     """
 
     root_pid: int

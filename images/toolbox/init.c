@@ -1,7 +1,8 @@
 /*
  * PID 1 of a session.  It waits until the network of its container is confined, starts the supervisor
- * (or waits for one that is restored from outside), and reaps.  It starts a supervisor that was killed again,
- * without anything that ran before.
+ * (or waits for one that is restored from outside), and reaps.  Between the two is the keeper
+ * (images/session/keeper.c), which starts a killed supervisor again with what ran.  If the keeper ends, or an image
+ * has none, this process starts the supervisor again without anything that ran before.
  *
  *   init start      run the supervisor
  *   init await PID  idle until the process PID, put here by a restore, has come, or SIGUSR1 says that none will
@@ -49,7 +50,8 @@ enum {
 
 /* An image that was not made for sessions has a portable guest, with a Python of its own. */
 #define OWN_PYTHON "/opt/holdfast/bin/python"
-static char *SUPERVISOR[] = {"/usr/bin/python3", "-I", "/opt/holdfast/guest", NULL};
+#define KEEPER "/opt/holdfast/bin/keeper"
+static char *SUPERVISOR[] = {"keeper", "/usr/bin/python3", "-I", "/opt/holdfast/guest", NULL};
 /* Tells the supervisor how the one before it ended: a status of wait(2). */
 #define ENDED "HOLDFAST_SUPERVISOR_ENDED"
 /* By this, a supervisor that is started again knows what ran before.  One of an older image would run once more what
@@ -168,10 +170,11 @@ static pid_t start_supervisor(void)
         close(null);
     reset_signals();
     if (access(OWN_PYTHON, X_OK) == 0)
-        SUPERVISOR[0] = OWN_PYTHON;
-    execv(SUPERVISOR[0], SUPERVISOR);
+        SUPERVISOR[1] = OWN_PYTHON;
+    execv(KEEPER, SUPERVISOR);
+    execv(SUPERVISOR[1], SUPERVISOR + 1);   /* in images of older versions */
     if (errors >= 0)
-        dprintf(errors, "init: cannot run %s: %s\n", SUPERVISOR[0], strerror(errno));
+        dprintf(errors, "init: cannot run %s: %s\n", SUPERVISOR[1], strerror(errno));
     _exit(127);
 }
 
@@ -215,14 +218,15 @@ static time_t seconds(void)
 /* ---- starting again ------------------------------------------------------------------------- */
 
 /* A supervisor that was killed can be started again, and one that failed late; one that gave up at once said
- * why.  One that is killed over and over is left dead, and so is one that would not know what ran. */
+ * why.  One that is killed over and over is left dead, and so is one that ended in order, or would not know what
+ * ran. */
 static bool worth_another(int status, time_t began)
 {
     static time_t times[AGAIN_AT_MOST];
     static unsigned count;
     time_t now = seconds(), *oldest = &times[count % AGAIN_AT_MOST];
 
-    if ((!WIFSIGNALED(status) && now - began < FAILING_SECONDS) || access(KNOWS_PAST, F_OK) != 0)
+    if (status == 0 || (!WIFSIGNALED(status) && now - began < FAILING_SECONDS) || access(KNOWS_PAST, F_OK) != 0)
         return false;
     if (count >= AGAIN_AT_MOST && now - *oldest < AGAIN_SECONDS)
         return false;
@@ -279,7 +283,7 @@ static _Noreturn void serve(pid_t main_pid, const sigset_t *signals)
     for (;;) {
         struct timespec second = {.tv_sec = 1};
         siginfo_t info;
-        int status, signal = deadline ? sigtimedwait(signals, &info, &second) : sigwaitinfo(signals, &info);
+        int status = 0, signal = deadline ? sigtimedwait(signals, &info, &second) : sigwaitinfo(signals, &info);
 
         signal = signal < 0 ? 0 : from_outside(signal, &info);
         if (signal == SIGHUP || signal == SIGUSR1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.kernels.guest.messages import Cell
@@ -109,6 +109,16 @@ class CellChronicle:
             code=kept,
             code_bytes=len(code.encode("utf-8", "replace")) if len(kept) < len(code) else None,
         )
+
+    def adopt(self, cell: Cell, who: Who, began: float, events: Iterable[Frame]) -> None:
+        """Continue with a cell that another supervisor has sent, and its events so far.
+
+        `began` is a time of the loop's clock.
+        """
+        outputs = Outputs()
+        self._open[cell.id] = (who, outputs, began)
+        for event in events:
+            outputs.add(event)
 
     def heard(self, cell: Cell, event: Frame) -> None:
         """Note an output of the cell."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.kernels.guest.messages import Cell
 from holdfast.runtime.guest.identity.actor import Who
 from holdfast.runtime.guest.records.streamlog import StreamLog
-from holdfast.runtime.guest.wire.protocol import Frame, encode
+from holdfast.runtime.guest.wire.protocol import Frame, FrameError, encode, frame_at
 
 CAPACITY = 64 << 20
 KEPT_CELLS = 200
@@ -53,8 +54,9 @@ class SentCells:
 class CellEvents:
     """Events of the latest cells of one kernel."""
 
-    def __init__(self, folder: Path) -> None:
-        self._log = StreamLog(folder, CAPACITY)
+    def __init__(self, folder: Path, kept: int | None = None) -> None:
+        """Start an empty log, or continue the one that another supervisor left there, kept from an offset."""
+        self._log = StreamLog(folder, CAPACITY, kept=kept)
         self._records: dict[str, CellRecord] = {}
 
     def find(self, id_: str) -> CellRecord | None:
@@ -67,6 +69,26 @@ class CellEvents:
             del self._records[old]
         record = self._records[cell.id] = CellRecord(cell, who)
         return record
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The offsets of the oldest byte that is kept, and after the newest."""
+        return self._log.start, self._log.end
+
+    def adopt(self, record: CellRecord, begin: int) -> Iterator[Frame]:
+        """Find the events of a cell again, which began at this offset, among events of other cells."""
+        self._records[record.cell.id] = record
+        position = max(begin, self._log.start)
+        with suppress(FrameError):  # on a disk that was full, a gap
+            while (found := frame_at(position, self._log.read)) is not None:
+                frame, length = found
+                if frame.head.get("seq") == len(record.offsets) + 1:
+                    record.offsets.append(position)
+                    record.lengths.append(length)
+                    if frame.head.get("event") == "input_request":
+                        record.inputs.add(len(record.offsets))
+                    yield frame
+                position += length
 
     def forget(self, id_: str) -> None:
         """Forget a cell that was refused: its id may be used again."""

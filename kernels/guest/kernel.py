@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from holdfast.kernels.guest import kept_cells
 from holdfast.kernels.guest.cell_journal import CellChronicle
 from holdfast.kernels.guest.cell_log import CellEvents, CellRecord, SentCells
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
@@ -17,8 +19,10 @@ from holdfast.kernels.guest.observing import Observing
 from holdfast.kernels.guest.process import KernelFailure, KernelProcess, Message, load_library
 from holdfast.kernels.guest.questions import Questions
 from holdfast.kernels.guest.variables import PATIENCE, VariableReader
+from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
+from holdfast.runtime.guest.jobs.keeper import HeldRecord
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
@@ -69,20 +73,24 @@ class RunningKernel:
         notice: Notice,
         chronicle: CellChronicle,
         python: str | None = None,
+        held: HeldRecord | None = None,
     ) -> None:
+        """Prepare a kernel; `held` is what another supervisor left of it, with its process."""
+        self._held = held
+        self._keeper = reaper.keeper
         self.name = name
         self._origins = origins
         self._notice = notice
         self._origin = Origin("kernel", name)
         self._chronicle = chronicle
         self.spec = spec
-        self.epoch = 0
+        self.epoch = int(held.fields["epoch"]) if held else 0
         self.language = ""
         """The language that its process reports, in lower case; unknown before one has started."""
         self.closed = False
         """True once it was ended for good."""
         self.execution_count = 0
-        self.journal = CellEvents(folder / "events")
+        self.journal = CellEvents(folder / "events", int(held.fields["kept"]) if held else None)
         self._workspace = workspace
         self._new_process = partial(
             KernelProcess,
@@ -94,10 +102,15 @@ class RunningKernel:
             python=python,
         )
         self._process: KernelProcess | None = None
+        self._adopting: KernelProcess | None = None
         self._starting = False
         self._current: CellRecord | None = None
         self._executing: CellRecord | None = None
         """The current cell, once its code was sent."""
+        self._cell: dict[str, Any] | None = None
+        """That cell, for another supervisor."""
+        self._probe = ""
+        """The message that an adopted kernel answers once it has done what it was asked before."""
         self._sent = SentCells()
         self._questions = Questions()
         self._observing = Observing(name, chronicle.waits)
@@ -139,7 +152,16 @@ class RunningKernel:
         return self._observing.state(self.state, self.pid, self._returncode)
 
     def begin(self) -> None:
-        """Start the process in the background, in a moment; a cell starts it at once."""
+        """Start the process in the background, in a moment; a cell starts it at once.
+
+        One that was left is adopted at once.
+        """
+        held, self._held = self._held, None
+        if held is not None and held.status is None:
+            self._starting = True
+            self._spawn(self._adopt(held, self._adopt_cell(held.fields.get("cell"))))
+            return
+        self._keeper.drop(f"kernel:{self.name}")
         self._starting = True
         asyncio.get_running_loop().call_later(MOMENT, lambda: self._spawn(self._start_quietly()))
 
@@ -235,8 +257,9 @@ class RunningKernel:
 
     def stop(self) -> None:
         """End the process for good."""
-        if self._process:
-            self._process.kill()
+        for process in (self._process, self._adopting):
+            if process:
+                process.kill()
 
     async def _run(self, record: CellRecord, code: str, before: str | None) -> None:
         cell = record.cell
@@ -254,7 +277,10 @@ class RunningKernel:
         self._observing.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, short(code), record.who.actor))
         sent = time.time()
-        self._sent.add(self._process.execute(code, before), record)
+        message = self._process.execute(code, before)
+        self._sent.add(message, record)
+        self._cell = kept_cells.kept(record, message, self.journal.bounds[1], sent, code)
+        self.keep()
         cell.epoch = self.epoch
         cell.started = True
         self._chronicle.begun(cell, code, record.who, sent)
@@ -273,6 +299,73 @@ class RunningKernel:
             cell.end(CellStatus.TIMEOUT)
             self._chronicle.look(cell, record.who)
             self.journal.wake()
+
+    def _adopt_cell(self, kept: Mapping[str, Any] | None) -> CellRecord | None:
+        """Continue with the cell that runs in a kernel that was left."""
+        if kept is None:
+            return None
+        record = self._current = self._executing = kept_cells.adopted(kept, self.epoch)
+        cell, who, self._cell = record.cell, record.who, dict(kept)
+        began = asyncio.get_running_loop().time() - max(0.0, time.time() - kept["began"])
+        self._chronicle.adopt(cell, who, began, self.journal.adopt(record, int(kept["begin"])))
+        self._sent.add(str(kept["message"]), record)
+        self._observing.began()
+        self._origins.begin(self._origin, Origin("cell", cell.id, str(kept["code"]), who.actor))
+        self._say(record, kept_cells.MISSED)
+        if cell.timeout is not None:
+            self._spawn(self._limit(record, max(0.0, kept["began"] + cell.timeout - time.time())))
+        return record
+
+    async def _adopt(self, held: HeldRecord, record: CellRecord | None) -> None:
+        """Continue with a kernel that was left; one that cannot be reached is ended, and another started."""
+        process = self._adopting = self._new_process(self.spec)
+        process.epoch, process.pid = self.epoch, held.pid
+        async with self._life:
+            try:
+                await load_library()
+                await process.adopt(held.pid, held.fields, self._hear, busy=record is not None)
+            except KernelFailure as error:
+                logger.error("%s", error)
+                self._end_current(CellStatus.DIED)
+                process.kill()
+                await process.close()
+                self._notice("kernel_died", kernel=self.name, pid=held.pid, epoch=self.epoch, cause="unknown")
+                self._keeper.drop(f"kernel:{self.name}")
+                self._spawn(self._start_quietly())
+                return
+            finally:
+                self._starting, self._adopting = False, None
+            self.execution_count = int(held.fields["count"])
+            self._take_up(process)
+        if record is not None:
+            self._probe = process.probe()
+
+    def _take_up(self, process: KernelProcess) -> None:
+        self._process = process
+        self.language = process.language
+        self._questions.begin(process.language)
+        if process.pid:
+            self._origins.own(process.pid, self._origin)
+        self.keep()
+        self._spawn(self._guard(process))
+
+    def keep(self) -> None:
+        """Have the keeper hold what another supervisor needs to continue with this kernel."""
+        process = self._process
+        if process is None or process.pid is None or process.ended.is_set():
+            return
+        fields = {
+            **process.kept(),
+            "spec": self.spec,
+            "epoch": self.epoch,
+            "count": self.execution_count,
+            "cwd": self.cwd,
+            "kept": self.journal.bounds[0],
+            "start": adoption.start_of(process.pid),
+            "cell": self._cell,
+            "runs": [self._cell["id"]] if self._cell else [],
+        }
+        self._keeper.hold(f"kernel:{self.name}", process.pid, fields)
 
     async def _start_quietly(self) -> None:
         try:
@@ -293,12 +386,7 @@ class RunningKernel:
             self._starting = False
         self.epoch = process.epoch = self.epoch + 1
         self.execution_count = 0
-        self._process = process
-        self.language = process.language
-        self._questions.begin(process.language)
-        if process.pid:
-            self._origins.own(process.pid, self._origin)
-        self._spawn(self._guard(process))
+        self._take_up(process)
 
     async def _end_process(self, status: CellStatus) -> None:
         """End the running cell with this status, and the process as requested."""
@@ -312,6 +400,7 @@ class RunningKernel:
         if process := self._process:
             process.kill()
             await process.ended.wait()
+            self._keeper.drop(f"kernel:{self.name}")
             if process.pid:
                 self._origins.disown(process.pid)
             await process.close()
@@ -330,7 +419,7 @@ class RunningKernel:
             self._end_current(CellStatus.DIED)
 
     def _hear(self, channel: str, message: Message) -> None:
-        if channel == "shell" and self._questions.hear(message):
+        if channel == "shell" and (self._questions.hear(message) or self._probed(message)):
             return
         record = self._sent.of(message["parent_header"].get("msg_id", ""))
         if record is None or (channel == "stdin" and record.cell.over):
@@ -369,6 +458,21 @@ class RunningKernel:
         if record is self._current and not record.cell.settled:
             self._end_current(CellStatus.INTERRUPTED)
 
+    def _probed(self, message: Message) -> bool:
+        """Check whether a message shows that an adopted kernel is done with its cell."""
+        if not self._probe or message["parent_header"].get("msg_id") != self._probe:
+            return False
+        self._probe = ""
+        if self._executing is not None:
+            asyncio.get_running_loop().call_later(REPLY, self._give_up_adopted, self._executing)
+        return True
+
+    def _give_up_adopted(self, record: CellRecord) -> None:
+        """End a cell that was over when no supervisor was there to hear of it."""
+        if record is self._current and not record.cell.settled:
+            self._say(record, kept_cells.UNHEARD)
+            self._end_current(CellStatus.ERROR)
+
     def _end_current(self, status: CellStatus) -> None:
         if self._current:
             self._current.cell.end(status)
@@ -376,7 +480,8 @@ class RunningKernel:
 
     def _release(self, record: CellRecord) -> None:
         if self._current is record:
-            self._current = self._executing = None
+            self._current = self._executing = self._cell = None
+            self.keep()
             self._origins.end(self._origin, record.cell.id)
         record.open_input = None
         self._chronicle.look(record.cell, record.who)

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from holdfast.kernels.guest import adopted_process
 from holdfast.kernels.guest.kernel_channel import KernelChannel, Monitor, new_socket
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
@@ -180,6 +181,58 @@ class KernelProcess:
         if self.language == "python":
             self.ask({"still": _STILL})
 
+    async def adopt(self, pid: int, kept: Mapping[str, Any], listen: Listener, *, busy: bool) -> None:
+        """Continue with the process of another supervisor, given what `kept` returned there.
+
+        `listen` as for `start`. A busy kernel is not waited for: it answers when its cell is over.
+
+        Raises:
+            KernelFailure: it cannot be reached; it still runs.
+        """
+        import zmq
+
+        self._listen = listen
+        try:
+            zmq.Context.instance().socket(zmq.PAIR).close()
+            manager = self._new_manager(self._account.environment(os.environ))
+            manager.load_connection_info({**kept["connection"], "key": kept["connection"]["key"].encode()})
+            self._session = manager.session
+            self._session.session = kept["session"]
+            self.pid, self.language = pid, str(kept["language"])
+            await adopted_process.attach(manager, adopted_process.AdoptedProcess(pid))
+            self._reaper.watch(pid, self._ended_adopted)
+            async with asyncio.timeout(READY_PATIENCE):
+                await (self._joined() if busy else self._ready())
+        except KernelFailure:
+            raise
+        except Exception as error:
+            raise KernelFailure(f"cannot reach kernel {self.spec}: {error}") from error
+        logger.info("kernel %s: adopted, pid %s", self.spec, pid)
+
+    def kept(self) -> dict[str, Any]:
+        """Return what another supervisor needs to reach the process."""
+        info = dict(self._manager.get_connection_info())
+        return {
+            "connection": {**info, "key": bytes(info["key"]).decode()},
+            "session": self._session.session,
+            "language": self.language,
+        }
+
+    def probe(self) -> str:
+        """Ask for what a kernel answers when it has done all it was asked before; return the message's id."""
+        return self._send("shell", "kernel_info_request", {})
+
+    def _ended_adopted(self) -> None:
+        assert self.pid is not None
+        process = cast(Any, self._manager.provisioner).process
+        process.returncode = os.waitstatus_to_exitcode(self._reaper.status(self.pid))
+        self._note_end(process)
+
+    def _note_end(self, process: Any) -> None:
+        logger.info("kernel %s: pid %s ended with %s", self.spec, process.pid, process.returncode)
+        self.returncode = process.returncode
+        self.ended.set()
+
     def execute(self, code: str, before: str | None = None) -> str:
         """Send code and return the id of the message; what is to run `before` it is sent as another one."""
         self._trim_log()
@@ -223,21 +276,11 @@ class KernelProcess:
             with contextlib.suppress(Exception):
                 await self._manager.cleanup_resources(restart=True)
 
-    async def _launch(self) -> None:
-        import zmq
+    def _new_manager(self, environment: Mapping[str, str]) -> Any:
         import zmq.asyncio
         from jupyter_client.manager import AsyncKernelManager
 
-        from holdfast.runtime.guest.pulse import shortage
-
-        if (free := shortage.free()) is not None and free < _LEAST_FREE:
-            # Its C library aborts this process where it cannot start a thread.
-            raise KernelFailure(f"cannot start kernel {self.spec}: {shortage.of_processes()}")
-        zmq.Context.instance().socket(zmq.PAIR).close()  # its threads begin now, and stay
-        environment = self._account.environment(os.environ)
         spec = self._found(environment)
-        removal.discard(self._folder)
-        self._folder.mkdir(parents=True, mode=0o700)
         self._manager = manager = AsyncKernelManager(
             kernel_name=self.spec,
             context=zmq.asyncio.Context(zmq.Context.instance()),
@@ -248,6 +291,21 @@ class KernelProcess:
         )
         self._session = manager.session
         self._session.digest_history_size = _DIGESTS
+        return manager
+
+    async def _launch(self) -> None:
+        import zmq
+
+        from holdfast.runtime.guest.pulse import shortage
+
+        if (free := shortage.free()) is not None and free < _LEAST_FREE:
+            # Its C library aborts this process where it cannot start a thread.
+            raise KernelFailure(f"cannot start kernel {self.spec}: {shortage.of_processes()}")
+        zmq.Context.instance().socket(zmq.PAIR).close()  # its threads begin now, and stay
+        environment = self._account.environment(os.environ)
+        manager = self._new_manager(environment)
+        removal.discard(self._folder)
+        self._folder.mkdir(parents=True, mode=0o700)
         manager.write_connection_file()
         self._account.own(self._folder, Path(manager.connection_file))
         with self._log.open("ab") as log, self._reaper.held():
@@ -265,9 +323,7 @@ class KernelProcess:
 
             def ended() -> None:
                 process.poll()
-                logger.info("kernel %s: pid %s ended with %s", self.spec, process.pid, process.returncode)
-                self.returncode = process.returncode
-                self.ended.set()
+                self._note_end(process)
 
             self._reaper.watch(self.pid, ended)
         logger.info("kernel %s: started, pid %s", self.spec, self.pid)
@@ -327,13 +383,7 @@ class KernelProcess:
                     both.set()
 
         listen, self._listen = self._listen, hear
-        info, identity = self._manager.get_connection_info(), self._session.bsession
-        for name in ("shell", "iopub", "stdin"):
-            socket = new_socket(name, identity)
-            monitor = Monitor(socket, joined.set) if name == "stdin" else None
-            socket.connect(f"ipc://{info['ip']}-{info[f'{name}_port']}")
-            self._channels[name] = KernelChannel(socket, partial(self._hear, name))
-        assert monitor
+        info, monitor = self._manager.get_connection_info(), self._connect(joined)
         found = self._found_sockets(info)
         try:
             await self._unless_ended(joined, None)
@@ -341,10 +391,32 @@ class KernelProcess:
                 asked.add(self._send("shell", "kernel_info_request", {}))
                 await self._unless_ended(both, _ASK_AGAIN)
         finally:
-            monitor.close()
+            if monitor:
+                monitor.close()
             if found:
                 found.cancel()
         self._listen = listen
+
+    async def _joined(self) -> None:
+        """Connect to a kernel that cannot answer before its cell is over."""
+        joined = asyncio.Event()
+        monitor = self._connect(joined)
+        try:
+            await self._unless_ended(joined, None)
+        finally:
+            if monitor:
+                monitor.close()
+
+    def _connect(self, joined: asyncio.Event | None = None) -> Monitor | None:
+        """Connect all channels; the event is set when the kernel has answered on that for questions."""
+        info, identity, monitor = self._manager.get_connection_info(), self._session.bsession, None
+        for name in ("shell", "iopub", "stdin"):
+            socket = new_socket(name, identity)
+            if name == "stdin" and joined is not None:
+                monitor = Monitor(socket, joined.set)
+            socket.connect(f"ipc://{info['ip']}-{info[f'{name}_port']}")
+            self._channels[name] = KernelChannel(socket, partial(self._hear, name))
+        return monitor
 
     def _found_sockets(self, info: Mapping[str, Any]) -> asyncio.Task[None] | None:
         """Begin to look for sockets of other names; the usual kernel has none."""

@@ -19,7 +19,14 @@ from holdfast.base import run_dir
 from holdfast.base.interrupts import held
 from holdfast.engine.container_state import ContainerState
 from holdfast.errors import CaptureFailed, GuestError, ProtocolError, SessionDead
-from holdfast.runtime.capture import capture_errors, capture_retry, preflight, requirements, reuse_check
+from holdfast.runtime.capture import (
+    capture_errors,
+    capture_retry,
+    preflight,
+    requirements,
+    reuse_check,
+    supervisor_counters,
+)
 from holdfast.runtime.capture import capture_record as taken
 from holdfast.runtime.capture.supervisor_counters import Records
 from holdfast.runtime.guest import layout
@@ -52,7 +59,7 @@ _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A guest without connections: its supervisor's inner pid, the token that wakes it, versions."""
+    """A guest without connections: the inner pid of its root, the token that wakes it, versions."""
 
     root_pid: int
     token: str
@@ -179,7 +186,7 @@ class Taking:
             # A half-closed connection to outside would make the capture fail.
             connection.await_close()
         prepared = _Prepared(
-            wire_fields.integer(frame, "supervisor_pid", least=2),
+            supervisor_counters.root_of(frame),
             _token(frame),
             versions,
             moment_of(frame),

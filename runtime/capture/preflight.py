@@ -22,6 +22,7 @@ from holdfast.errors import (
     SessionDead,
 )
 from holdfast.runtime.capture import capture_retry
+from holdfast.runtime.capture.supervisor_counters import root_of
 from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
@@ -117,13 +118,17 @@ def _refuse(session: SessionRow, left: list[Resource]) -> None:
     )
 
 
-def _supervisor(client: GuestClient) -> int:
-    """Return the inner pid of the supervisor, from a read-only request that older ones answer differently."""
+def _supervisor(client: GuestClient) -> tuple[int, int]:
+    """Return the inner pids of the root of the tree and of the supervisor, which is the root of older ones.
+
+    They are from a read-only request that the oldest ones answer differently.
+    """
     with suppress(GuestError):
         answer = client.request("moment")
         if "supervisor_pid" in answer.head:
-            return wire_fields.integer(answer, "supervisor_pid", least=2)
-    return wire_fields.integer(client.request("hello"), "pid", least=2)
+            return root_of(answer), wire_fields.integer(answer, "supervisor_pid", least=2)
+    pid = wire_fields.integer(client.request("hello"), "pid", least=2)
+    return pid, pid
 
 
 class _Check:
@@ -133,7 +138,7 @@ class _Check:
         self._context = context
         self._name = session.name
         client = GuestClient(context.home.run_dir(session.id))
-        root = _supervisor(client)
+        root, self._supervisor = _supervisor(client)
         self._target = Target(container.id, container.pid, root)
         self._mounts = [
             str(layout.RUN_DIR),
@@ -143,7 +148,8 @@ class _Check:
 
     def _ask(self, op: str, **more: object) -> dict[str, Any]:
         home, engine = self._context.home, self._context.engine
-        link = service.ask(engine, home, self._context.progress, op, **self._target.fields(), **more)
+        own = {**self._target.fields(), "supervisor": self._supervisor}
+        link = service.ask(engine, home, self._context.progress, op, **own, **more)
         try:
             with link:
                 return link.until("done")

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from holdfast.runtime.guest.wire.protocol import Frame
+from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_value import Count, GuestValue, Seconds, shown
 from holdfast.runtime.guest_rpc.wire_fields import GREATEST
 
@@ -23,3 +25,9 @@ class SupervisorCounters(Records):
 
     requests: Count
     supervisor_pid: Annotated[int, Field(ge=2, le=GREATEST)]
+
+
+def root_of(frame: Frame) -> int:
+    """Return the inner pid of the root of a session's tree: the keeper, or an older supervisor itself."""
+    key = "root_pid" if "root_pid" in frame.head else "supervisor_pid"
+    return wire_fields.integer(frame, key, least=2)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.kernels.guest.cell_journal import CellChronicle
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest import holdfast_session
+from holdfast.runtime.guest.adoption import Inheritance
 from holdfast.runtime.guest.captures.capture_queue import CaptureDesk
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.files.file_calls import FileCalls
@@ -62,7 +63,11 @@ class Guest:
         account: UserAccount,
         reaper: Reaper,
         program: ShellProgram,
+        inheritance: Inheritance | None = None,
     ) -> None:
+        """Prepare all; `inheritance` is what a supervisor left that was killed."""
+        inheritance = inheritance or Inheritance()
+        self.inheritance = inheritance
         self.layout = layout
         self.program = program
         self.identity = identity
@@ -70,21 +75,25 @@ class Guest:
         self.reaper = reaper
         self.journal = Journal(layout.journal, layout.journal_copy)
         self.keyed = Keyed(layout.keys)
-        self.lineage = Origins()
+        self.lineage = Origins(reaper.keeper.pid)
         self.news = News()
         self.past: PastRuns | None = None
         """What was run before the session was started again."""
-        self.watch = DeathWatch(self.lineage, reaper, self._write_down)
+        self.watch = DeathWatch(self.lineage, reaper, self._write_down, inheritance.session.get("kills"))
         self.opened = OpenShells(layout, self._shell, self.journal.append)
         self.shells, self.desks, self.keyboards = (
             self.opened.shells,
             self.opened.desks,
             self.opened.keyboards,
         )
-        self.opened.add(MAIN)
-        self.jobs = Jobs(layout, account, reaper, self.lineage, self.notice)
+        for name in dict.fromkeys((MAIN, *inheritance.shells)):
+            self.opened.add(name)
+        self.jobs = Jobs(layout, account, reaper, self.lineage, self.notice, inheritance.jobs)
         self.programs = Programs(layout, reaper, self.lineage, self.notice)
-        self.kernels = {MAIN: self._kernel(MAIN, identity.kernel or DEFAULT_SPEC)}
+        self.kernels = {
+            name: self._kernel(name, identity.kernel or DEFAULT_SPEC)
+            for name in dict.fromkeys((MAIN, *inheritance.kernels))
+        }
         self.engine_files = EngineFiles()
         self.uploads = Uploads()
         self.file_calls = FileCalls()
@@ -117,7 +126,8 @@ class Guest:
         `before` is how the supervisor before this one ended, if one was killed in this container.
         """
         publish(self.layout.identity, self.identity, awakening)
-        self.captures.begin()
+        self.captures.begin(again=self.inheritance.found)
+        self.watch.count_kills()
         if awakening.event == "restarted":
             self._restarted(awakening, before)
         else:
@@ -140,8 +150,18 @@ class Guest:
             holdfast_session.reseed(everything=True)
             self.engine_files.carry_over()
             publish(self.layout.identity, self.identity, awakening)
+            self._keep()
         self.captures.woken(event, awakening.snapshot)
         self.woke(awakening)
+
+    def _keep(self) -> None:
+        """Renew what the keeper holds, once all processes were restored and have other start times."""
+        for shell in self.shells.values():
+            shell.keep(moved=True)
+        self.jobs.keep()
+        self.programs.keep()
+        for kernel in self.kernels.values():
+            kernel.keep()
 
     def woke(self, awakening: Awakening, *, begins: bool = False) -> None:
         """Record that this session begins or resumes, perhaps as another session.
@@ -162,22 +182,37 @@ class Guest:
             self.hooks.begin(awakening, identity)
 
     def _restarted(self, awakening: Awakening, before: ProcessEnd | None) -> None:
-        """Record that this session begins again on its files, and why; the next results tell it."""
+        """Record that this session begins again, on its files or with its processes, and why.
+
+        The next results tell it.
+        """
         from holdfast.runtime.guest.records.past_runs import PastRuns
 
-        self.past = PastRuns(self.journal)
+        left = self.inheritance
+        self.past = PastRuns(self.journal, left.runs if left.found else None)
         fields: dict[str, Any] = {"why": awakening.why or None}
         if before is not None:
-            fields |= {"exit_code": before.exit_code, "signal": before.signal}
+            fields |= {
+                "exit_code": before.exit_code,
+                "signal": before.signal,
+                "cause": self.watch.cause(before),
+            }
+        if left.found:
+            fields |= {"kept": left.kept, "lost": left.lost or None}
         self._write_down(
             awakening.event,
             session=self.identity.session,
             generation=self.identity.generation,
-            begins=True,
+            begins=not left.found or None,
             during=self.past.cut_off() or None,
             actor="system",
             **fields,
         )
+
+    @property
+    def _root(self) -> int:
+        """The root of the tree that a capture takes."""
+        return self.reaper.keeper.pid or os.getpid()
 
     def moment(self) -> dict[str, Any]:
         """Return where the session's records end now, for a snapshot to keep."""
@@ -187,6 +222,7 @@ class Guest:
             "offsets": {name: shell.log.end for name, shell in self.shells.items()},
             "requests": self.requests,
             "supervisor_pid": os.getpid(),
+            "root_pid": self._root,
         }
 
     def notice(self, kind: str, end: ProcessEnd | None = None, /, **fields: Any) -> None:
@@ -260,6 +296,7 @@ class Guest:
             "name": identity.name,
             "generation": identity.generation,
             "pid": os.getpid(),
+            "root_pid": self._root,
             "shell_remark": self.program.remark,
             "shells": [self.opened.described(shell) for shell in self.shells.values()],
             "kernels": [self.described(kernel) for kernel in self.kernels.values() if not kernel.closed],
@@ -291,13 +328,23 @@ class Guest:
     def _shell(self, name: str) -> Shell:
         chronicle = Chronicle(name, self.journal, self.keyed, self.lineage)
         shell = Shell(
-            name, self.layout, self.account, self.reaper, self.lineage, self.notice, chronicle, self.program
+            name,
+            self.layout,
+            self.account,
+            self.reaper,
+            self.lineage,
+            self.notice,
+            chronicle,
+            self.program,
+            self.inheritance.shells.pop(name, None),
         )
         shell.watching.notify = partial(self._waits, name)
         return shell
 
     def _kernel(self, name: str, spec: str, cwd: str | None = None) -> RunningKernel:
-        layout = self.layout
+        layout, held = self.layout, self.inheritance.kernels.pop(name, None)
+        if held is not None:
+            spec, cwd = str(held.fields["spec"]), str(held.fields["cwd"])
         return RunningKernel(
             name,
             spec,
@@ -309,4 +356,5 @@ class Guest:
             self.notice,
             CellChronicle(name, self.journal, self.keyed),
             self.identity.python,
+            held,
         )

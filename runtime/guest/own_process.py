@@ -17,6 +17,7 @@ from holdfast.procfs import process_stat
 from holdfast.runtime.guest.layout import GUEST_TREE
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 
+_in_container = False
 NAME = b"holdfast"
 ENDING = b"ending"
 """The name that the first process takes when it was asked from outside to end the session."""
@@ -91,12 +92,18 @@ def outlive_signals(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> Non
 
 def asked_from_outside() -> bool:
     """Return whether a SIGTERM is the first process's, which passes on what came from outside only."""
-    if os.getppid() != 1:
-        return True  # not in a container
+    if not _in_container:
+        return True
     try:
         return Path("/proc/1/comm").read_bytes().strip() == ENDING
     except OSError:
         return False
+
+
+def heed_only_the_first_process() -> None:
+    """Have a SIGTERM end this process only if the first process of the container is ending the session."""
+    global _in_container
+    _in_container = True
 
 
 def predecessor() -> ProcessEnd | None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.base.value_classes import replace
-from holdfast.runtime.guest import own_process
+from holdfast.runtime.guest import adoption, own_process
 from holdfast.runtime.guest.captures.pause import Pause
 from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
@@ -25,8 +25,17 @@ from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hooks import words
 from holdfast.runtime.guest.identity.identity import Identity, read_object
 from holdfast.runtime.guest.identity.identity_files import Awakening
+from holdfast.runtime.guest.jobs.keeper import Keeper
 from holdfast.runtime.guest.jobs.reaper import Reaper, become_subreaper
-from holdfast.runtime.guest.layout import MARKS_LIBRARY, RUN_DIR, STATE_DIR, SYSTEM_HOOKS, WORKSPACE, Layout
+from holdfast.runtime.guest.layout import (
+    MARKS_LIBRARY,
+    RUN_DIR,
+    STATE_DIR,
+    SYSTEM_HOOKS,
+    WORKSPACE,
+    Layout,
+    paused_name,
+)
 from holdfast.runtime.guest.records.boundedlog import log_to
 from holdfast.runtime.guest.shells import shell_program
 from holdfast.runtime.guest.wire import (
@@ -60,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     layout = _layout(given)
     if not given:  # in a container
         own_process.take_name()
+        own_process.heed_only_the_first_process()
     # One malloc arena: zmq's threads would get others, and hold megabytes.
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
     _detach()
@@ -72,21 +82,28 @@ def main(argv: Sequence[str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o711)
     log_to(layout.log)
-    become_subreaper()
+    keeper = Keeper.of_environment()
+    if not keeper.pid:
+        become_subreaper()
     with asyncio.Runner(loop_factory=SteadyLoop) as runner:
         try:
-            runner.run(_supervise(layout))
+            runner.run(_supervise(layout, keeper))
         except Exception:
             logger.exception("the supervisor failed")
             raise
 
 
-async def _supervise(layout: Layout) -> None:
+async def _supervise(layout: Layout, keeper: Keeper) -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, SteadyLoop)
     over = asyncio.Event()
     own_process.outlive_signals(loop, over)
-    reaper = Reaper()
+    before = own_process.predecessor()
+    if before is not None:  # it may have ended in a pause, which a capture must not take for this one's
+        for path in layout.run.glob(paused_name("*")):
+            path.unlink(missing_ok=True)
+    inheritance = adoption.receive(keeper) if before is not None else None
+    reaper = Reaper(keeper)
     reaper.install(loop)
     fields = read_object(layout.session) or {}
     identity = Identity().updated(fields)
@@ -95,13 +112,12 @@ async def _supervise(layout: Layout) -> None:
     account = UserAccount.of(identity.user)
     program = shell_program.choose(identity.shell, account, layout.marks)
     account = replace(account, shell=program.path)
-    before = own_process.predecessor()
     awakening = Awakening.of(fields, again=before is not None)
     if account.foreign and awakening.event == "started" and identity.workdir is None:
         from holdfast.runtime.guest.identity import workspace  # most sessions are root's
 
         workspace.give(layout.workspace, account)
-    guest = Guest(layout, identity, account, reaper, program)
+    guest = Guest(layout, identity, account, reaper, program, inheritance)
     guest.start(awakening, before)
 
     async def hello(guest: Guest, call: ClientCall) -> None:

@@ -41,6 +41,11 @@ class Fields:
         value = self._data.get(key)
         return Fields(value if isinstance(value, dict) else {})
 
+    def listed(self, key: str) -> list[str]:
+        """Return a list of texts; empty if it is missing."""
+        value = self._data.get(key)
+        return [str(each) for each in value] if isinstance(value, list) else []
+
     def ports(self) -> str:
         """Return the ports something listened on."""
         value = self._data.get("ports")
@@ -174,6 +179,9 @@ def _shell_ended(of: Fields) -> str:
 
 def _restarted(of: Fields) -> str:
     why = of("why", "") or f"its supervisor {of.end()}{of.during()}"
+    if kept := of.listed("kept"):
+        lost = f"; not adopted: {', '.join(found)}" if (found := of.listed("lost")) else ""
+        return f"the session's supervisor {of.end()} and was started again: {', '.join(kept)} continue{lost}"
     return f"the session was started again on its files: {why}; its shells, kernels and programs are new"
 
 

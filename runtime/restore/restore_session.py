@@ -211,7 +211,7 @@ class Restoring:
             # The restored tree already runs: its rules can be checked once more while it wakes up.
             looked = beside.submit(self._network.check, container, network if processes is not None else None)
             greeting = provision.await_guest(engine, container, folder)
-            if processes is not None and greeting.get("pid") != processes.root_pid:
+            if processes is not None and greeting.get("root_pid", greeting.get("pid")) != processes.root_pid:
                 raise RestoreFailed(
                     f"cannot restore {self.snapshot.name}: its supervisor ended as soon as it ran"
                 )

@@ -35,7 +35,7 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
     began = time.monotonic()
     # Many objects are made and all are kept until the answer: there is nothing to collect in this process.
     gc.disable()
-    world, found = _seen(target.init_pid, root, request.mounts)
+    world, found = _seen(request, root)
     kept = [one for one in found if one.verdict != SURVIVES or request.everything]
     reported = [one for one in kept if one.verdict != SURVIVES] + [
         one for one in kept if one.verdict == SURVIVES
@@ -59,16 +59,17 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
     )
 
 
-def _seen(init_pid: int, root: int, mounts: tuple[str, ...]) -> tuple[World, list[Finding]]:
+def _seen(request: CheckRequest, root: int) -> tuple[World, list[Finding]]:
     """Return what is seen; blockers are those of several samples, because nothing is frozen meanwhile.
 
     A process may accept a connection between the scan of the processes and that of the sockets, and a busy
     server always has some that wait, each for an instant.
     """
+    init_pid = request.target.init_pid
     sure: set[tuple[str, int, int, str]] | None = None
     for left in reversed(range(SAMPLES)):
-        world = look.world(init_pid, root, cgroups.members(init_pid), mounts)
-        found = list(judge.findings(world))
+        world = look.world(init_pid, root, cgroups.members(init_pid), request.mounts)
+        found = list(judge.findings(world, request.supervisor))
         blocking = {one.identity for one in found if one.verdict == BLOCKS}
         sure = blocking if sure is None else sure & blocking
         if not sure:

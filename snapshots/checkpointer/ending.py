@@ -2,7 +2,7 @@
 
 Each is named by its pid in the session and ends with its descendants; SIGKILL, since what is to be captured
 next must not depend on how they take a request. Only processes of the session's container can be named, and
-neither its first process nor the supervisor.
+neither its first process nor the supervisor and its parent.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def run(request: EndRequest, channel: HostChannel) -> None:
     root = tree.find_by_inner_pid(target.init_pid, target.root_pid)
     top = walk.status_of(root)
     depth = len(top.inner_pids) if top is not None else 0
-    spared = (target.init_pid, root)
+    spared: tuple[int, ...] = (target.init_pid, root)
     space = walk.namespaces_of(target.init_pid, ("pid",))
     inside = _numbered(dict.fromkeys((*walk.tree(root).pids, *cgroups.members(target.init_pid))), depth)
+    spared += tuple(pid for pid, number in inside.items() if number == request.supervisor)
     named = [pid for pid, number in inside.items() if number in request.pids and pid not in spared]
     ended: dict[int, int] = {}
     deadline = time.monotonic() + PATIENCE

@@ -34,8 +34,9 @@ class BadRequest(Exception):
 class CaptureTarget:
     """One session, as the engine knows it.
 
-    `init_pid` is the container's first process in the host's PID namespace; `root_pid` is the
-    supervisor in the container's own PID namespace.
+    `init_pid` is the container's first process in the host's PID namespace; `root_pid` is the root of the
+    tree that is captured, in the container's own PID namespace: the supervisor's parent, or an older
+    supervisor itself.
     """
 
     container: str
@@ -75,20 +76,25 @@ class Dump:
 class CheckRequest:
     """Report what blocks a capture of the target's tree; with `everything`, also what would survive it.
 
-    `mounts` are the places in the container where folders of the host are mounted.
+    `mounts` are the places in the container where folders of the host are mounted, `supervisor` is the inner
+    pid of the supervisor, which is the root or a child of it.
     """
 
     target: CaptureTarget
     everything: bool
     mounts: tuple[str, ...]
+    supervisor: int
 
 
 @dataclass(frozen=True, slots=True)
 class EndRequest:
-    """End processes of the target's tree, named by their inner pids, and their descendants."""
+    """End processes of the target's tree, named by their inner pids, and their descendants, except for the
+    supervisor.
+    """
 
     target: CaptureTarget
     pids: tuple[int, ...]
+    supervisor: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +339,10 @@ _FORMS: dict[str, Callable[[dict[str, object]], Request]] = {
         _limit(raw),
         raw.get("twins") is not False,
     ),
-    "check": lambda raw: CheckRequest(_target(raw), bool(raw.get("everything")), _strings(raw, "mounts")),
-    "end": lambda raw: EndRequest(_target(raw), _pids(raw, "pids")),
+    "check": lambda raw: CheckRequest(
+        _target(raw), bool(raw.get("everything")), _strings(raw, "mounts"), _pid(raw, "supervisor")
+    ),
+    "end": lambda raw: EndRequest(_target(raw), _pids(raw, "pids"), _pid(raw, "supervisor")),
     "mend": lambda raw: Mend(_container(raw), _pid(raw, "init_pid")),
     "confine": _confine,
     "attempts": lambda raw: Attempts(_container(raw), _pid(raw, "init_pid")),

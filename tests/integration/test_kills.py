@@ -143,22 +143,27 @@ def supervisor(session: Session, hf: Holdfast) -> int:
     """Return the pid of the session's supervisor on this host."""
     state = hf.engine.inspect(session.row.container_id or "")
     assert state is not None
-    with open(f"/proc/{state.pid}/task/{state.pid}/children") as children:  # noqa: PTH123
-        return int(children.read().split()[0])
+    pid = state.pid
+    for _ in ("keeper", "supervisor"):
+        with open(f"/proc/{pid}/task/{pid}/children") as children:  # noqa: PTH123
+            pid = int(children.read().split()[0])
+    return pid
 
 
 @pytest.fixture
 def deaf(hf: Holdfast) -> Iterator[tuple[Session, int]]:
-    """Make a session whose supervisor is stopped for good, and the first process, which would continue it."""
+    """Make a session whose supervisor is stopped for good, and those above it, which would continue it."""
     session = hf.new("deaf")
     session.snapshot("before")
     pid = supervisor(session, hf)
     state = hf.engine.inspect(session.row.container_id or "")
     assert state is not None
-    for each in (state.pid, pid):
+    with open(f"/proc/{state.pid}/task/{state.pid}/children") as children:  # noqa: PTH123
+        keeper = int(children.read().split()[0])
+    for each in (state.pid, keeper, pid):
         os.kill(each, signal.SIGSTOP)
     yield session, pid
-    for each in (state.pid, pid):
+    for each in (state.pid, keeper, pid):
         with suppress(ProcessLookupError):
             os.kill(each, signal.SIGCONT)
 

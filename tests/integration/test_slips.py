@@ -66,7 +66,7 @@ def test_ending_programs_by_name_or_number_leaves_the_session(hf: Holdfast) -> N
     assert session.cell("6 * 7").text == "42"
     assert _events(session, "restarted") == []
     copy = session.snapshot("after").restore("copy")
-    copy.exec("pkill -f python; kill 1; kill -15 -1")
+    copy.exec("pkill -f python; kill 1; kill -15 -1; kill -9 1")
     assert copy.exec("echo $KEEP; pgrep -x holdfast").text == f"1\n{supervisor}"
 
 
@@ -91,7 +91,7 @@ def test_a_killed_supervisor_is_followed_by_another(hf: Holdfast) -> None:
     session.exec("KEEP=2")
     copy = session.snapshot("after").restore("copy")
     assert copy.exec("sleep 1000", patience=0.01).running
-    _container(hf, copy).exec_run(["pkill", "-9", "-x", "holdfast"])  # which may be ended with all the rest
+    _container(hf, copy).exec_run(["pkill", "-9", "keeper"])  # which may be ended with all the rest
     deadline = time.monotonic() + PATIENCE
     while len(found := _events(copy, "restarted")) < 2:
         assert time.monotonic() < deadline

@@ -112,16 +112,18 @@ def test_a_check_and_an_end_name_their_target() -> None:
     """What is looked at, and who is ended, is below one supervisor."""
     target = CaptureTarget(CONTAINER, 4000, 301)
 
-    asked = parse(DUMP | {"op": "check", "everything": True, "mounts": ["/mnt/data"]})
-    assert asked == CheckRequest(target, everything=True, mounts=("/mnt/data",))
-    assert parse(DUMP | {"op": "end", "pids": [310, 320]}) == EndRequest(target, (310, 320))
+    asked = parse(DUMP | {"op": "check", "everything": True, "mounts": ["/mnt/data"], "supervisor": 302})
+    assert asked == CheckRequest(target, everything=True, mounts=("/mnt/data",), supervisor=302)
+    assert parse(DUMP | {"op": "end", "pids": [310, 320], "supervisor": 302}) == EndRequest(
+        target, (310, 320), 302
+    )
 
 
 @pytest.mark.parametrize("pids", [None, 310, ["310"], [1], [0], [True], [310] * 257])
 def test_only_pids_are_ended(pids: Any) -> None:
     """Neither the container's first process nor what is no number, and not any number of them."""
     with pytest.raises(BadRequest):
-        parse(DUMP | {"op": "end", "pids": pids})
+        parse(DUMP | {"op": "end", "pids": pids, "supervisor": 302})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,11 @@ class RequestFifo:
         self._rest = b""
         self._fd = -1
 
-    def begin(self) -> None:
-        """Create the FIFO and listen. On a full disk, or with the folder gone, no request can be made."""
+    def begin(self, *, again: bool = False) -> None:
+        """Create the FIFO and listen. On a full disk, or with the folder gone, no request can be made.
+
+        `again`: take up the requests that another supervisor left without an answer.
+        """
         path = self._paths.captures
         with suppress(OSError):
             self._paths.asking.mkdir(exist_ok=True)
@@ -51,6 +54,8 @@ class RequestFifo:
             path.chmod(0o622)  # programs of every user may write to it
             self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             asyncio.get_running_loop().add_reader(self._fd, self._take)
+            names = os.listdir(self._paths.asking)[:MOST_LEFT] if again else []  # noqa: PTH208
+            self._take_up(name.encode("utf-8", "surrogateescape") for name in names)
 
     def give(self, asker: str, answer: Answer) -> None:
         """Answer a program; if it is gone, remove what it left."""
@@ -80,9 +85,12 @@ class RequestFifo:
         with suppress(BlockingIOError):
             *names, self._rest = (self._rest + os.read(self._fd, READ_SIZE)).split(b"\n")
             self._rest = self._rest[-64:]
-            for name in names:
-                if _NAME.fullmatch(name) and (found := self._request(name.decode())) is not None:
-                    self._asked(found)
+            self._take_up(names)
+
+    def _take_up(self, names: Iterable[bytes]) -> None:
+        for name in names:
+            if _NAME.fullmatch(name) and (found := self._request(name.decode())) is not None:
+                self._asked(found)
 
     def _request(self, asker: str) -> Request | None:
         try:

@@ -30,9 +30,9 @@ class CaptureDesk:
         self._grace: asyncio.TimerHandle | None = None
         self._snapshot = ""
 
-    def begin(self) -> None:
-        """Accept requests of programs."""
-        self._asking.begin()
+    def begin(self, *, again: bool = False) -> None:
+        """Accept requests of programs; `again`, also those that another supervisor had."""
+        self._asking.begin(again=again)
 
     def serve(self, server: object, holding: int) -> None:
         """Hand requests to a connection.

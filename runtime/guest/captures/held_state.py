@@ -6,7 +6,6 @@ leave the session this way.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +34,7 @@ def processes(
     shells: Mapping[str, Shell], kernels: Mapping[str, RunningKernel], lineage: Origins
 ) -> list[dict[str, Any]]:
     """Return the processes of the session, with the role of the supervisor's own."""
-    roles = {1: "supervisor", os.getpid(): "supervisor"}
+    roles = dict.fromkeys((1, *lineage.adopters), "supervisor")
     roles |= {shell.pid: "shell" for shell in shells.values() if shell.pid}
     roles |= {kernel.pid: "kernel" for kernel in kernels.values() if kernel.pid}
     table = lineage.look()[:MAX_PROCESSES]

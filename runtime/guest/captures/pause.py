@@ -77,6 +77,7 @@ class Pause:
             guest.watch.hold()
             moment = guest.moment()
             guest.journal.pause()
+            guest.reaper.keeper.settle()
             layout.paused(token).touch()
             await call.finish(
                 "prepared",

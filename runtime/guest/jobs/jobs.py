@@ -16,12 +16,15 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from holdfast.base.value_classes import dataclass
+from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
 from holdfast.runtime.guest.identity.identity_files import with_identity
 from holdfast.runtime.guest.jobs.job_watch import JobWatching
+from holdfast.runtime.guest.jobs.keeper import HeldRecord
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
@@ -40,6 +43,8 @@ KEPT = 200
 KEPT_OUTPUT = 512 << 20
 OUTPUT_CAPACITY = 64 << 20
 SEGMENT_SIZE = 1 << 20
+KEPT_COMMAND = 1000
+"""Characters of a command that are kept, which is all that is ever shown of one."""
 DEFAULT_SIZE = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
 SHORTEST_REF = 3
 _SIGNALLED = 128
@@ -92,6 +97,8 @@ class DetachedCommand:
         """The actor who sent it a signal."""
         self.watching: JobWatching | None = None
         """Set while it runs."""
+        self.folder = ""
+        """The name of the folder of its output."""
         self._filter = MarkFilter(secrets.token_hex(8))
         self._limit = LineLimit()
 
@@ -179,8 +186,15 @@ class Jobs:
     """All jobs of the session, by id."""
 
     def __init__(
-        self, layout: Layout, account: UserAccount, reaper: Reaper, origins: Origins, notice: Notice
+        self,
+        layout: Layout,
+        account: UserAccount,
+        reaper: Reaper,
+        origins: Origins,
+        notice: Notice,
+        held: Mapping[str, HeldRecord] = MappingProxyType({}),
     ) -> None:
+        """Begin; `held` are the jobs of another supervisor, which continue."""
         self._folder = layout.state / "jobs"
         self._account = account
         self._reaper = reaper
@@ -189,7 +203,12 @@ class Jobs:
         self._loop = asyncio.get_running_loop()
         self._jobs: dict[str, DetachedCommand] = {}
         self._made = 0
-        removal.discard(self._folder)
+        self._keeper = reaper.keeper
+        if not held:
+            removal.discard(self._folder)
+        for one in held.values():
+            self._adopt(one)
+        self._drop_unknown()
 
     def known(self, id_: str) -> DetachedCommand | None:
         """Return the job of exactly that id, if there is one."""
@@ -235,6 +254,7 @@ class Jobs:
         self._made += 1
         log = StreamLog(self._folder / f"{self._made:06d}", OUTPUT_CAPACITY, SEGMENT_SIZE)
         job = DetachedCommand(order, log, self._loop.time())
+        job.folder = f"{self._made:06d}"
         begun = time.time()
         try:
             job.terminal = self._terminal(order)
@@ -245,8 +265,8 @@ class Jobs:
             raise CannotStart("failed", f"cannot start job: {shortage.explained(error)}") from error
         job.pid = job.terminal.pid
         self._jobs[order.id] = job
-        self._origins.own(job.pid, Origin("job", order.id, short(order.command), order.actor))
-        self._loop.add_reader(job.terminal.fd, self._take, job, 1)
+        self._follow(job)
+        self._keep(job, new=True)
         self._notice(
             "job_started",
             id=order.id,
@@ -257,10 +277,85 @@ class Jobs:
             pid=job.pid,
             not_before=begun,
         )
-        job.watching = JobWatching(job, lambda: self._take(job), lambda state: self._waits(job, state))
-        self._reaper.watch(job.pid, lambda: self._ended(job))
+        self._watch(job)
         logger.info("job %s: started, pid %d", order.id, job.pid)
         return job
+
+    def _follow(self, job: DetachedCommand) -> None:
+        assert job.pid
+        assert job.terminal
+        order = job.order
+        self._origins.own(job.pid, Origin("job", order.id, short(order.command), order.actor))
+        self._loop.add_reader(job.terminal.fd, self._take, job, 1)
+
+    def _watch(self, job: DetachedCommand) -> None:
+        assert job.pid
+        job.watching = JobWatching(job, lambda: self._take(job), lambda state: self._waits(job, state))
+        self._reaper.watch(job.pid, lambda: self._ended(job))
+
+    def _adopt(self, held: HeldRecord) -> None:
+        """Continue with a job of another supervisor."""
+        fields = held.fields
+        terminal = ProcessTerminal.adopted(held.pid, held.descriptor)
+        order = JobOrder(
+            id=str(fields["id"]),
+            name=str(fields["name"]),
+            command=str(fields["command"]),
+            shell=str(fields["shell"]),
+            cwd=str(fields["cwd"]),
+            env={},
+            actor=str(fields["actor"]),
+            size=terminal.size,
+        )
+        self._made = max(self._made, int(fields["folder"]))
+        log = StreamLog(
+            self._folder / fields["folder"], OUTPUT_CAPACITY, SEGMENT_SIZE, kept=int(fields["kept"])
+        )
+        now = time.time()
+        job = DetachedCommand(order, log, self._loop.time() - max(0.0, now - float(fields["began"])))
+        job.folder, job.started_at = fields["folder"], float(fields["at"])
+        job.pid, job.terminal = held.pid, terminal
+        job.killed_by = fields["killed_by"]
+        self._jobs[order.id] = job
+        self._follow(job)
+        self._watch(job)
+        logger.info("job %s: adopted, pid %d", order.id, held.pid)
+        if held.status is not None:
+            self._loop.call_soon(self._reaper.ended_elsewhere, held.pid, held.status)
+
+    def keep(self) -> None:
+        """Have the keeper hold what another supervisor needs, as after a restore."""
+        for job in self._jobs.values():
+            if not job.over:
+                self._keep(job)
+
+    def _keep(self, job: DetachedCommand, *, new: bool = False) -> None:
+        if job.pid is None or job.terminal is None:
+            return
+        order = job.order
+        fields = {
+            "id": order.id,
+            "name": order.name,
+            "shown": f"{order.id[:12]} ({short(order.command)})",
+            "command": order.command[:KEPT_COMMAND],
+            "shell": order.shell[:200],
+            "cwd": order.cwd[:1000],
+            "actor": order.actor,
+            "folder": job.folder,
+            "kept": job.log.start,
+            "at": job.started_at,
+            "began": round(time.time() - (self._loop.time() - job.started), 3),
+            "start": adoption.start_of(job.pid),
+            "killed_by": job.killed_by,
+            "runs": [order.id],
+        }
+        self._keeper.hold(f"job:{order.id}", job.pid, fields, job.terminal.fd if new else -1)
+
+    def _drop_unknown(self) -> None:
+        """Remove the output of jobs that are not known any more."""
+        with contextlib.suppress(OSError):
+            for name in set(os.listdir(self._folder)) - {job.folder for job in self._jobs.values()}:  # noqa: PTH208
+                removal.discard(self._folder / name)
 
     def hold(self, *, hold: bool) -> None:
         """Make programs that write to the terminals wait, or let them continue."""
@@ -313,7 +408,8 @@ class Jobs:
 
     def _ended(self, job: DetachedCommand) -> None:
         assert job.pid
-        _, status = os.waitpid(job.pid, 0)
+        status = self._reaper.status(job.pid)
+        self._keeper.drop(f"job:{job.id}")
         self._origins.disown(job.pid)
         job.end = ProcessEnd.of_status(status)
         self._take(job)

@@ -1,4 +1,8 @@
-"""Collects ended processes: children whose owners want to know, and orphans the supervisor adopted."""
+"""Collects ended processes: children whose owners want to know, and orphans.
+
+Where there is a keeper, orphans and the children of supervisors before this one are its children: it collects
+them, and reports how they ended.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterator
+
+from holdfast.runtime.guest.jobs.keeper import Keeper
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -21,9 +27,12 @@ def become_subreaper() -> None:
 
 
 class Reaper:
-    """Watches children. An owner's callback must collect its process itself (it may be a Popen)."""
+    """Watches processes. An owner's callback must collect its process itself (it may be a Popen)."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeper: Keeper | None = None) -> None:
+        self.keeper = keeper or Keeper()
+        self._statuses: dict[int, int] = {}
+        """Of processes that the keeper has collected, until their owners have."""
         self._owners: dict[int, Callable[[], None]] = {}
         self.orphaned: Callable[[int, int, int], None] | None = None
         """Callback for each adopted process that ended: pid, si_code and si_status, see waitid(2)."""
@@ -33,6 +42,8 @@ class Reaper:
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to collect."""
         loop.add_signal_handler(signal.SIGCHLD, self.collect)
+        self.keeper.ended = self.ended_elsewhere
+        self.keeper.listen(loop)
         self.collect()
 
     def watch(self, pid: int, ended: Callable[[], None], stopped: Callable[[], None] | None = None) -> None:
@@ -45,6 +56,27 @@ class Reaper:
         """Stop watching pid; it is collected as an orphan if it still exists."""
         self._owners.pop(pid, None)
         self._stoppable.pop(pid, None)
+
+    def status(self, pid: int) -> int:
+        """Collect a process that has ended, and return its wait status, see wait(2)."""
+        known = self._statuses.pop(pid, None)
+        return os.waitpid(pid, 0)[1] if known is None else known
+
+    def ended_elsewhere(self, pid: int, status: int) -> None:
+        """Take note of the end or stop of a process that the keeper had for a child."""
+        if os.WIFSTOPPED(status):
+            if stopped := self._stoppable.get(pid):
+                stopped()
+            return
+        self._stoppable.pop(pid, None)
+        if ended := self._owners.pop(pid, None):
+            self._statuses[pid] = status
+            ended()
+            self._statuses.pop(pid, None)
+        elif self.orphaned and os.WIFSIGNALED(status):
+            self.orphaned(pid, os.CLD_KILLED, os.WTERMSIG(status))
+        elif self.orphaned:
+            self.orphaned(pid, os.CLD_EXITED, os.WEXITSTATUS(status))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import Layout
@@ -83,7 +84,20 @@ class Programs:
         order, text = program.order, short(" ".join(program.order.argv))
         self._programs[order.id] = program
         self._origins.own(program.pid, Origin("job", order.id, text, order.actor))
+        self._keep(program)
         self._notice("run_started", id=order.id, argv=text, cwd=order.cwd, actor=order.actor, pid=program.pid)
+
+    def keep(self) -> None:
+        """Have the keeper hold which programs run, as after a restore."""
+        for program in self._programs.values():
+            if not program.over:
+                self._keep(program)
+
+    def _keep(self, program: Program) -> None:
+        """Let another supervisor know of a program, which it has to end: the pipes are ours."""
+        shown = f"{program.order.id[:12]} ({short(' '.join(program.order.argv))})"
+        fields = {"start": adoption.start_of(program.pid), "shown": shown}
+        self._reaper.keeper.hold(f"program:{program.order.id}", program.pid, fields)
 
     def signal(self, program: Program, number: int) -> None:
         """Send a signal to a program and to all that it started."""
@@ -115,6 +129,7 @@ class Programs:
 
     def _ended(self, program: Program) -> None:
         program.ended()
+        self._reaper.keeper.drop(f"program:{program.order.id}")
         self._origins.disown(program.pid)
         self._notice(
             "run_ended",

@@ -66,6 +66,11 @@ class MemoryKills:
         self._count = count
         self._unexplained: deque[float] = deque(maxlen=64)
 
+    @property
+    def count(self) -> int | None:
+        """The last count."""
+        return self._count
+
     def counted(self, count: int | None, now: float) -> int:
         """Record the count, and return how many kills are new. A lower count is that of another cgroup."""
         before, self._count = self._count, count

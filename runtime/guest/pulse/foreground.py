@@ -247,11 +247,11 @@ def _table(root: int, group: int) -> dict[int, Stat]:
     There may be many other processes, which are of no interest.
     """
     found: dict[int, Stat] = {}
-    own = os.getpid()
-    left = [root, *(pid for pid in _children(own, 1) if pid != root)]
+    above = {os.getpid(), os.getppid()} - {1}  # the keeper, if there is one, has the orphans
+    left = [root, *(pid for each in above for pid in _children(each, 1) if pid != root)]
     for pid in left:
         stat = access.stat(pid)
-        if stat is None or (stat.parent == own and pid != root and stat.group != group):
+        if stat is None or (stat.parent in above and pid != root and stat.group != group):
             continue
         found[pid] = stat
         left += (child for child in _children(pid, stat.threads) if child not in found)

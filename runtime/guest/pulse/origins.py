@@ -40,7 +40,8 @@ class Observer(Protocol):
 class Origins:
     """The origin of every process of the session, by pid."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeper: int = 0) -> None:
+        """Begin; `keeper` is the process of the keeper, if there is one: orphans are its children."""
         self._lineage = ProcessLineage()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -48,7 +49,14 @@ class Origins:
         self._own_start = 0.0
         self._quiet: set[int] = set()
         self.observer: Observer | None = None
-        self._lineage.own(os.getpid(), SUPERVISOR)
+        self._ours = frozenset((os.getpid(), keeper or os.getpid()))
+        for pid in self._ours:
+            self._lineage.own(pid, SUPERVISOR)
+
+    @property
+    def adopters(self) -> frozenset[int]:
+        """The supervisor and the keeper, whose children are orphans or what a supervisor started."""
+        return self._ours
 
     def origin(self, pid: int) -> dict[str, str] | None:
         """Return where a process comes from, or None if there is no such process.
@@ -115,7 +123,7 @@ class Origins:
         self._looked = _boot_time()
         if self.observer:
             self.observer.looked(table)
-        if any(process.pid not in self._quiet and process.pid not in (own, 1) for process in table):
+        if any(process.pid not in self._quiet and process.pid not in (*self._ours, 1) for process in table):
             self._look_in(SLOWLY)
         return table
 

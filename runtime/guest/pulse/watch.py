@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
+from holdfast.runtime.guest.jobs.keeper import SESSION
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.pulse import access, exits
 from holdfast.runtime.guest.pulse.deaths import MemoryKills, ProcessEnd, Roster, is_left
@@ -30,13 +31,17 @@ Report = Callable[..., object]
 class DeathWatch:
     """Reports `process_exited` and `oom`, and determines for others why their processes ended."""
 
-    def __init__(self, origins: Origins, reaper: Reaper, report: Report) -> None:
-        """Start watching; `report` is called with the kind and the fields of an entry."""
+    def __init__(self, origins: Origins, reaper: Reaper, report: Report, kills: int | None = None) -> None:
+        """Start watching; `report` is called with the kind and the fields of an entry.
+
+        `kills` is the count of OOM kills that another supervisor has left.
+        """
         self._origins = origins
         self._report = report
         self._roster = Roster()
         self._listening = Listening()
-        self._kills = MemoryKills(exits.memory_kills())
+        self._kills = MemoryKills(exits.memory_kills() if kills is None else kills)
+        self._keeper = reaper.keeper
         self._descriptors: dict[int, int] = {}
         self._asking: set[int] = set()
         self._held = False
@@ -52,6 +57,7 @@ class DeathWatch:
     def count_kills(self) -> None:
         """Check for new OOM kills, and report them."""
         count = exits.memory_kills()
+        self._keeper.hold(SESSION, 0, {"kills": count})
         if new := self._kills.counted(count, self._loop.time()):
             self._report("oom", kills=new, total=count, during=self._during())
 

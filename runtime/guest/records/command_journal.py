@@ -72,6 +72,16 @@ class Chronicle:
         """Note a command that waits for the shell."""
         self._given = _Given(command, text, who)
 
+    @property
+    def who(self) -> Who | None:
+        """The caller of the command that it was given and that has not ended."""
+        return self._given.who if self._given else None
+
+    def adopt(self, command: Exec, text: bytes, who: Who) -> None:
+        """Continue with a command that another supervisor was given."""
+        self._given = _Given(command, text, who, reported=command.phase is Phase.RUNNING)
+        self._own(command.id, text, who.actor)
+
     def offered(self) -> None:
         """Note that the shell may take the command from now on."""
         if given := self._given:

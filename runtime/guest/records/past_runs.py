@@ -6,6 +6,7 @@ what ended the supervisor. Knows the entries of the journal, and nothing of how 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from holdfast.base.value_classes import dataclass
@@ -19,6 +20,7 @@ SHOWN = 4
 _KINDS = ("command", "cell", "run", "job")
 _LONGEST = 200
 _KILLED = "the session's supervisor was killed, and everything in the session with it; files are as they were"
+_REPLACED = "the session's supervisor was killed; its shells, kernels and jobs continue"
 
 
 @dataclass(slots=True)
@@ -33,10 +35,14 @@ class PastRun:
 class PastRuns:
     """The runs of the supervisors before this one."""
 
-    def __init__(self, journal: Journal) -> None:
-        """Read them from the journal of a session that is started again."""
+    def __init__(self, journal: Journal, adopted: Collection[str] | None = None) -> None:
+        """Read them from the journal of a session that is started again.
+
+        `adopted` are the runs that continue; None if nothing of the session does.
+        """
         self._runs: dict[str, PastRun] = {}
-        self._own: dict[str, None] = {}
+        self._own: dict[str, None] = dict.fromkeys(adopted or ())
+        self._why = _KILLED if adopted is None else _REPLACED
         kinds = [
             "woken",
             "restarted",
@@ -62,11 +68,13 @@ class PastRuns:
             return None
         run = self._runs.get(id_)
         if run is not None and run.ended is not None:
-            return f"cannot return the result of the {run.kind} (entry {run.ended} of the journal): {_KILLED}"
+            return (
+                f"cannot return the result of the {run.kind} (entry {run.ended} of the journal): {self._why}"
+            )
         if run is not None:
-            return f"cannot know how the {run.kind} ended: while it ran, {_KILLED}"
+            return f"cannot know how the {run.kind} ended: while it ran, {self._why}"
         if again:
-            return f"cannot know whether that ran: {_KILLED}"
+            return f"cannot know whether that ran: {self._why}"
         self._own[id_] = None
         while len(self._own) > MOST:
             del self._own[next(iter(self._own))]
@@ -74,7 +82,8 @@ class PastRuns:
 
     def cut_off(self) -> list[dict[str, str]]:
         """Return the latest of those that had not ended, for an entry of the journal."""
-        return [run.fields for run in self._runs.values() if run.ended is None][-SHOWN:]
+        lost = (run for id_, run in self._runs.items() if run.ended is None and id_ not in self._own)
+        return [run.fields for run in lost][-SHOWN:]
 
 
 def _run(id_: str, kind: str, entry: dict[str, Any]) -> PastRun:

@@ -32,6 +32,10 @@ class SegmentIndex:
         self.start = 0
         self.end = 0
 
+    def resume(self, start: int, end: int) -> None:
+        """Continue a stream of which this part is kept."""
+        self.start, self.end = start, end
+
     def append(self, length: int) -> list[SegmentSpan]:
         """Take `length` bytes at the end and return where to write them."""
         spans = list(self._spans(self.end, length))

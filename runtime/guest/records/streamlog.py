@@ -18,12 +18,20 @@ SEGMENT_SIZE = 4 << 20
 class StreamLog:
     """Appends to segment files, drops the oldest, and wakes readers that wait for more."""
 
-    def __init__(self, folder: Path, capacity: int, segment_size: int = SEGMENT_SIZE) -> None:
-        """Start an empty stream in a folder, removing what was in it."""
+    def __init__(
+        self, folder: Path, capacity: int, segment_size: int = SEGMENT_SIZE, *, kept: int | None = None
+    ) -> None:
+        """Start an empty stream in a folder, removing what was in it.
+
+        With `kept`, continue the stream that another process left there, of which the part from that offset
+        on is valid.
+        """
         self._folder = folder
         self._index = SegmentIndex(segment_size, capacity)
         self._open: tuple[int, int] | None = None
         self._waiters = Waiters()
+        if kept is not None and self._resume(kept):
+            return
         removal.discard(folder)
         folder.mkdir(parents=True, mode=0o700)
 
@@ -84,6 +92,21 @@ class StreamLog:
     def wake(self) -> None:
         """Let waiting readers look again."""
         self._waiters.wake()
+
+    def _resume(self, kept: int) -> bool:
+        size = self._index.segment_size
+        try:
+            names = sorted(int(name) for name in os.listdir(self._folder) if name.isdecimal())  # noqa: PTH208
+            end = names[-1] + min(self._path(names[-1]).stat().st_size, size) if names else 0
+        except OSError:
+            return False
+        start = end
+        for number, name in enumerate(reversed(names)):
+            if name != names[-1] - number * size:
+                break  # what is before a missing segment is no longer of the stream
+            start = name
+        self._index.resume(min(max(start, kept), end), end)
+        return True
 
     def _write(self, span: SegmentSpan, data: bytes) -> bool:
         try:

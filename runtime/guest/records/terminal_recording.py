@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.runtime.guest.files import removal
-from holdfast.runtime.guest.records.timeline import Encoder, Moment, MomentKind, Start
+from holdfast.runtime.guest.records.timeline import Encoder, Malformed, Moment, MomentKind, Start, start_of
 from holdfast.runtime.guest.shells.terminal import TerminalSize
 from holdfast.runtime.guest.shells.typed import Typed
 
@@ -37,8 +37,12 @@ class ShellRecording:
         *,
         segment_size: int = SEGMENT_SIZE,
         capacity: int = CAPACITY,
+        kept: int | None = None,
     ) -> None:
-        """Start an empty index in a folder, removing what was in it."""
+        """Start an empty index in a folder, removing what was in it.
+
+        With `kept`, continue the index that another process left there, of output up to that offset.
+        """
         self._folder = folder
         self._size = size
         self._clock = clock
@@ -53,8 +57,21 @@ class ShellRecording:
         self._offset = 0
         self._covered = 0
         self._timer: asyncio.TimerHandle | None = None
+        if kept is not None and self._resume(kept):
+            return
         removal.discard(folder)
         folder.mkdir(parents=True, mode=0o700)
+
+    def _resume(self, kept: int) -> bool:
+        try:
+            numbers = sorted(int(name) for name in os.listdir(self._folder) if name.isdecimal())  # noqa: PTH208
+            self._segments = [(number, start_of(self.read(number)).offset) for number in numbers]
+        except (OSError, Malformed):
+            self._segments = []
+            return False
+        self._number = numbers[-1] if numbers else 0
+        self._offset = self._covered = kept
+        return True
 
     def output(self, end: int) -> None:
         """Note that output has come up to this offset."""

@@ -10,7 +10,9 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount, working_directory
 from holdfast.runtime.guest.identity.bash_program import describe_terminal
@@ -44,6 +46,7 @@ class DrivenShell:
         self, paths: ShellPaths, layout: Layout, account: UserAccount, program: ShellProgram
     ) -> None:
         self.nonce = secrets.token_hex(8)
+        """The word by which the shell's marks are known."""
         self._paths = paths
         self._layout = layout
         self._account = account
@@ -79,6 +82,25 @@ class DrivenShell:
         self._laid_out += 1
         self._account.own(paths.control, paths.nonce, paths.pid, paths.epoch)
 
+    def kept(self) -> dict[str, object]:
+        """Return what another supervisor needs to drive the same process."""
+        return {"nonce": self.nonce, "key": self._keys.index(self.key), "laid_out": self._laid_out}
+
+    def adopt(self, kept: Mapping[str, Any]) -> None:
+        """Drive the process that another supervisor started, with what `kept` returned there."""
+        self.nonce = str(kept["nonce"])
+        self.key = self._keys[int(kept["key"]) % len(self._keys)]
+        self._laid_out = int(kept["laid_out"])
+        self.state.adopt(self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        env = self._account.environment(os.environ)
+        env["TERM"] = TERM
+        env["HOLDFAST_SHELL"] = self._paths.folder.name
+        describe_terminal(env)
+        startup_files.prepare(self._program, self._paths, env)
+        return env
+
     def start(self, size: TerminalSize) -> ProcessTerminal:
         """Start a shell.
 
@@ -94,11 +116,7 @@ class DrivenShell:
             _overwrite(Path("/proc/self/oom_score_adj"), OOM_SCORE.encode())
             account.become()
 
-        env = account.environment(os.environ)
-        env["TERM"] = TERM
-        env["HOLDFAST_SHELL"] = self._paths.folder.name
-        describe_terminal(env)
-        startup_files.prepare(self._program, self._paths, env)
+        env = self._environment()
         self.state.begin(env)
         return ProcessTerminal(
             startup_files.words(self._program, self._paths),
@@ -136,6 +154,13 @@ class DrivenShell:
         except FileNotFoundError:
             return False
         return True
+
+    def offered_text(self) -> bytes | None:
+        """Return the text of an offer that the shell has not taken."""
+        offer = read(self._offered)
+        if offer is None or self._program.kind is ShellKind.BASH:
+            return None if offer is None else offer.partition(b"\n")[2]
+        return read(self._paths.text)
 
     def offers(self) -> bool:
         """Return whether there is an offer that the shell has not taken."""

@@ -55,11 +55,13 @@ class OutputPiece:
 class MarkReader:
     """Finds marks in a stream that comes in chunks. Imitations and repetitions are output."""
 
-    def __init__(self, nonce: str, offset: int = 0) -> None:
+    def __init__(self, nonce: str, offset: int = 0, number: int = -1) -> None:
+        """Begin at an offset of the stream, after the mark of that number."""
         self._pattern = _pattern(nonce)
         self._offset = offset
         self._tail = b""
-        self._number = -1
+        self.number = number
+        """The number of the last mark."""
 
     def feed(self, data: bytes) -> list[Mark]:
         """Process the next bytes of the stream and return the marks they complete."""
@@ -72,8 +74,8 @@ class MarkReader:
             for match in self._pattern.finditer(data):
                 last = match.end()
                 number = int(match[3])
-                if number > self._number:
-                    self._number = number
+                if number > self.number:
+                    self.number = number
                     found.append(_mark(match, base))
         self._tail = data[unfinished(data, last) :]
         return found

@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
+from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.actor import Who
+from holdfast.runtime.guest.jobs.keeper import HeldRecord
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_COLUMNS, DEFAULT_ROWS, Layout
 from holdfast.runtime.guest.pulse.deaths import Notice
@@ -31,9 +34,12 @@ from holdfast.runtime.guest.shells.shell_output import OutputGap, T, digest, no_
 from holdfast.runtime.guest.shells.shell_process import ShellProcess
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch
-from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize
+from holdfast.runtime.guest.shells.terminal import ProcessTerminal, TerminalSize, size_of
 
 OUTPUT_CAPACITY = 256 << 20
+READ_AGAIN = 1 << 20
+KEPT_TEXT = 500
+"""Bytes of a running command's text, and of its reason, that the next supervisor is given, to name it by."""
 FAILED_FAST = (
     "`set -e` ended the shell when a command failed: its variables, its directory and its jobs are gone; "
     "`(set -e; …)` ends only itself"
@@ -56,12 +62,18 @@ class Shell:
         notice: Notice,
         chronicle: Chronicle,
         program: ShellProgram,
+        held: HeldRecord | None = None,
     ) -> None:
+        """Prepare a shell; `held` is what another supervisor left of it, with its process."""
         self.name = name
+        self._held = held
+        self._keeper = reaper.keeper
         self.program = program
         self.chronicle = chronicle
-        self.size = TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
+        self.size = size_of(held.descriptor) if held else TerminalSize(DEFAULT_ROWS, DEFAULT_COLUMNS)
         self._files = DrivenShell(layout.shell(name), layout, account, program)
+        if held is not None:
+            self._files.adopt(held.fields)
         self.kept = self._files.state
         self._process = ShellProcess(name, self._files, reaper, origins, notice, self)
         self.stream = self._files.nonce
@@ -69,17 +81,26 @@ class Shell:
         self._loop = asyncio.get_running_loop()
         self._machine = ShellMachine()
         self.commands = KnownCommands()
-        self._serial = 0
+        self._serial = int(held.fields["serial"]) if held else 0
         self._timer: asyncio.TimerHandle | None = None
+        self._held_terminal: ProcessTerminal | None = None
+        """The terminal whose descriptor the keeper has."""
+        self._started = 0.0
+        self._seen = 0
+        """The offset after the last mark."""
         self._pursuit: Pursuit | None = None
-        self._files.lay_out()
-        self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY)
-        self.recording = ShellRecording(layout.shell(name).recording, self.size)
+        if held is None:
+            self._files.lay_out()
+        kept = int(held.fields["kept"]) if held else None
+        self.log = StreamLog(layout.shell(name).output, OUTPUT_CAPACITY, kept=kept)
+        self.recording = ShellRecording(
+            layout.shell(name).recording, self.size, kept=None if held is None else self.log.end
+        )
         self.picture = Picture()
         self.prompts = 0
         self.touched = 0.0
         """The loop's time at which something was last typed or interrupted."""
-        self._marks = MarkReader(self._files.nonce)
+        self._marks = MarkReader(self._files.nonce, self.log.end)
         self._filter = MarkFilter(self._files.nonce)
         chronicle.output_digest = partial(digest, self.log, self._filter)
         self.watching = ShellWatch(self)
@@ -118,8 +139,74 @@ class Shell:
         return self._machine.current
 
     def start(self) -> None:
-        """Start a shell."""
-        self._process.start()
+        """Start a shell, or continue with the one that was left."""
+        held, self._held = self._held, None
+        if held is None:
+            self._process.start()
+        else:
+            self._adopt(held)
+
+    def _adopt(self, held: HeldRecord) -> None:
+        now, fields = self._loop.time(), held.fields
+        terminal = ProcessTerminal.adopted(held.pid, held.descriptor)
+        current = None
+        if (given := fields.get("exec")) is not None:
+            current = Exec(given["id"], given["serial"], given["timeout"], Phase(given["phase"]))
+            current.start_offset, current.incomplete = given["offset"], given["incomplete"]
+            current.began = now - max(0.0, time.time() - given["began"])
+            text = str(given["text"]).encode()
+            if current.phase is Phase.OFFERED:  # it may have to be offered again
+                text = self._files.offered_text() or text
+            self.commands.add(current, text)
+            self.chronicle.adopt(current, text, Who(*given["who"]))
+        self._machine.adopt(ShellActivity(fields["state"]), current, now)
+        # The last marks may have been read, and their meaning not been recorded.
+        self._seen = begin = min(max(self.log.start, int(fields["seen"])), self.log.end)
+        self._marks = MarkReader(self._files.nonce, begin, int(fields["number"]))
+        while data := self.log.read(begin, READ_AGAIN):
+            begin += len(data)
+            self._follow(data)
+        self._process.adopt(terminal, held.status)
+        self._do([])
+
+    def keep(self, *, moved: bool = False) -> None:
+        """Have the keeper hold what another supervisor needs to continue with this shell.
+
+        `moved`: the process was restored, and has another start time.
+        """
+        key = f"shell:{self.name}"
+        if (terminal := self.terminal) is None:
+            self._keeper.drop(key)
+            return
+        current, who, given = self._machine.current, self.chronicle.who, None
+        if current and who and current.phase in (Phase.OFFERED, Phase.RUNNING):
+            text = (self.commands.text_of(current) or b"")[:KEPT_TEXT].decode("utf-8", "replace")
+            given = {
+                "id": current.id,
+                "serial": current.serial,
+                "timeout": current.timeout,
+                "phase": current.phase,
+                "offset": current.start_offset,
+                "incomplete": current.incomplete,
+                "began": round(time.time() - (self._loop.time() - current.began), 3),
+                "text": text,
+                "who": [who.actor, who.reason and who.reason[:KEPT_TEXT], who.key, who.request],
+            }
+        new = self._held_terminal is not terminal
+        if new or moved:
+            self._held_terminal, self._started = terminal, adoption.start_of(terminal.pid)
+        fields = {
+            **self._files.kept(),
+            "start": self._started,
+            "kept": self.log.start,
+            "seen": self._seen,
+            "number": self._marks.number,
+            "serial": self._serial,
+            "state": self._machine.state,
+            "exec": given,
+            "runs": [given["id"]] if given else [],
+        }
+        self._keeper.hold(key, terminal.pid, fields, terminal.fd if new else -1)
 
     def stop(self) -> None:
         """Hang up, for good."""
@@ -220,7 +307,11 @@ class Shell:
         self.recording.output(self.log.end)
         if self.log.start:
             self.recording.trim(self.log.start)
+        self._follow(data)
+
+    def _follow(self, data: bytes) -> None:
         for mark in self._marks.feed(data):
+            self._seen = mark.end
             self.prompts += mark.kind is MarkKind.READY
             now = self._loop.time()
             self.chronicle.mark(mark, now, self._files.typed)
@@ -251,6 +342,7 @@ class Shell:
             self._timer = None
         if self._machine.wake_at is not None:
             self._timer = self._loop.call_at(self._machine.wake_at, self._tick)
+        self.keep()
         self.log.wake()
 
     def _carry_out(self, action: ShellAction) -> None:
@@ -301,10 +393,12 @@ class Shell:
     def process_started(self) -> None:
         """Follow a shell that is being started."""
         self.watching.follow(ShellActivity.STARTING)
+        self.keep()
 
     def terminal_closed(self) -> None:
         """Follow a shell that has no terminal any more."""
         self.watching.follow(ShellActivity.EXITED)
+        self.keep()
 
     def process_over(self) -> None:
         """Wake those who wait for the end of the output."""

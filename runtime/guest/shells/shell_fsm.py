@@ -154,6 +154,16 @@ class ShellMachine:
                     self._finish(current, now, end=mark.start, exit_code=mark.status)
         return []
 
+    def adopt(self, state: ShellActivity, current: Exec | None, now: float) -> None:
+        """Continue with the shell, and the command that had it, of another supervisor."""
+        self.state, self.current = state, current
+        if current is None:
+            self.wake_at = None
+        elif current.phase is Phase.OFFERED:
+            self.wake_at = now + OFFER_PATIENCE
+        elif current.timeout is not None:
+            self.wake_at = max(now, current.began + current.timeout)
+
     def withdrawn(self, *, gone: bool) -> None:
         """Process the result of WITHDRAW. If the offer was gone the shell has it; its mark is on the way."""
         current = self.current

@@ -107,12 +107,23 @@ class ShellProcess:
             self._start_later()
             return
         logger.info("shell %s: started, pid %d", self._name, terminal.pid)
+        self._take_up(terminal)
+        self._shell.process_started()
+
+    def adopt(self, terminal: ProcessTerminal, status: int | None) -> None:
+        """Continue with the process of another supervisor; `status` is how it ended, if it has."""
+        logger.info("shell %s: adopted, pid %d", self._name, terminal.pid)
+        self._respawn.starts(self._loop.time())
+        self._take_up(terminal)
+        if status is not None:
+            self._loop.call_soon(self._reaper.ended_elsewhere, terminal.pid, status)
+
+    def _take_up(self, terminal: ProcessTerminal) -> None:
         self.terminal = terminal
         self._files.state.pid = terminal.pid
         self._origins.own(terminal.pid, self._origin)
         self._loop.add_reader(terminal.fd, self._readable)
         self._reaper.watch(terminal.pid, self._ended, self._stopped)
-        self._shell.process_started()
 
     @property
     def trouble(self) -> str:
@@ -170,8 +181,7 @@ class ShellProcess:
     def _ended(self) -> None:
         assert self.terminal
         pid = self.terminal.pid
-        _, status = os.waitpid(pid, 0)
-        code = os.waitstatus_to_exitcode(status)
+        code = os.waitstatus_to_exitcode(self._reaper.status(pid))
         logger.info("shell %s: pid %d ended with %d", self._name, pid, code)
         end = ProcessEnd.of_returncode(code)
         self._notice(

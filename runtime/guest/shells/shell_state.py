@@ -146,6 +146,10 @@ class StateFile:
             self._path.unlink()
         self._given = dict(environment)
 
+    def adopt(self, environment: Mapping[str, str]) -> None:
+        """Continue with a shell that was started with this environment, or one like it."""
+        self._given = dict(environment)
+
     def version(self) -> tuple[int, int, int]:
         """Return a version that changes whenever the shell writes its state."""
         try:

@@ -62,15 +62,27 @@ class ProcessTerminal:
         process = ptyprocess.PtyProcess.spawn(
             list(argv), cwd=cwd, env=dict(env), preexec_fn=prepare, dimensions=(size.rows, size.columns)
         )
-        self.pid: int = process.pid
-        self.fd = os.dup(process.fd)
-        os.set_inheritable(self.fd, False)
+        descriptor = os.dup(process.fd)
         process.fileobj.close()
         # Otherwise the object would end the process when it is collected as garbage.
         process.closed = True
-        os.set_blocking(self.fd, False)
+        self._own(process.pid, descriptor, size)
+
+    def _own(self, pid: int, descriptor: int, size: TerminalSize) -> None:
+        self.pid = pid
+        self.fd = descriptor
+        os.set_inheritable(descriptor, False)
+        os.set_blocking(descriptor, False)
         self.size = size
         self._writing = asyncio.Lock()
+
+    @classmethod
+    def adopted(cls, pid: int, descriptor: int) -> ProcessTerminal:
+        """Take over the master side of a terminal that a process of another supervisor has."""
+        made = cls.__new__(cls)
+        made._own(pid, descriptor, size_of(descriptor))
+        made.hold_output(hold=False)  # that one may have ended in the pause of a capture
+        return made
 
     def read(self) -> bytes | None:
         """Return the available bytes, empty if there are none, None if the other side is closed for good."""
@@ -198,6 +210,11 @@ class ProcessTerminal:
     def close(self) -> None:
         """Hang up."""
         os.close(self.fd)
+
+
+def size_of(master: int) -> TerminalSize:
+    """Return the size of a terminal."""
+    return TerminalSize(*termios.tcgetwinsize(master))
 
 
 def _know_utf8(fd: int) -> None:

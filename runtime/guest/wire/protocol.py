@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +76,21 @@ def encode(frame: Frame) -> bytes:
     head = json.dumps(frame.head, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     _check_lengths(len(head), len(frame.payload))
     return b"".join((_LENGTHS.pack(len(head), len(frame.payload)), head, frame.payload))
+
+
+def frame_at(position: int, read: Callable[[int, int], bytes]) -> tuple[Frame, int] | None:
+    """Return the recorded frame at a position, and its length; None if there is none.
+
+    `read` takes an offset and a length.
+    """
+    lengths = read(position, _LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
+        return None
+    head, payload = _LENGTHS.unpack(lengths)
+    if head > MAX_HEAD or payload > MAX_PAYLOAD:
+        return None
+    found = FrameReader().feed(lengths + read(position + _LENGTHS.size, head + payload))
+    return (found[0], _LENGTHS.size + head + payload) if found else None
 
 
 def request(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,13 +28,16 @@ class CaptureSize:
     deleted: int
 
 
-def findings(world: World) -> Iterator[Finding]:
-    """Yield every resource with its fate; `own` marks those of the supervisor."""
+def findings(world: World, supervisor: int = 0) -> Iterator[Finding]:
+    """Yield every resource with its fate; `own` marks those of the root and of the supervisor.
+
+    `supervisor` is the inner pid of the latter, 0 if it is the root.
+    """
     polled: set[tuple[int, ...]] = set()
     adopted = judge_processes.adopted(world)
     for number, one in enumerate(world.processes):
         for found in _of(world, one, polled, adopted):
-            if number:
+            if number and one.inner != supervisor:
                 yield found
             elif found.kind in _LET_GO and found.fd >= 0:
                 yield replace(found, kind="supervisor", own=True)

@@ -153,18 +153,17 @@ class Guest:
         self.process = self._start()
         self.wait_for_socket()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def words(self) -> list[str]:
+        """Return the command line."""
         options = {"run": self.run, "state": self.folder / "state", "workspace": self.folder / "work"}
         options["hooks"] = self.folder / "hooks"
         source = "from holdfast.runtime.guest.supervisor import main; main()"
+        named = (f"--{key}={value}" for key, value in options.items())
+        return [sys.executable, "-c", source, *named, f"--marks={self.marks}"]
+
+    def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                source,
-                *(f"--{key}={value}" for key, value in options.items()),
-                f"--marks={self.marks}",
-            ],
+            self.words(),
             stdin=subprocess.DEVNULL,
             env={
                 **os.environ,
