@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from holdfast.kernels.guest import adopted_process
 from holdfast.kernels.guest.kernel_channel import KernelChannel, Monitor, new_socket
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import UserAccount, expose_to_oom, working_directory
@@ -199,6 +198,8 @@ class KernelProcess:
             self._session = manager.session
             self._session.session = kept["session"]
             self.pid, self.language = pid, str(kept["language"])
+            from holdfast.kernels.guest import adopted_process  # few supervisors follow another one
+
             await adopted_process.attach(manager, adopted_process.AdoptedProcess(pid))
             self._reaper.watch(pid, self._ended_adopted)
             async with asyncio.timeout(READY_PATIENCE):
