@@ -255,7 +255,12 @@ def test_a_command_whose_session_is_stopped_is_not_waited_for(
     supervisor = session.exec("echo $PPID", timeout=60).text.split()[-1]
     state = hf.engine.inspect(str(session.row.container_id))
     assert state is not None
-    os.kill(state.pid, signal.SIGSTOP)  # else it lets the supervisor continue
+    (keeper,) = Path(f"/proc/{state.pid}/task/{state.pid}/children").read_text().split()
+    for above in (
+        state.pid,
+        int(keeper),
+    ):  # else the keeper lets the supervisor continue, and the other one the keeper
+        os.kill(above, signal.SIGSTOP)
     with pytest.raises(SessionUnhealthy, match="its supervisor does not answer"):
         session.exec(f"kill -STOP {supervisor}; sleep 600")
     with pytest.raises((SessionUnhealthy, GuestError)):
@@ -268,7 +273,8 @@ def test_a_command_whose_session_is_stopped_is_not_waited_for(
         monkeypatch.delenv("DOCKER_HOST")
     wake = ["kill", "-CONT", supervisor]
     assert hf.engine.run_inside(str(session.row.container_id), wake, {}, "wake it") == (0, b"")
-    os.kill(state.pid, signal.SIGCONT)
+    for above in (int(keeper), state.pid):
+        os.kill(above, signal.SIGCONT)
     session.interrupt(patience=60)
     assert session.exec("echo again", timeout=60).text == "again\n"
 

@@ -12,7 +12,7 @@ from holdfast.snapshots.link import CheckpointerFailed
 
 PASSING = CheckpointerFailed("criu", "failed", ["(criu/seize.c:1): Zombies with threads are not supported"])
 LASTING = CheckpointerFailed(
-    "criu", "failed", ["(criu/seize.c:1): Unseizable non-zombie 3 found, state t, err -1/10"]
+    "criu", "failed", ["(criu/seize.c:1): Unseizable non-zombie 3 found, state D, err -1/10"]
 )
 OTHER = CheckpointerFailed("os", "No such file or directory", [])
 
