@@ -11,7 +11,8 @@ from then on. Only in forms that are nothing else: device and inode, of eight by
 then
 
 - the mode of the file: `struct stat` of arm64, `struct File_spec` of tail;
-- its count of links and its mode: `struct stat` of x86-64;
+- a count of links and its mode: `struct stat` of x86-64. The count may be another one by now, and a capture
+  itself gives a name to a file that has lost the one it was opened by;
 - a pointer into memory: `struct unixInodeInfo` of SQLite, 3.24 and newer, that is built for threads.
 
 The places are searched in the images, so that memory can come on demand; they are written before anything
@@ -37,6 +38,8 @@ MOST = 10_000
 """Places of one tree. A file has a few; beyond are those of a program that makes them up."""
 MOST_LOOKS = 1_000_000
 """Places of one tree that may match; examining this many takes seconds."""
+MOST_LINKS = 1 << 31
+"""Names of one file; no file system has more of them (XFS_MAXLINK)."""
 _PAIR = struct.Struct("=QQ")
 _MODE, _LINKS_AND_MODE, _POINTER = struct.Struct("=I"), struct.Struct("=QI"), struct.Struct("=Q")
 _ALIGNMENT = _DEVICE = 8
@@ -100,9 +103,10 @@ def _of_process(
 ) -> Iterator[tuple[int, bytes]]:
     for address, said, after in memory.find(numbers, _DEVICE, _ALIGNMENT, _LINKS_AND_MODE.size, looks):
         file = numbers[said]
+        links, mode = _LINKS_AND_MODE.unpack(after)
         if (
             _MODE.unpack_from(after) == (file.mode,)
-            or _LINKS_AND_MODE.unpack(after) == (file.links, file.mode)
+            or (mode == file.mode and 0 < links <= MOST_LINKS)
             or memory.has(_POINTER.unpack_from(after)[0])
         ):
             yield address, said
