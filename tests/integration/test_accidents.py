@@ -13,7 +13,7 @@ KILL = "pkill -9 -x holdfast"
 GREEDY = """
 import os, sys
 open(f"/proc/{sys.argv[1]}/oom_score_adj", "w").write("1000")
-open("/proc/self/oom_score_adj", "w").write("300")
+open("/proc/self/oom_score_adj", "w").write("100")
 held = []
 while True:
     held.append(bytearray(os.urandom(1 << 20)))
