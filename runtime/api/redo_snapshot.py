@@ -17,6 +17,7 @@ from holdfast.errors import HoldfastError, InvalidArgument, SnapshotError
 from holdfast.runtime.api import replay_commands, snapshot_actions
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.restore.compat.command_history import Recorded
+from holdfast.runtime.sessions import option_table
 from holdfast.runtime.store.past_lives import journal_of, of_life
 from holdfast.runtime.store.timelines import line_of
 from holdfast.runtime.task import redo_rules
@@ -35,23 +36,6 @@ if TYPE_CHECKING:
 
 BEGIN = "begin"
 """Instead of an earlier snapshot: a fresh session of the same image."""
-_FRESH = (
-    "image",
-    "network",
-    "allow",
-    "domains",
-    "memory",
-    "disk",
-    "cpus",
-    "pids",
-    "user",
-    "env",
-    "workdir",
-    "read_only",
-    "writable",
-    "shell",
-)
-"""The options of a fresh session: not its mounts, whose files on the host the commands would change again."""
 
 
 class RedoPlace(replay_commands.CommandPlace, Protocol):
@@ -197,7 +181,11 @@ def _fresh(context: Context, snapshot: SnapshotRow, name: str | None) -> Session
             f"cannot redo {snapshot.name} from its begin: the session it began in {why}",
             hint="`--from` takes an earlier snapshot",
         )
-    kept = {key: value for key, value in began.options.items() if key in _FRESH and value is not None}
+    kept = {
+        key: value
+        for key, value in began.options.items()
+        if key in option_table.REPEATED and value is not None
+    }
     return create(context, name, **kept)
 
 

@@ -13,6 +13,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, Separated
 from holdfast.runtime.cli.caller import command_text, controller, wants_json
+from holdfast.runtime.cli.session_flags import flags
 from holdfast.runtime.cli.transfer_verbs import (
     PASSPHRASE,
     EncryptTo,
@@ -30,10 +31,10 @@ Texts = list[str] | None
 
 
 @app.command("run", cls=Separated)
+@flags("ci run")
 def run(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its arguments.")],
-    image: Annotated[str | None, typer.Option(help="Any Linux image; by default Holdfast's own.")] = None,
     env: Annotated[
         Texts, typer.Option(metavar="NAME|NAME=VALUE|'NAME*'", help="Pass a variable to the job. Repeatable.")
     ] = None,
@@ -98,24 +99,8 @@ def run(
     no_checkout: Annotated[
         bool, typer.Option("--no-checkout", help="Copy nothing into the session.")
     ] = False,
-    network: Annotated[str | None, typer.Option(help="`internet`, `none` or `open`.")] = None,
-    allow: Annotated[
-        Texts, typer.Option(metavar="HOST:PORT", help="Allow this host as well. Repeatable.")
-    ] = None,
-    memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
-    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
-    pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
-    user: Annotated[str | None, typer.Option(help="User to run as.")] = None,
-    mount: Annotated[
-        Texts, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
-    ] = None,
-    workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Forbid writing to the image's files.")
-    ] = False,
-    writable: Annotated[
-        Texts, typer.Option(metavar="FOLDER", help="With --read-only: a folder to write to. Repeatable.")
-    ] = None,
+    *,
+    options: dict[str, Any],
     json: Json = False,
 ) -> None:
     """Run a command in a fresh session with the checkout in it; if it fails, capture the session alive.
@@ -138,16 +123,6 @@ def run(
         raise InvalidArgument("cannot do without TLS: --plain-http needs --push", hint="add --push REF")
     if fallback not in (None, "files"):
         raise InvalidArgument("cannot fall back: --fallback accepts only `files`", hint="--fallback files")
-    options: dict[str, Any] = {
-        "image": image,
-        "network": network,
-        "allow": allow,
-        "memory": memory,
-        "cpus": cpus,
-        "pids": pids,
-    }
-    options |= {"user": user, "mounts": mount, "workdir": workdir}
-    options |= {"read_only": read_only or None, "writable": writable}
     packed = "gzip" if push is not None else "zstd"  # engines before Docker 23 pull only gzip
     how: dict[str, Any] = {
         "key": key,
@@ -165,7 +140,7 @@ def run(
     text = command_text(command, separated=bool(context.meta.get("separated")))
     job = CIJob(
         command=text,
-        options={name: value for name, value in options.items() if value is not None},
+        options=options,
         variables=job_environment.with_plugin(job_environment.chosen(env or [], os.environ), text),
         redact=tuple(redact or ()),
         checkout=None if no_checkout else checkout.absolute(),

@@ -12,36 +12,22 @@ from holdfast.base import ids
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Allow, Network
 from holdfast.runtime.cli.caller import EarlyOptions
+from holdfast.runtime.cli.session_flags import flags
 from holdfast.runtime.http_doors import door_packages
 
 
+@flags("mcp")
 def mcp(
     session: Annotated[
         str | None,
         typer.Option("--session", metavar="NAME", help="The default session, else one for this folder."),
     ] = None,
-    image: Annotated[str | None, typer.Option("--image", help="The image of sessions that are made.")] = None,
     template: Annotated[
         str | None, typer.Option("--template", help="Start sessions that are made from this template.")
     ] = None,
-    network: Network = None,
-    allow: Allow = None,
-    mount: Annotated[
-        list[str] | None, typer.Option("--mount", metavar="SRC:DST[:ro]", help="Mount a host folder.")
-    ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Set a variable.")
-    ] = None,
-    memory: Annotated[str | None, typer.Option("--memory", help="Limit, such as 512m or 4g.")] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Forbid writing to the image's files.")
-    ] = False,
-    writable: Annotated[
-        list[str] | None,
-        typer.Option("--writable", metavar="FOLDER", help="With --read-only: a folder to write to."),
-    ] = None,
+    *,
+    options: dict[str, Any],
     warm: Annotated[
         bool, typer.Option("--warm", help="Start sessions that are made with the kernel ready.")
     ] = False,
@@ -61,17 +47,6 @@ def mcp(
     from holdfast.runtime.mcp.agent_sessions import Default
     from holdfast.runtime.sessions.session_options import SessionOptions
 
-    given = {
-        "image": image,
-        "network": network,
-        "allow": allow,
-        "mounts": mount,
-        "env": env,
-        "memory": memory,
-        "read_only": read_only,
-        "writable": writable,
-    }
-    options: dict[str, Any] = {key: value for key, value in given.items() if value}
     SessionOptions.parse(**options)  # now, where a person sees what is wrong
     if template is not None:
         options["template"] = template

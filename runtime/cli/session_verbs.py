@@ -9,11 +9,13 @@ import typer
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import image_choice, printing, session_table
-from holdfast.runtime.cli.arguments import Allow, Domain, Json, NameOption, SessionRefs
+from holdfast.runtime.cli.arguments import Json, NameOption, SessionRefs
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.session_flags import flags
 from holdfast.runtime.retention import policy_text
 
 
+@flags("new")
 def new(
     given: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Name of the new session.", show_default=False)
@@ -54,49 +56,8 @@ def new(
     entrypoint: Annotated[
         bool, typer.Option("--entrypoint", help="Run the image's ENTRYPOINT, as a job of that name.")
     ] = False,
-    network: Annotated[
-        str | None, typer.Option("--network", help="`internet`, `none`, `open` or `domains`.")
-    ] = None,
-    allow: Allow = None,
-    domain: Domain = None,
-    secret: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME@HOST[,HOST...]=SOURCE",
-            help="A secret that only HOST gets, never the session: env:VAR or @FILE. Repeatable.",
-        ),
-    ] = None,
-    memory: Annotated[str | None, typer.Option(help="Limit, such as 512m or 4g.")] = None,
-    disk: Annotated[
-        str | None, typer.Option(help="Limit of the session's own files, where the engine supports it.")
-    ] = None,
-    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
-    pids: Annotated[int | None, typer.Option(help="Limit of processes and threads.")] = None,
-    user: Annotated[str | None, typer.Option(help="User that shell and kernel run as.")] = None,
-    env: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Set a variable. Repeatable.")
-    ] = None,
-    mount: Annotated[
-        list[str] | None, typer.Option(metavar="SRC:DST[:ro]", help="Mount a host folder. Repeatable.")
-    ] = None,
-    workdir: Annotated[str | None, typer.Option(help="Initial working directory.")] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Forbid writing to the image's files.")
-    ] = False,
-    writable: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FOLDER", help="With --read-only: a folder to write to. Repeatable."),
-    ] = None,
-    shell: Annotated[
-        str | None,
-        typer.Option(metavar="bash|zsh|fish|PATH|holdfast", help="Shell of the image, or our own bash."),
-    ] = None,
-    kernel: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Jupyter kernel of the image that cells run in.")
-    ] = None,
-    python: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Interpreter in the session that cells run in.")
-    ] = None,
+    *,
+    options: dict[str, Any],
     policy: Annotated[
         str | None,
         typer.Option(metavar="every=20,before-risky,...", help="Same settings as `holdfast policy`."),
@@ -131,7 +92,7 @@ def new(
         devcontainer=devcontainer,
         entrypoint=entrypoint,
         network=build_network,
-        allow=allow or (),
+        allow=options.get("allow", ()),
         remote=allow_remote_sources,
     )
     new = partial(holdfast.new)
@@ -142,27 +103,11 @@ def new(
     made = new(
         name if given is None else given,
         image=chosen,
-        network=network,
-        allow=allow,
-        domains=domain,
-        secrets=secret,
-        memory=memory,
-        disk=disk,
-        cpus=cpus,
-        pids=pids,
-        user=user,
-        env=env,
-        mounts=mount,
-        workdir=workdir,
-        read_only=read_only or None,
-        writable=writable,
-        shell=shell,
-        kernel=kernel,
-        python=python,
         policy=None if policy is None else policy_text.policy(policy),
         template=template,
         warm=warm,
         labels=label,
+        **options,
     )
     if wants_json(json):
         printing.emit(made.as_dict())

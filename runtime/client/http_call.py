@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -48,14 +48,15 @@ def given(**fields: Any) -> dict[str, Any]:
 
 def session_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a new session as a body has them: plain values, and mounts as texts."""
-    found = dict(options)
-    for name in ("allow", "domains", "secrets", "writable", "mounts"):
-        if found.get(name) is not None:
-            found[name] = [str(each) for each in found[name]]
-    if found.get("env") is not None:
-        env = found["env"]
-        found["env"] = dict(env) if isinstance(env, Mapping) else list(env)
-    return found
+    return {name: _plain(value) for name, value in options.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return (
+        [str(each) for each in value] if isinstance(value, Iterable) and not isinstance(value, str) else value
+    )
 
 
 def answer(status: int, content: bytes) -> Any:

@@ -27,9 +27,9 @@ from holdfast.errors import (
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.moving import move_wire
 from holdfast.runtime.moving.arrivals import Arrivals, Arrived
-from holdfast.runtime.moving.travelling_options import TRAVELLING
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.compat import snapshot_ladder
+from holdfast.runtime.sessions import option_table
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store import policy
@@ -131,7 +131,7 @@ class Receiver:
             )
         SessionOptions.parse(**fields["options"])
         self._options = dict(fields["options"])
-        if others := self._options.keys() - set(TRAVELLING):
+        if others := self._options.keys() - set(option_table.MOVING):
             raise InvalidArgument(
                 f"cannot receive {name}: options do not travel ({plain(str(min(others)), 60)})"
             )

@@ -7,11 +7,7 @@ from typing import Any
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-
-TRAVELLING = (
-    *("network", "allow", "domains", "memory", "disk", "cpus", "pids"),
-    *("user", "env", "workdir", "read_only", "writable", "shell", "kernel", "python"),
-)
+from holdfast.runtime.sessions import option_table
 
 
 def travelling(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,4 +30,6 @@ def travelling(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             f"cannot move {name}: it uses secrets that this machine keeps ({named})",
             hint="secrets do not travel",
         )
-    return {key: options[key] for key in TRAVELLING if options.get(key) not in (None, False, (), [], {})}
+    return {
+        key: options[key] for key in option_table.MOVING if options.get(key) not in (None, False, (), [], {})
+    }

@@ -16,6 +16,7 @@ from holdfast.base import run_dir
 from holdfast.base.text import plain
 from holdfast.errors import GuestError
 from holdfast.runtime.guest import layout
+from holdfast.runtime.guest.identity.identity import CHOSEN
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.guest_value import GuestValue, Seconds, listed, shown
@@ -62,8 +63,7 @@ def say_who(folder: Path, row: SessionRow, kept: Manifest | None = None, again: 
     Raises:
         StoreError: they cannot be written.
     """
-    given = ("user", "workdir", "shell", "kernel", "python")
-    chosen: dict[str, Any] = {key: row.options.get(key) for key in given}
+    chosen: dict[str, Any] = {key: row.options.get(key) for key in CHOSEN}
     if kept is not None:
         before = {"session": kept.session, "name": kept.session_name, "generation": kept.generation}
         chosen |= {"snapshot": kept.id, "before": before}

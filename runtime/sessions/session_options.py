@@ -50,6 +50,12 @@ CAPABILITIES = (
 RESOLVER = "/etc/resolv.conf"
 # Limits that would let a program raise its priority without a capability; engines may default to more.
 NO_PRIORITY = ("nice", "rtprio")
+IMAGE = r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}"
+USER = r"([a-z_][a-z0-9_-]{0,31}|\d{1,10}(:\d{1,10})?)"
+PATH = r"/[^\x00]{0,4095}"
+FOLDER = r"/[^\x00]{1,299}"
+SHELL = r"([a-z]{1,20}|/[!-~]{1,200})"
+KERNEL = r"[A-Za-z0-9._-]{1,100}"
 # Paths in the container that a mount would break.
 RESERVED = ("/proc", "/sys", "/dev", str(layout.RUN_DIR), str(layout.STATE_DIR), "/opt/holdfast")
 
@@ -145,7 +151,7 @@ class SessionOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    image: str | None = None
+    image: Annotated[str, Field(pattern=f"^{IMAGE}$")] | None = None
     network: Literal["internet", "none", "open", "domains"] = "internet"
     allow: Annotated[tuple[str, ...], Field(max_length=network_exceptions.MOST)] = ()
     domains: Annotated[tuple[str, ...], Field(max_length=200)] = ()
@@ -154,15 +160,17 @@ class SessionOptions(BaseModel):
     disk: Annotated[int, Field(ge=disk_limits.LEAST)] | None = None
     cpus: Annotated[float, Field(ge=0.01, le=1024)] | None = None
     pids: Annotated[int, Field(ge=64, le=4_194_304)] = 4096
-    user: str | None = None
+    user: Annotated[str, Field(pattern=f"^{USER}$")] | None = None
     env: dict[str, str] = {}
-    mounts: tuple[Mount, ...] = ()
-    workdir: str | None = None
+    mounts: Annotated[tuple[Mount, ...], Field(max_length=100)] = ()
+    workdir: Annotated[str, Field(pattern=f"^{PATH}$")] | None = None
     read_only: bool = False
-    writable: Annotated[tuple[str, ...], Field(max_length=writable_places.MOST)] = ()
-    shell: str | None = None
-    kernel: str | None = None
-    python: str | None = None
+    writable: Annotated[
+        tuple[Annotated[str, Field(pattern=f"^{FOLDER}$")], ...], Field(max_length=writable_places.MOST)
+    ] = ()
+    shell: Annotated[str, Field(pattern=f"^{SHELL}$")] | None = None
+    kernel: Annotated[str, Field(pattern=f"^{KERNEL}$")] | None = None
+    python: Annotated[str, Field(pattern=f"^{PATH}$")] | None = None
 
     @classmethod
     def parse(cls, **chosen: Any) -> SessionOptions:
@@ -191,17 +199,17 @@ class SessionOptions(BaseModel):
     @field_validator("allow", mode="before")
     @classmethod
     def _allow(cls, value: Any) -> Any:
-        return tuple(str(Allowed.parse(str(item))) for item in value)
+        return tuple(str(Allowed.parse(item)) for item in _listed(value))
 
     @field_validator("domains", mode="before")
     @classmethod
     def _domains(cls, value: Any) -> Any:
         found = []
-        for item in value:
+        for item in _listed(value):
             try:
-                found.append(str(Domain.parse(str(item))))
+                found.append(str(Domain.parse(item)))
             except ValueError as error:
-                raise ValueError(f"cannot have '{plain(str(item), 100)}': {error}") from error
+                raise ValueError(f"cannot have '{plain(item, 100)}': {error}") from error
         return tuple(dict.fromkeys(found))
 
     @property
@@ -242,10 +250,10 @@ class SessionOptions(BaseModel):
             raise ValueError("must be a number of bytes, or a size such as 512m or 4g")
         return size
 
-    @field_validator("user")
+    @field_validator("user", mode="before")
     @classmethod
-    def _user(cls, value: str) -> str:
-        if not re.fullmatch(r"[a-z_][a-z0-9_-]{0,31}|\d{1,10}(:\d{1,10})?", value):
+    def _user(cls, value: Any) -> Any:
+        if _differs(value, USER):
             raise ValueError("must be a user name, a number, or UID:GID")
         return value
 
@@ -257,19 +265,19 @@ class SessionOptions(BaseModel):
                 raise ValueError(f"'{plain(key, 60)}' is not the name of a variable")
         return value
 
-    @field_validator("workdir", "python")
+    @field_validator("workdir", "python", mode="before")
     @classmethod
-    def _path(cls, value: str) -> str:
-        if not value.startswith("/") or "\0" in value:
+    def _path(cls, value: Any) -> Any:
+        if _differs(value, PATH):
             raise ValueError("must be an absolute path in the session")
-        if f"{posixpath.normpath(value)}/".lstrip("/").startswith("proc/"):
+        if isinstance(value, str) and f"{posixpath.normpath(value)}/".lstrip("/").startswith("proc/"):
             raise ValueError("must not be below /proc: engines have found folders of the host there")
         return value
 
-    @field_validator("writable")
+    @field_validator("writable", mode="before")
     @classmethod
-    def _places(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(map(writable_places.plain_place, value)))
+    def _places(cls, value: Any) -> Any:
+        return tuple(dict.fromkeys(writable_places.plain_place(each) for each in _listed(value)))
 
     @model_validator(mode="after")
     def _something_to_except(self) -> SessionOptions:
@@ -277,17 +285,17 @@ class SessionOptions(BaseModel):
             raise ValueError("writable folders are for sessions with a read-only root: add --read-only")
         return self
 
-    @field_validator("shell")
+    @field_validator("shell", mode="before")
     @classmethod
-    def _shell(cls, value: str) -> str:
-        if not re.fullmatch(r"[a-z]{1,20}|/[!-~]{1,200}", value):
+    def _shell(cls, value: Any) -> Any:
+        if _differs(value, SHELL):
             raise ValueError("must be the name of a shell, or the absolute path of one in the session")
         return value
 
-    @field_validator("kernel")
+    @field_validator("kernel", mode="before")
     @classmethod
-    def _spec(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", value):
+    def _spec(cls, value: Any) -> Any:
+        if _differs(value, KERNEL):
             raise ValueError("is not the name of a kernel spec: letters, digits, `.`, `-` and `_`")
         return value
 
@@ -297,10 +305,10 @@ class SessionOptions(BaseModel):
             raise ValueError("python is for the Python kernel: leave it or the kernel out")
         return self
 
-    @field_validator("image")
+    @field_validator("image", mode="before")
     @classmethod
-    def _image(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}", value):
+    def _image(cls, value: Any) -> Any:
+        if _differs(value, IMAGE):
             raise ValueError("is not the name of an image")
         return value
 
@@ -416,6 +424,17 @@ def _gateway_environment(options: SessionOptions, trust: bool) -> dict[str, str]
 
 def _bind(source: str, target: str, *, read_only: bool) -> dict[str, Any]:
     return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
+
+
+def _listed(value: Any) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError("must be a list of texts")
+    return [str(each) for each in value]
+
+
+def _differs(value: Any, pattern: str) -> bool:
+    """Return whether a text is not of a form; what is no text is refused for that, after this."""
+    return isinstance(value, str) and re.fullmatch(pattern, value) is None
 
 
 def _assignment(text: str) -> tuple[str, str]:

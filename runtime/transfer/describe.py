@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.runtime.sessions.option_table import EXPORTED
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots.bundle import form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
@@ -18,11 +19,6 @@ from holdfast.snapshots.manifest import Manifest, StoredFile
 
 if TYPE_CHECKING:
     from holdfast.runtime.scrubbing.scrubber import Scrubber
-
-OPTIONS = (
-    *("network", "memory", "cpus", "pids", "user", "workdir"),
-    *("read_only", "writable", "shell", "kernel", "python"),
-)
 
 
 def config(
@@ -37,7 +33,7 @@ def config(
     """Return the config of the snapshot's manifest, without secrets; `stored` are its files as they
     are sent.
     """
-    options = {key: scrubber.value(kept.options[key]) for key in OPTIONS if key in kept.options}
+    options = {key: scrubber.value(kept.options[key]) for key in EXPORTED if key in kept.options}
     changed = {
         "options": options,
         "files": list(stored),

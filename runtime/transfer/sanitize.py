@@ -17,6 +17,7 @@ from typing import Any
 from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import BundleRefused, InvalidArgument
+from holdfast.runtime.sessions.option_table import TAKEN_OVER
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store.row_details import RecordsEnd, SnapshotDetails
 from holdfast.runtime.task import task_form
@@ -46,7 +47,7 @@ def options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, An
         value = given.get(key)
         if isinstance(value, int) and not isinstance(value, bool):
             kept[key] = min(value, getattr(default, key))
-    for key in ("user", "workdir", "read_only", "writable", "shell", "kernel", "python"):
+    for key in TAKEN_OVER:
         if given.get(key) is not None:
             kept[key] = given[key]
     try:

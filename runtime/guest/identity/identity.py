@@ -8,6 +8,9 @@ from typing import Any
 
 from holdfast.base.value_classes import dataclass, replace
 
+CHOSEN = ("user", "workdir", "shell", "kernel", "python")
+"""The options of a session that its supervisor needs to know, as the host names them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -36,7 +39,7 @@ class Identity:
         }
         if isinstance(fields.get("generation"), int):
             changes["generation"] = fields["generation"]
-        for key in ("user", "workdir", "shell", "kernel", "python"):
+        for key in CHOSEN:
             if isinstance(fields.get(key), str) and fields[key]:
                 changes[key] = fields[key]
         return replace(self, **changes)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, Reason, RequestBody, Seconds
 from holdfast.runtime.serve.models.command_models import StateAnswer, Variables
 from holdfast.runtime.sessions import session_labels
+from holdfast.runtime.sessions.session_options import SessionOptions
 
 Place = Annotated[str, Field(min_length=1, max_length=300, pattern=TEXT)]
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]{1,299}$")]
@@ -49,7 +50,31 @@ class LabelsRequest(RequestBody):
     labels: Labels
 
 
-class SessionRequest(RequestBody):
+def _requested(name: str) -> Any:
+    """Return the type of an option in a request: that of `SessionOptions`, or a text that is read as one."""
+    annotation = SessionOptions.model_fields[name].annotation
+    limits = tuple(SessionOptions.model_fields[name].metadata)
+    kind = next(each for each in get_args(annotation) or (annotation,) if each is not type(None))
+    limited: Any = Annotated  # for type checkers, which read no computed types
+    listed: Any = list
+    plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    if name == "env":
+        return Variables | Assignments
+    if name == "network":
+        return Literal[*get_args(annotation), "default"]
+    if get_origin(annotation) is tuple:
+        item = kind if get_origin(kind) is Annotated else Place
+        return limited[(listed[item], *limits)]
+    if plain in (int, float):
+        return (limited[(kind, *limits)] if limits else kind) | Said
+    return kind
+
+
+_OPTIONS: dict[str, Any] = {name: (_requested(name) | None, None) for name in SessionOptions.model_fields}
+_ChosenOptions: Any = create_model("_ChosenOptions", __base__=RequestBody, **_OPTIONS)
+
+
+class SessionRequest(_ChosenOptions):  # type: ignore[misc]  # its fields are those of SessionOptions
     """A new session, as `Holdfast.new` takes it. With `template` it starts from that.
 
     Sizes and numbers may be texts (`1.5g`), and variables a list of `KEY=VALUE`, as there.
@@ -58,30 +83,12 @@ class SessionRequest(RequestBody):
     name: Name | None = None
     template: Name | None = None
     warm: bool = False
-    image: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}$")] | None = None
-    network: Literal["internet", "none", "open", "domains", "default"] | None = None
-    allow: Annotated[list[Place], Field(max_length=200)] | None = None
-    domains: Annotated[list[Place], Field(max_length=200)] | None = None
-    secrets: Annotated[list[Place], Field(max_length=50)] | None = None
-    memory: Size | None = None
-    disk: Size | None = None
-    cpus: Annotated[float, Field(ge=0.01, le=1024)] | Said | None = None
-    pids: Annotated[int, Field(ge=64, le=4_194_304)] | Said | None = None
-    user: Annotated[str, Field(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10}(:\d{1,10})?)$")] | None = None
-    env: Variables | Assignments | None = None
-    mounts: Annotated[list[Place], Field(max_length=100)] | None = None
-    workdir: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
-    read_only: bool | None = None
-    writable: Annotated[list[Folder], Field(max_length=100)] | None = None
-    shell: Annotated[str, Field(pattern=r"^([a-z]{1,20}|/[!-~]{1,200})$")] | None = None
-    kernel: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] | None = None
-    python: Annotated[str, Field(pattern=r"^/[^\x00]{0,4095}$")] | None = None
     labels: Labels | None = None
     policy: PolicyFields | None = None
 
     def options(self) -> dict[str, Any]:
         """Return what was asked for, as `Holdfast.new` takes it."""
-        found = self.model_dump(exclude_none=True, exclude={"policy", "warm"})
+        found: dict[str, Any] = self.model_dump(exclude_none=True, exclude={"policy", "warm"})
         return found | ({"warm": True} if self.warm else {})
 
 

@@ -7,15 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.moving.travelling_options import TRAVELLING, travelling
+from holdfast.runtime.moving.travelling_options import travelling
 from holdfast.runtime.sessions.session_options import SessionOptions
-
-STAYING = {"mounts", "secrets"}
-
-
-def test_each_option_travels_or_keeps_a_session_here() -> None:
-    """Whoever adds an option has to decide."""
-    assert set(TRAVELLING) | STAYING == set(SessionOptions.model_fields) - {"image"}
 
 
 def test_what_is_set_travels() -> None:

@@ -140,3 +140,11 @@ def test_an_unknown_option_is_named() -> None:
         SessionOptions.parse(memroy="1g")
 
     assert "memory" in raised.value.hint
+
+
+@pytest.mark.parametrize("name", ["allow", "domains", "writable"])
+@pytest.mark.parametrize("value", ["example.org:80", 5])
+def test_a_text_where_a_list_is_meant_is_refused_as_such(name: str, value: object) -> None:
+    """It is not read as a list of its characters."""
+    with pytest.raises(InvalidArgument, match=f"^cannot create session: {name} must be a list of texts$"):
+        SessionOptions.parse(**{name: value})

@@ -1,0 +1,58 @@
+"""The options of a session are described once, and each place that has options has them from there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.api.option_types import NewOptions
+from holdfast.runtime.cli import ci_verbs, mcp_verbs, session_verbs
+from holdfast.runtime.cli.session_flags import flags
+from holdfast.runtime.guest.identity.identity import CHOSEN
+from holdfast.runtime.sessions import option_table
+from holdfast.runtime.sessions.option_table import OPTIONS
+from holdfast.runtime.sessions.session_options import SessionOptions
+
+
+def test_table_types_and_checks_have_the_same_options() -> None:
+    """A new option needs its field, its row and its type for editors, in these three files."""
+    names = [option.name for option in OPTIONS]
+    assert sorted(names) == sorted(SessionOptions.model_fields)
+    assert sorted(names) == sorted(NewOptions.__annotations__)
+    assert set(CHOSEN) <= set(names)
+
+
+def test_each_option_moves_or_keeps_a_session_here() -> None:
+    """What only this machine has does not move."""
+    staying = {option.name for option in OPTIONS if not option.moves}
+    assert staying == {"image", "mounts", "secrets"}
+
+
+def test_nothing_of_this_machine_and_no_secret_is_exported() -> None:
+    """Variables are where secrets are put, and what a session may reach is the importer's to decide."""
+    assert not {"env", "secrets", "mounts", "allow", "domains", "image"} & set(option_table.EXPORTED)
+    assert set(option_table.TAKEN_OVER) <= set(option_table.EXPORTED)
+    assert not {"network", "allow", "memory", "pids", "cpus"} & set(option_table.TAKEN_OVER)
+
+
+@pytest.mark.parametrize(
+    ("verb", "called"), [("new", session_verbs.new), ("ci run", ci_verbs.run), ("mcp", mcp_verbs.mcp)]
+)
+def test_a_verb_has_the_flags_of_what_it_offers(verb: option_table.Verb, called: Any) -> None:
+    """Each verb that starts sessions has a parameter for each option of its rows."""
+    offered = {option.name for option in option_table.offered_by(verb)}
+    assert offered <= set(called.__annotations__)
+
+
+def test_what_was_not_given_is_not_passed_on_and_zero_is() -> None:
+    """`--cpus 0` is refused by the check of options and must reach it."""
+    received: dict[str, Any] = {}
+
+    @flags("mcp")
+    def verb(other: str, *, options: dict[str, Any]) -> None:
+        received.update(options, other=other)
+
+    given: dict[str, Any] = dict.fromkeys(option.name for option in option_table.offered_by("mcp"))
+    verb(other="x", **given | {"read_only": False, "cpus": 0.0, "writable": []})
+    assert received == {"other": "x", "cpus": 0.0, "writable": []}
