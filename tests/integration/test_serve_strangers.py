@@ -241,8 +241,8 @@ def test_a_token_that_a_stranger_got_ends_with_a_new_one(
 
     monkeypatch.setenv("HOLDFAST_HOME", str(home.root))
     monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
-    client = RemoteHoldfast(f"unix://{path}")
     with started() as stolen:
+        client = RemoteHoldfast(f"unix://{path}")
         assert client.sessions() == []
         assert 401 not in answered(stolen)
         taken = cli("serve", "--unix", str(path), "--new-token")
@@ -251,6 +251,7 @@ def test_a_token_that_a_stranger_got_ends_with_a_new_one(
         assert answered(stolen) == {401}
         assert 401 not in answered(kept)
         assert client.sessions() == []
+        client.close()
     with started() as after:
         assert after == kept
 

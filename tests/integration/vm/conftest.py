@@ -1,6 +1,6 @@
 """The virtual machine, booted once for the tests of its kernel. Needs root.
 
-`make test-vm`: two hours on two busy cores without KVM, most of it the emulated processor.
+`make test-vm`: two hours on two busy cores, most of it the emulated processor.
 """
 
 from __future__ import annotations
