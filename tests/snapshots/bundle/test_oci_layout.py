@@ -171,9 +171,9 @@ def test_an_index_has_one_image_and_one_snapshot_both_manifests() -> None:
     for given in ((), (image,), (taken,), (image, image, taken), (image, taken, taken)):
         with pytest.raises(BundleRefused, match="not a Holdfast snapshot"):
             form.both(parsed(*given))
-    for given in ((image | {"mediaType": media.INDEX}, taken), (image, taken | {"mediaType": media.INDEX})):
+    for other in ((image | {"mediaType": media.INDEX}, taken), (image, taken | {"mediaType": media.INDEX})):
         with pytest.raises(BundleRefused, match="of an unknown kind"):
-            form.both(parsed(*given))
+            form.both(parsed(*other))
 
 
 def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
