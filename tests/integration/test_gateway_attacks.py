@@ -37,7 +37,7 @@ def hostile(shared_hf: Holdfast, world: Hosts) -> Iterator[HostileHost]:
     made = HostileHost(world.address)
     path = shared_hf.home.root / "network.json"
     told = json.loads(path.read_text())
-    told["allow"].append(f"{world.address}:{made.port}")
+    told["allow"] += [f"{world.address}:{port}" for port in (made.port, made.early)]
     told["hosts"] |= {"hostile.test": world.address}
     told["hosts"] |= {f"host{one}.test": world.address for one in range(MANY)}
     path.write_text(json.dumps(told))
@@ -228,9 +228,12 @@ def test_altered_requests_and_answers_are_read_as_hosts_read_them(shared_hf: Hol
 def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
     shared_hf: Holdfast, world: Hosts, hostile: HostileHost
 ) -> None:
-    """Plain HTTP, other versions of records, other, several and hidden names end it; port 80 has none."""
+    """Plain HTTP, other versions of records, other, several and hidden names end it, and a host that speaks
+    first; port 80 has none.
+    """
     api, plain = f"api.test:{world.api.port}", f"plain.test:{world.plain.port}"
-    session = keyed(shared_hf, world, "narrow", domains=[api, plain, "web.test"])
+    early = f"hostile.test:{hostile.early}"
+    session = keyed(shared_hf, world, "narrow", domains=[api, plain, early, "web.test"])
     greeting = greetings.openssl("api.test", greetings.TLS12, greetings.TLS13)
     other = greetings.openssl("elsewhere.test", greetings.TLS12, greetings.TLS13)
     named = greetings.names(b"api.test")
@@ -252,6 +255,7 @@ def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
         "no name": (api, (greetings.openssl(None, greetings.TLS12, greetings.TLS13),)),
         "SSL 2": (api, (b"\x80\x2e\x01\x03\x03\x00\x15\x00\x00\x00\x10" + b"c" * 37,)),
         "another greeting after it": (api, (greeting + other,)),
+        "the host speaks first": (early, ()),
     }
     world.asked()
 
@@ -265,6 +269,7 @@ def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
     assert (good, cut) == ("160303", "160303")
     assert {what: text for what, text in ended.items() if text != "('200', b'')"} == {}
     assert world.asked() == []
+    assert hostile.spoke == 1
     assert called(session, f"exchange({get(plain)!r})[:12]") == "HTTP/1.1 200"
     assert "no tunnel to port 80" in called(session, "connect('web.test:80')")
     quic = (
