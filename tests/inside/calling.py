@@ -104,6 +104,20 @@ def received(one: socket.socket, size: int) -> bool:
     return size <= 0
 
 
+def pushed(raw: bytes, size: int) -> int:
+    """Return how many bytes after these are taken, of so many, before nothing more is for three seconds."""
+    with socket.create_connection(GATEWAY, 20) as one:
+        one.sendall(raw)
+        one.settimeout(3)
+        left = size
+        try:
+            while left > 0:
+                left -= one.send(b"b" * min(left, 65536))
+        except OSError:
+            pass
+        return size - left
+
+
 def filled(raw: bytes, count: int) -> list[socket.socket]:
     """Return so many calls that have sent this and no more; those that the gateway ended have sent less."""
     calls = []

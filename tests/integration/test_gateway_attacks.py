@@ -12,7 +12,7 @@ import pytest
 from tests import tls_greetings as greetings
 from tests.machines.hostile_host import ENDLESS, SOUND, HostileHost, Names
 from tests.machines.hosts import Hosts, hosts
-from tests.parsers.gateway_trials import altered
+from tests.parsers.gateway_trials import altered, in_gateway_image
 
 from holdfast.errors import NetworkNotClosed
 from holdfast.runtime.api.controller import Holdfast
@@ -22,6 +22,7 @@ from holdfast.runtime.egress import gateway, session_policy
 PATIENCE = 240.0
 CALLING = Path(__file__).parents[1] / "inside" / "calling.py"
 MANY = 300
+BODY = 64 << 20
 MORE = 112 << 20
 """Bytes; the process of a session may take some less (`session_process.BUDGET`)."""
 
@@ -166,7 +167,10 @@ def test_what_takes_too_much_memory_ends_for_its_session_alone(
 def test_names_that_no_resolver_answers_for_delay_no_other_session(
     shared_hf: Holdfast, rough: Session, calm: Session, world: Hosts, watched: None
 ) -> None:
-    """A session asks for 120 of them; another one's is found. They are told apart from absent ones."""
+    """A session asks for 120 of them; another one's is found. They are told apart from absent ones.
+
+    Of a body for such a host only so much is read as fits between.
+    """
     resolver = Names({"served.test": world.address}, "absent.test")
     path = Path(container(shared_hf).attrs["ResolvConfPath"])
     before = path.read_text()
@@ -179,6 +183,8 @@ def test_names_that_no_resolver_answers_for_delay_no_other_session(
             f"for one, raw in zip(calls, {asked}): one.sendall(raw)\n",
         )
         until(lambda: len({name for name in resolver.asked if name.startswith("silent")}) >= 8, "look-ups")
+        head = f"POST http://silent.test/ HTTP/1.1\r\nHost: silent.test\r\nContent-Length: {BODY}\r\n\r\n"
+        assert 64 << 10 < int(called(rough, f"pushed({head.encode()!r}, {BODY})")) < BODY // 2
         served = get(f"served.test:{world.plain.port}")
         for _ in range(3):
             assert called(calm, f"exchange({served!r})[:12]") == "HTTP/1.1 200"
@@ -217,6 +223,12 @@ def test_connections_to_hosts_are_counted_for_each_session(
     assert "too many connections to hosts" in last
     assert called(calm, f"exchange({get(f'host0.test:{world.plain.port}')!r})[:12]") == "HTTP/1.1 200"
     called(rough, "[one.close() for one in links] and None")
+
+
+@pytest.mark.thorough
+def test_connections_are_made_to_judged_addresses_only(shared_hf: Holdfast) -> None:
+    """Whatever a name stands for when its connection is made, and wherever that leads."""
+    assert "only to judged addresses" in in_gateway_image(shared_hf, "tests.parsers.gateway_pins")
 
 
 @pytest.mark.thorough
