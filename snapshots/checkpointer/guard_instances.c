@@ -1,7 +1,7 @@
 /* Has each inotify of CRIU counted for a user that nothing else is.
  *
- * The kernel gives a user so many instances, and so many watches in them (inotify(7), fs.inotify.max_user_*). Root in
- * all sessions, CRIU and root on the host are one user: a session that has all of them would keep others from being
+ * The kernel limits the instances of a user, and the watches in them (inotify(7), fs.inotify.max_user_*). Root in all
+ * sessions, CRIU and root on the host are one user: a session that has all of them would keep others from being
  * captured, since CRIU makes one to learn what the kernel can do, and from being restored if they watch files.
  *
  * What counts is the effective user of the thread that makes the instance. A number is drawn for each: no session can

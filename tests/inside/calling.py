@@ -110,11 +110,9 @@ def pushed(raw: bytes, size: int) -> int:
         one.sendall(raw)
         one.settimeout(3)
         left = size
-        try:
+        with contextlib.suppress(TimeoutError):
             while left > 0:
                 left -= one.send(b"b" * min(left, 65536))
-        except OSError:
-            pass
         return size - left
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from ipaddress import IPv4Address
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,10 @@ from mitmproxy.proxy import server_hooks
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from holdfast.runtime.gateway.addon import pinned
-from holdfast.runtime.gateway.names import parsed_address
+from holdfast.runtime.gateway.names import Address
 from holdfast.runtime.gateway.session_process import Handler, Loop
 
-JUDGED = parsed_address("198.51.100.7")
-assert JUDGED is not None
+JUDGED: Address = IPv4Address("198.51.100.7")
 
 
 async def _names() -> None:

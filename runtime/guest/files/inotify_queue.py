@@ -2,9 +2,9 @@
 
 Owns the descriptor and the calls; knows neither what events mean nor which folders belong together.
 
-The kernel gives a user so many instances and watches (inotify(7)), and root of all sessions and of the host
-is one user. So an instance of ours is counted for one that nothing else is: what counts is the effective user
-of the thread that makes it. Other sessions can take neither from it.
+The kernel limits the instances and watches of a user (inotify(7)), and root of all sessions and of the host
+is one user. An instance of ours is counted for a user that nothing else is: the effective one of the thread
+that makes it. So other sessions can take neither from it.
 """
 
 from __future__ import annotations
