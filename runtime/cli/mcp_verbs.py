@@ -35,6 +35,12 @@ def mcp(
         str | None,
         typer.Option("--http", metavar="PORT", help="Serve on this port of loopback."),
     ] = None,
+    new_token: Annotated[
+        bool,
+        typer.Option(
+            "--new-token", help="With --http: make a new token; that of before opens nothing any more."
+        ),
+    ] = False,
 ) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output or over HTTP."""
     door_packages.check("mcp", "serve agents")
@@ -57,15 +63,15 @@ def mcp(
     if http is None:
         server.run("stdio")
     else:
-        _serve_http(server, http)
+        _serve_http(server, http, new_token=new_token)
 
 
-def _serve_http(server: Any, address: str) -> None:
+def _serve_http(server: Any, address: str, *, new_token: bool) -> None:
     from holdfast.runtime.http_doors import door_listener, door_token
     from holdfast.runtime.mcp import http_door
 
     opened = door_listener.listener(address)
-    token, file = door_token.token_of(Home.default().create(), http_door.TOKEN)
+    token, file = door_token.token_of(Home.default().create(), http_door.TOKEN, new=new_token)
     printing.say(f"serving {http_door.url(opened)}")
     sys.stdout.flush()
     where = f"is in {file}" if file else f"is that of {http_door.TOKEN.variable}"

@@ -40,6 +40,9 @@ def serve(
     rate: Annotated[
         float, typer.Option("--rate", min=0, help="Requests a second in the long run; 0 is any number.")
     ] = 500,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="Make a new token; that of before opens nothing any more.")
+    ] = False,
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to those who have the token."""
     door_packages.check("serve", "serve")
@@ -52,12 +55,13 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     home = Home.default().create()
-    token, file = door_token.token_of(home, door_token.SERVER)
     opened = door_listener.inherited()
     if opened is None and unix is not None:
         opened = door_listener.unix_listener(unix)
     elif opened is None:
         opened = door_listener.listener(listen or PORT, anywhere=anywhere)
+    # Last: where a server listens already, its token remains.
+    token, file = door_token.token_of(home, door_token.SERVER, new=new_token)
     hosts = None if door_listener.is_unix(opened) else host_name or ()
     doors = ServedDoors(
         home,

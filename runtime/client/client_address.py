@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from holdfast.base.home import Home
@@ -20,13 +21,13 @@ _PORTS = {"http": 80, "https": 443}
 class ClientAddress:
     """A server: the URL that requests begin with, its unix socket if it has one, and the token.
 
-    `ours` if only a program of this user may get the token: it is the one that a home keeps.
+    `kept` is the file of a home that the token is from: only a program of this user may get it.
     """
 
     url: str
     socket: str | None
     token: str
-    ours: bool = False
+    kept: Path | None = None
 
     @property
     def channels(self) -> str:
@@ -35,8 +36,8 @@ class ClientAddress:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of every request."""
-        return {"Authorization": f"Bearer {self.token}"}
+        """Headers of every request: a server that was started again may have made a new token."""
+        return {"Authorization": f"Bearer {(self.kept and _read(self.kept)) or self.token}"}
 
     def check(self) -> None:
         """Check that who listens there may get the token, before it is sent.
@@ -45,7 +46,7 @@ class ClientAddress:
             ServerUnavailable: it is a program of another user.
             OSError: nothing listens there.
         """
-        if not self.ours:
+        if self.kept is None:
             return
         if self.socket is not None:
             listener_owner.check_socket(self.socket)
@@ -82,13 +83,14 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
             hint="for example http://127.0.0.1:8420, https://host.example, unix:///run/user/1000/server.sock",
         )
     told = token or os.environ.get(SERVER.variable)
-    token = told or (_kept() if here else None)
-    if token is None:
+    kept = Home.default().root / SERVER.file_name if here and not told else None
+    token = told or (_read(kept) if kept else None)
+    if not token:
         raise InvalidArgument(
             "cannot use the server without its token",
             hint=f"set {SERVER.variable}; `holdfast serve` says where its token is",
         )
-    return ClientAddress(base, socket, token, ours=not told)
+    return ClientAddress(base, socket, token, kept)
 
 
 def _more(url: str) -> bool:
@@ -96,7 +98,7 @@ def _more(url: str) -> bool:
     return bool(parts.path.strip("/") or parts.query or parts.fragment or parts.username)
 
 
-def _kept() -> str | None:
+def _read(file: Path) -> str | None:
     with suppress(OSError):
-        return (Home.default().root / SERVER.file_name).read_text("ascii", "replace").strip() or None
+        return file.read_text("ascii", "replace").strip() or None
     return None

@@ -27,14 +27,24 @@ SERVER = DoorToken("HOLDFAST_TOKEN", "server-token")
 """Of the server for programs; its clients on this machine look there as well."""
 
 
-def token_of(home: Home, door: DoorToken) -> tuple[str, Path | None]:
+def token_of(home: Home, door: DoorToken, *, new: bool = False) -> tuple[str, Path | None]:
     """Return the token, and the file it is kept in unless the environment has it.
 
+    Args:
+        home: where it is kept.
+        door: whose token it is.
+        new: make another one; that of before opens nothing any more.
+
     Raises:
-        InvalidArgument: the given one is too short to be a secret.
+        InvalidArgument: the given one is too short to be a secret, or a new one is asked for as well.
         OSError: the home cannot be written.
     """
     if (given := os.environ.get(door.variable)) is not None:
+        if new:
+            raise InvalidArgument(
+                f"cannot make a new token: {door.variable} says which it is",
+                hint=f"unset {door.variable}, or leave out --new-token",
+            )
         if len(given) < _SHORTEST or not given.isascii() or not given.isprintable() or " " in given:
             raise InvalidArgument(
                 f"cannot use the token in {door.variable}: it needs {_SHORTEST} or more characters of ASCII",
@@ -43,7 +53,7 @@ def token_of(home: Home, door: DoorToken) -> tuple[str, Path | None]:
         return given, None
     file = home.root / door.file_name
     with suppress(FileNotFoundError):
-        kept = file.read_text("ascii", "replace").strip()
+        kept = "" if new else file.read_text("ascii", "replace").strip()
         if len(kept) >= _SHORTEST:
             return kept, file
     made = secrets.token_hex(24)

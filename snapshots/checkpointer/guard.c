@@ -25,6 +25,7 @@
  *   ioctl    memory that is given back while it is served: see guard_returned.c
  *   ioctl, pread  memory that is not written while the tasks are stopped: see guard_heaps.c
  *   bind, unlinkat  names of sockets' files: see guard_sockets.c
+ *   inotify_init, inotify_init1  whose they are: see guard_instances.c
  *   recvmsg  descriptors of the session that CRIU could not keep: see guard_substitute.c
  *
  * HOLDFAST_GUARD="MNT NET UTS CONTROL KDAT ROOT" names five open descriptors (-1: none) and the pid of the root of the

@@ -34,14 +34,26 @@ def tunnel(place: str, name: str | None, raw: bytes) -> str:
             if not piece:
                 return "closed"
             head += piece
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context = _any_certificate()
         try:
             with context.wrap_socket(one, server_hostname=name) as inner:
                 inner.sendall(raw)
                 return _read(inner)
         except OSError as error:
             return f"closed: {error}"
+
+
+def negotiated(place: str, *offers: str) -> str | None:
+    """Return which of these protocols is chosen for a tunnel in which TLS is spoken to its host."""
+    name, _, port = place.rpartition(":")
+    context = _any_certificate()
+    context.set_alpn_protocols(offers)
+    with socket.create_connection(GATEWAY, 20) as one:
+        one.sendall(f"CONNECT {name}:{port} HTTP/1.1\r\nHost: {place}\r\n\r\n".encode())
+        while not one.recv(4096).endswith(b"\r\n\r\n"):
+            pass
+        with context.wrap_socket(one, server_hostname=name) as inner:
+            return inner.selected_alpn_protocol()
 
 
 def through(place: str, *pieces: bytes) -> tuple[str, bytes]:
@@ -92,6 +104,18 @@ def received(one: socket.socket, size: int) -> bool:
     return size <= 0
 
 
+def pushed(raw: bytes, size: int) -> int:
+    """Return how many bytes after these are taken, of so many, before nothing more is for three seconds."""
+    with socket.create_connection(GATEWAY, 20) as one:
+        one.sendall(raw)
+        one.settimeout(3)
+        left = size
+        with contextlib.suppress(TimeoutError):
+            while left > 0:
+                left -= one.send(b"b" * min(left, 65536))
+        return size - left
+
+
 def filled(raw: bytes, count: int) -> list[socket.socket]:
     """Return so many calls that have sent this and no more; those that the gateway ended have sent less."""
     calls = []
@@ -111,6 +135,12 @@ def ended(calls: list[socket.socket], least: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def _any_certificate() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def _read(one: socket.socket) -> str:

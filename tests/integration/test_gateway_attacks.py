@@ -12,7 +12,7 @@ import pytest
 from tests import tls_greetings as greetings
 from tests.machines.hostile_host import ENDLESS, SOUND, HostileHost, Names
 from tests.machines.hosts import Hosts, hosts
-from tests.parsers.gateway_trials import altered
+from tests.parsers.gateway_trials import altered, in_gateway_image
 
 from holdfast.errors import NetworkNotClosed
 from holdfast.runtime.api.controller import Holdfast
@@ -22,6 +22,7 @@ from holdfast.runtime.egress import gateway, session_policy
 PATIENCE = 240.0
 CALLING = Path(__file__).parents[1] / "inside" / "calling.py"
 MANY = 300
+BODY = 64 << 20
 MORE = 112 << 20
 """Bytes; the process of a session may take some less (`session_process.BUDGET`)."""
 
@@ -37,7 +38,7 @@ def hostile(shared_hf: Holdfast, world: Hosts) -> Iterator[HostileHost]:
     made = HostileHost(world.address)
     path = shared_hf.home.root / "network.json"
     told = json.loads(path.read_text())
-    told["allow"].append(f"{world.address}:{made.port}")
+    told["allow"] += [f"{world.address}:{port}" for port in (made.port, made.early)]
     told["hosts"] |= {"hostile.test": world.address}
     told["hosts"] |= {f"host{one}.test": world.address for one in range(MANY)}
     path.write_text(json.dumps(told))
@@ -166,7 +167,10 @@ def test_what_takes_too_much_memory_ends_for_its_session_alone(
 def test_names_that_no_resolver_answers_for_delay_no_other_session(
     shared_hf: Holdfast, rough: Session, calm: Session, world: Hosts, watched: None
 ) -> None:
-    """A session asks for 120 of them; another one's is found. They are told apart from absent ones."""
+    """A session asks for 120 of them; another one's is found. They are told apart from absent ones.
+
+    Of a body for such a host only so much is read as fits between.
+    """
     resolver = Names({"served.test": world.address}, "absent.test")
     path = Path(container(shared_hf).attrs["ResolvConfPath"])
     before = path.read_text()
@@ -179,6 +183,8 @@ def test_names_that_no_resolver_answers_for_delay_no_other_session(
             f"for one, raw in zip(calls, {asked}): one.sendall(raw)\n",
         )
         until(lambda: len({name for name in resolver.asked if name.startswith("silent")}) >= 8, "look-ups")
+        head = f"POST http://silent.test/ HTTP/1.1\r\nHost: silent.test\r\nContent-Length: {BODY}\r\n\r\n"
+        assert 64 << 10 < int(called(rough, f"pushed({head.encode()!r}, {BODY})")) < BODY // 2
         served = get(f"served.test:{world.plain.port}")
         for _ in range(3):
             assert called(calm, f"exchange({served!r})[:12]") == "HTTP/1.1 200"
@@ -220,6 +226,12 @@ def test_connections_to_hosts_are_counted_for_each_session(
 
 
 @pytest.mark.thorough
+def test_connections_are_made_to_judged_addresses_only(shared_hf: Holdfast) -> None:
+    """Whatever a name stands for when its connection is made, and wherever that leads."""
+    assert "only to judged addresses" in in_gateway_image(shared_hf, "tests.parsers.gateway_pins")
+
+
+@pytest.mark.thorough
 def test_altered_requests_and_answers_are_read_as_hosts_read_them(shared_hf: Holdfast) -> None:
     """Hosts find the requests that were judged, and no other; sessions get no value of a secret."""
     assert "all was read or refused" in altered(shared_hf, "gateway", 300)
@@ -228,9 +240,12 @@ def test_altered_requests_and_answers_are_read_as_hosts_read_them(shared_hf: Hol
 def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
     shared_hf: Holdfast, world: Hosts, hostile: HostileHost
 ) -> None:
-    """Plain HTTP, other versions of records, other, several and hidden names end it; port 80 has none."""
+    """Plain HTTP, other versions of records, other, several and hidden names end it, and a host that speaks
+    first; port 80 has none.
+    """
     api, plain = f"api.test:{world.api.port}", f"plain.test:{world.plain.port}"
-    session = keyed(shared_hf, world, "narrow", domains=[api, plain, "web.test"])
+    early = f"hostile.test:{hostile.early}"
+    session = keyed(shared_hf, world, "narrow", domains=[api, plain, early, "web.test"])
     greeting = greetings.openssl("api.test", greetings.TLS12, greetings.TLS13)
     other = greetings.openssl("elsewhere.test", greetings.TLS12, greetings.TLS13)
     named = greetings.names(b"api.test")
@@ -252,6 +267,7 @@ def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
         "no name": (api, (greetings.openssl(None, greetings.TLS12, greetings.TLS13),)),
         "SSL 2": (api, (b"\x80\x2e\x01\x03\x03\x00\x15\x00\x00\x00\x10" + b"c" * 37,)),
         "another greeting after it": (api, (greeting + other,)),
+        "the host speaks first": (early, ()),
     }
     world.asked()
 
@@ -265,6 +281,7 @@ def test_a_tunnel_to_a_domain_carries_tls_that_names_it(
     assert (good, cut) == ("160303", "160303")
     assert {what: text for what, text in ended.items() if text != "('200', b'')"} == {}
     assert world.asked() == []
+    assert hostile.spoke == 1
     assert called(session, f"exchange({get(plain)!r})[:12]") == "HTTP/1.1 200"
     assert "no tunnel to port 80" in called(session, "connect('web.test:80')")
     quic = (

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
+import ssl
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -276,6 +278,28 @@ def test_requests_that_disagree_about_their_host_are_not_sent(session: Session, 
     raw = f"GET https://{api}/ HTTP/1.1\r\nHost: {api}\r\nX: {placeholder}\r\n\r\n"
     assert called(session, f"exchange({raw.encode()!r})").startswith("HTTP/1.1 400")
     assert world.asked() == []
+
+
+def test_http2_is_spoken_neither_to_the_host_of_a_secret_nor_to_the_session(
+    session: Session, world: Hosts
+) -> None:
+    """Both prefer it: its frames would be read by other code than what is bounded and judged here."""
+    place, offers = f"api.test:{world.api.port}", ("h2", "http/1.1")
+    world.api.prefer(*offers)
+    try:
+        assert called(session, f"negotiated({place!r}, *{offers!r})") == "http/1.1"
+        assert called(session, f"negotiated({place!r}, 'h2')") in ("None", "http/1.1")
+        # Without the gateway between them they would speak it.
+        direct = ssl.create_default_context()
+        direct.check_hostname, direct.verify_mode = False, ssl.CERT_NONE
+        direct.set_alpn_protocols(list(offers))
+        with (
+            socket.create_connection((world.address, world.api.port), 20) as one,
+            direct.wrap_socket(one, server_hostname="api.test") as inner,
+        ):
+            assert inner.selected_alpn_protocol() == "h2"
+    finally:
+        world.api.prefer()
 
 
 def test_the_gateway_does_not_lead_to_the_host(session: Session, world: Hosts) -> None:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -24,6 +24,8 @@ from holdfast.base import polling
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
+from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 
 pytestmark = pytest.mark.thorough
 
@@ -210,6 +212,48 @@ def test_systemd_hands_over_the_socket_and_hears_when_it_is_ready(
         assert notified.recv(100) == b"STOPPING=1"
         assert process.wait(30) == 0
     notified.close()
+
+
+def test_a_token_that_a_stranger_got_ends_with_a_new_one(
+    home: Home, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all that was made of it; a client that took it from the home continues with the new one."""
+    path, file, sandbox = tmp_path / "door.sock", home.root / "server-token", "0123456789ab"
+    places = ("/health", "/v1/sessions", "/openapi.json", "/mcp")
+
+    def answered(token: str) -> set[int]:
+        bearer, key = {"authorization": f"Bearer {token}"}, {"x-api-key": f"e2b_{token}"}
+        access = {"e2b-sandbox-id": sandbox, "x-access-token": SandboxTokens(token).access(sandbox)}
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost") as ask:
+            found = {ask.get(place, headers=bearer).status_code for place in places}
+            found.add(ask.get("/v2/sandboxes", headers=key).status_code)
+            found.add(ask.get("/files", params={"path": "/x"}, headers=access).status_code)
+        return found
+
+    @contextmanager
+    def started(*words: str) -> Iterator[str]:
+        with cli.start("serve", "--unix", str(path), *words, stdout=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stdout.readline().decode() == f"serving unix:{path}\n"
+            yield file.read_text().strip()
+            process.terminate()
+            assert process.wait(30) == 0
+
+    monkeypatch.setenv("HOLDFAST_HOME", str(home.root))
+    monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
+    with started() as stolen:
+        client = RemoteHoldfast(f"unix://{path}")
+        assert client.sessions() == []
+        assert 401 not in answered(stolen)
+        taken = cli("serve", "--unix", str(path), "--new-token")
+        assert (taken.code, file.read_text().strip()) == (1, stolen)  # the one that runs still has it
+    with started("--new-token") as kept:
+        assert answered(stolen) == {401}
+        assert 401 not in answered(kept)
+        assert client.sessions() == []
+        client.close()
+    with started() as after:
+        assert after == kept
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,10 @@ SOUND = {
 
 
 class HostileHost:
-    """Plain HTTP at one address. `/websocket` changes the protocol, then sends a message without end."""
+    """Plain HTTP at one address. `/websocket` changes the protocol, then sends a message without end.
+
+    At `early` it speaks first, whoever comes.
+    """
 
     def __init__(self, address: str) -> None:
         self.sent: dict[str, int] = {}
@@ -58,6 +61,20 @@ class HostileHost:
         self._server = Server((address, 0), Handler)
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._speaks = socket.create_server((address, 0))
+        self.early: int = self._speaks.getsockname()[1]
+        self.spoke = 0
+        threading.Thread(target=self._speak, daemon=True).start()
+
+    def _speak(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._speaks.accept()
+                with connection, suppress(OSError):
+                    connection.sendall(b"SSH-2.0-OpenSSH_9.9\r\n")
+                    self.spoke += 1
+                    connection.settimeout(20)
+                    connection.recv(1)
 
     def _serve(self, connection: socket.socket) -> None:
         asked = b""
@@ -89,6 +106,7 @@ class HostileHost:
     def close(self) -> None:
         """End every answer."""
         self._stopped = True
+        self._speaks.close()
         self._server.shutdown()
         self._server.server_close()
 

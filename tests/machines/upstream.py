@@ -81,7 +81,7 @@ class Upstream:
         self.asked: list[str] = []
         self._server.asked = self.asked
         if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context = self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate["certificate"], certificate["key"])
             # The handshake is made by the thread that serves the connection.
             self._server.socket = context.wrap_socket(
@@ -89,6 +89,10 @@ class Upstream:
             )
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def prefer(self, *protocols: str) -> None:
+        """Choose the first of these that a client offers by ALPN (RFC 7301); none: say nothing of it."""
+        self._context.set_alpn_protocols(protocols)
 
     def close(self) -> None:
         self._server.shutdown()

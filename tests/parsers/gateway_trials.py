@@ -1,4 +1,4 @@
-"""Starts `gateway_parsers` where mitmproxy is: in the gateway's image, without a network."""
+"""Starts trials where mitmproxy is: in the gateway's image, without a network."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ ROOT = Path(__file__).parents[2]
 
 
 def altered(hf: Holdfast, seed: str, rounds: int) -> str:
-    """Return what it prints; an input that is not read as it should be is an error of the container."""
+    """Return what `gateway_parsers` prints; an input that is not read as it should be is an error."""
+    return in_gateway_image(hf, "tests.parsers.gateway_parsers", seed, str(rounds))
+
+
+def in_gateway_image(hf: Holdfast, *words: str) -> str:
+    """Return what a module prints there; a status other than 0 is an error of the container."""
     printed: bytes = hf.engine.client.containers.run(
         build.ensure(hf.engine.images, "gateway"),
-        ["/opt/python/bin/python", "-m", "tests.parsers.gateway_parsers", seed, str(rounds)],
+        ["/opt/python/bin/python", "-m", *words],
         remove=True,
         network_mode="none",
         read_only=True,

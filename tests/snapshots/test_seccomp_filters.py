@@ -8,7 +8,7 @@ from holdfast.snapshots import seccomp_filters
 from holdfast.snapshots.seccomp_filters import X86_64, FilterUnreadable, lets_through
 
 ALLOW, REFUSE = 0x7FFF0000, 0x00050001
-LOAD, JUMP_EQUAL, JUMP_GREATER, JUMP_SET, RETURN, AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
+LOAD, JUMP, JUMP_EQUAL, JUMP_GREATER, JUMP_SET, RETURN, AND = 0x20, 0x05, 0x15, 0x35, 0x45, 0x06, 0x54
 NUMBER, ARCHITECTURE, FIRST = 0, 4, 16
 MOUNT, BPF, CLONE, READ = 165, 321, 56, 0
 
@@ -71,6 +71,17 @@ def test_what_depends_on_an_argument_counts_as_let_through() -> None:
     assert "mount" in lets_through(computed, "x86_64")
 
 
+def test_jumps_without_conditions_are_followed() -> None:
+    """Also with an unknown value at hand, which would leave both ways of another jump open."""
+
+    def jumping(first: int, second: int) -> bytes:
+        steps = ((LOAD, 0, 0, FIRST), (JUMP, 0, 0, 1), (RETURN, 0, 0, first), (RETURN, 0, 0, second))
+        return program(*steps)
+
+    assert "mount" in lets_through(jumping(REFUSE, ALLOW), "x86_64")
+    assert lets_through(jumping(ALLOW, REFUSE), "x86_64") == []
+
+
 def test_clone_is_fine_as_long_as_it_makes_no_namespaces() -> None:
     """Its flags are looked at one by one."""
 
@@ -97,6 +108,8 @@ def test_clone_is_fine_as_long_as_it_makes_no_namespaces() -> None:
         program((LOAD, 0, 0, NUMBER)),
         program((JUMP_EQUAL, 9, 9, 0), (RETURN, 0, 0, REFUSE)),
         program((0xFFFF, 0, 0, 0), (RETURN, 0, 0, REFUSE)),
+        program((0x55, 0, 0, 0), (RETURN, 0, 0, REFUSE)),
+        program((0xB4, 0, 0, 0), (RETURN, 0, 0, REFUSE)),
         b"x" * 8 * 5000,
     ],
 )
@@ -124,3 +137,6 @@ def test_a_filter_that_is_missing_or_for_another_machine_is_weak() -> None:
     ]
     assert list(seccomp_filters.weak({"a": only(READ)}, ["a"], "riscv64"))
     assert list(seccomp_filters.weak({"a": only(READ)}, ["a"], "x86_64")) == []
+    assert list(seccomp_filters.weak({"a": only(READ, BPF)}, ["a"], "x86_64")) == [
+        ("a", "is under a seccomp filter that lets through bpf")
+    ]

@@ -48,7 +48,7 @@ class AsyncTransport:
 
     def __init__(self, address: ClientAddress, headers: dict[str, str]) -> None:
         self._address = address
-        self._headers = address.headers | headers
+        self._headers = headers
         self._http = httpx.AsyncClient(
             base_url=address.url,
             headers=self._headers,
@@ -76,7 +76,11 @@ class AsyncTransport:
         self._check()
         try:
             got = await self._http.request(
-                call.method, call.path, params=call.query, content=content, headers=headers
+                call.method,
+                call.path,
+                params=call.query,
+                content=content,
+                headers=self._address.headers | headers,
             )
         except httpx.TransportError as error:
             raise self._unavailable(error) from None
@@ -86,6 +90,7 @@ class AsyncTransport:
     async def bytes_of(self, call: HttpCall, headers: dict[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield the body of the answer to a request, as it comes."""
         self._check()
+        headers = self._address.headers | headers
         try:
             async with self._http.stream(call.method, call.path, params=call.query, headers=headers) as got:
                 if got.status_code >= 400:
@@ -168,14 +173,14 @@ class AsyncTransport:
         return await self._link(attempt + 1)
 
     async def _connected(self) -> AsyncLink:
+        self._address.check()
         options: dict[str, Any] = {
-            "additional_headers": self._headers,
+            "additional_headers": self._address.headers | self._headers,
             "compression": None,
             "max_size": MOST_MESSAGE,
             "open_timeout": CONNECT_SECONDS,
             "close_timeout": 1,
         }
-        self._address.check()
         if self._address.socket is None:
             opening = connect(self._address.channels, **options)
         else:

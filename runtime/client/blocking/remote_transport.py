@@ -49,7 +49,7 @@ class RemoteTransport:
 
     def __init__(self, address: ClientAddress, headers: dict[str, str]) -> None:
         self._address = address
-        self._headers = address.headers | headers
+        self._headers = headers
         self._http = httpx.Client(
             base_url=address.url,
             headers=self._headers,
@@ -77,7 +77,11 @@ class RemoteTransport:
         self._check()
         try:
             got = self._http.request(
-                call.method, call.path, params=call.query, content=content, headers=headers
+                call.method,
+                call.path,
+                params=call.query,
+                content=content,
+                headers=self._address.headers | headers,
             )
         except httpx.TransportError as error:
             raise self._unavailable(error) from None
@@ -87,6 +91,7 @@ class RemoteTransport:
     def bytes_of(self, call: HttpCall, headers: dict[str, str]) -> Iterator[Iterator[bytes]]:
         """Yield the body of the answer to a request, as it comes."""
         self._check()
+        headers = self._address.headers | headers
         try:
             with self._http.stream(call.method, call.path, params=call.query, headers=headers) as got:
                 if got.status_code >= 400:
@@ -169,14 +174,14 @@ class RemoteTransport:
         return self._link(attempt + 1)
 
     def _connected(self) -> RemoteLink:
+        self._address.check()
         options: dict[str, Any] = {
-            "additional_headers": self._headers,
+            "additional_headers": self._address.headers | self._headers,
             "compression": None,
             "max_size": MOST_MESSAGE,
             "open_timeout": CONNECT_SECONDS,
             "close_timeout": 1,
         }
-        self._address.check()
         if self._address.socket is None:
             opening = connect(self._address.channels, **options)
         else:

@@ -1,6 +1,10 @@
 """One inotify instance of the kernel: watches are added to it, events are read from it.
 
 Owns the descriptor and the calls; knows neither what events mean nor which folders belong together.
+
+The kernel limits the instances and watches of a user (inotify(7)), and root of all sessions and of the host
+is one user. An instance of ours is counted for a user that nothing else is: the effective one of the thread
+that makes it. So other sessions can take neither from it.
 """
 
 from __future__ import annotations
@@ -8,7 +12,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from contextlib import suppress
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.runtime.guest.files import inotify_events as events
@@ -22,6 +28,10 @@ _WANTED = (
 _READ = 64 << 10
 """Bytes of events in one read: about two thousand."""
 _LIMITS = Path("/proc/sys/fs/inotify")
+_SETRESUID = {"x86_64": 117, "aarch64": 147}.get(os.uname().machine)
+_PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG, _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 1, 2, 3, 4
+_FIRST_USER = 1 << 30
+_SAME = ctypes.c_long(-1)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -42,7 +52,8 @@ class InotifyQueue:
             WatchLimit: the user has as many as the kernel allows.
             OSError: it cannot be made.
         """
-        self.descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        with _as_nobody_else():
+            self.descriptor = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self.descriptor < 0:
             raise _error("instances", errno.EMFILE)
 
@@ -74,6 +85,34 @@ class InotifyQueue:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+@contextmanager
+def _as_nobody_else() -> Iterator[None]:
+    """Let this thread act as a user of a drawn number, if it may; what ctypes knows of errno stays."""
+    own = os.geteuid()
+    dumpable, ends_by = _libc.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0), ctypes.c_int()
+    _libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(ends_by), 0, 0, 0)
+    if not _act_as(_FIRST_USER + secrets.randbelow(_FIRST_USER)):
+        yield
+        return
+    try:
+        yield
+    finally:
+        number = ctypes.get_errno()
+        if not _act_as(own):
+            os.abort()  # with the rights of no one it could only do harm
+        # Who changes users loses both: credentials(7), prctl(2).
+        if dumpable == 1:
+            _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+        if ends_by.value:
+            _libc.prctl(_PR_SET_PDEATHSIG, ends_by.value, 0, 0, 0)
+        ctypes.set_errno(number)
+
+
+def _act_as(user: int) -> bool:
+    """Change the effective user of this thread alone: the C library would have all threads follow."""
+    return _SETRESUID is not None and _libc.syscall(_SETRESUID, _SAME, ctypes.c_long(user), _SAME) == 0
 
 
 def _error(what: str, limited: int) -> Exception:

@@ -40,10 +40,20 @@ def test_others(url: str) -> None:
         address_of(url, "given")
 
 
-def test_the_token_of_this_machine_is_in_the_home() -> None:
+def test_the_token_of_this_machine_is_in_the_home(tmp_path: Path) -> None:
     for url in ("http://localhost:1", "http://[::1]:1", "http://127.0.0.1:1", "unix:///s"):
         assert address_of(url).token == "kept-here"
-        assert address_of(url).ours
+        assert address_of(url).kept == tmp_path / "server-token"
+
+
+def test_one_that_is_replaced_there_is_sent_from_then_on(tmp_path: Path) -> None:
+    """As by `serve --new-token`, for clients that outlive their server; a given one stays."""
+    kept, given = address_of("unix:///s"), address_of("unix:///s", "given")
+    (tmp_path / "server-token").write_text("another\n")
+    assert kept.headers == {"Authorization": "Bearer another"}
+    assert given.headers == {"Authorization": "Bearer given"}
+    (tmp_path / "server-token").unlink()
+    assert kept.headers == {"Authorization": "Bearer kept-here"}
 
 
 def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:

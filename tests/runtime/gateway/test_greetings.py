@@ -191,6 +191,10 @@ BAD: dict[str, bytes] = {
     "an encrypted greeting the second time": records(hello())
     + CHANGE
     + records(hello(NAMED + extension(0xFE0D, b"\x00" + b"e" * 200))),
+    "asked for again, interrupted": records(hello())
+    + records(hello(), 9)[:14]
+    + ALERT
+    + records(hello()[9:]),
     "no name the second time": records(hello()) + CHANGE + records(hello(many(2))),
     "a second greeting that is too long": records(hello())
     + CHANGE

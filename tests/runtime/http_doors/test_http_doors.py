@@ -181,6 +181,21 @@ def test_the_token_is_made_once_and_is_private(tmp_path: Path, monkeypatch: pyte
     assert token_of(home, DOOR) == (TOKEN, None)
 
 
+def test_a_new_token_takes_the_place_of_the_one_that_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that the environment gives is not replaced: its next start would have it again."""
+    home = Home(tmp_path / "home").create()
+    before, _ = token_of(home, DOOR)
+    after, file = token_of(home, DOOR, new=True)
+    assert file is not None
+    assert (after != before, file.read_text().strip()) == (True, after)
+    assert token_of(home, DOOR) == (after, file)
+    monkeypatch.setenv(DOOR.variable, TOKEN)
+    with pytest.raises(InvalidArgument, match="cannot make a new token: HOLDFAST_TEST_TOKEN"):
+        token_of(home, DOOR, new=True)
+
+
 @pytest.mark.parametrize("given", ["", "short", "é" * 20, "a\nb" * 10, "with a blank in it"])
 def test_a_weak_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv(DOOR.variable, given)

@@ -195,3 +195,33 @@ def test_a_bundle_has_the_files_of_its_manifest_and_no_others() -> None:
     ):
         with pytest.raises(BundleRefused):
             unpack_parts.check_names(config, "journal")
+
+
+def test_no_file_occurs_twice() -> None:
+    """The last one would count for some readers, and the first for others."""
+    once = _config({"image.json": 3, "manifest.json": 3})
+    name = once.files[0].name
+    twice = once.model_copy(update={"files": [*once.files, once.files[0]]})
+    with pytest.raises(BundleRefused, match="two files of one name"):
+        unpack_parts.check_names(twice, besides=name)
+    kept = once.snapshot.model_copy(update={"files": [*once.snapshot.files, once.snapshot.files[0]]})
+    with pytest.raises(BundleRefused, match="two files of one name"):
+        unpack_parts.check_names(once.model_copy(update={"snapshot": kept}), besides=name)
+
+
+def test_there_are_as_many_segments_as_are_described(origin: Blobs) -> None:
+    blob = origin.add(media.SEGMENT, segment_packing.segment(b"hello"))
+    with pytest.raises(BundleRefused, match="not as many segments as it says"):
+        Segments(BundleSource(origin), [blob, blob], [], lambda _count: None)
+
+
+def test_a_text_is_not_read_beyond_its_limit(origin: Blobs) -> None:
+    """Neither what is longer, nor a hole, which costs its sender nothing; nothing is fetched for either."""
+    segments = _segments(origin, b"hello")
+    part = FilePart(segment=0, bytes=5)
+    assert segments.text(InParts(name="x", parts=[part]), 5) == b"hello"
+    origin.asked.clear()
+    for parts in ([part, part], [FilePart(bytes=1)]):
+        with pytest.raises(BundleRefused, match="x is too large"):
+            segments.text(InParts(name="x", parts=parts), 5)
+    assert origin.asked == []

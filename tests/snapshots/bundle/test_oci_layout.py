@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.snapshots.bundle import form, media, sealing
+from holdfast.snapshots.bundle import form, media, oci_layout, sealing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 
@@ -123,25 +123,57 @@ def test_an_invalid_or_truncated_archive_is_refused(tmp_path: Path) -> None:
 def test_an_index_that_is_not_what_index_json_names_is_refused(tmp_path: Path) -> None:
     """Several, of another kind, too large, changed, or none."""
     index = form.described(media.INDEX, b'{"manifests":[]}').as_dict()
-    for number, top in enumerate(
+    for number, (manifests, why) in enumerate(
         (
-            {"manifests": []},
-            {"manifests": [index, index]},
-            {"manifests": [index | {"mediaType": media.MANIFEST}]},
-            {"manifests": [index | {"size": form.MAX_INDEX + 1}]},
-            {"manifests": [index]},
-            {"manifests": [index | {"digest": "sha256:../../../etc/passwd"}]},
+            ([], "does not hold one snapshot"),
+            ([index, index], "does not hold one snapshot"),
+            ([index | {"mediaType": media.MANIFEST}], "does not hold one snapshot"),
+            ([index | {"size": form.MAX_INDEX + 1}], "its index is too large"),
+            ([index], "does not match its digest"),
+            ([index | {"digest": "sha256:../../../etc/passwd"}], "is not valid"),
         )
     ):
         origin = _forged(
             tmp_path / f"{number}.tar",
             **{
-                "index.json": json.dumps(top).encode(),
+                "index.json": json.dumps({"manifests": manifests}).encode(),
                 f"blobs__sha256__{index['digest'][7:]}": b'{"manifests":[1]}',
             },
         )
-        with pytest.raises(BundleRefused), origin:
+        with pytest.raises(BundleRefused, match=why), origin:
             origin.index()
+
+
+def test_no_more_is_read_than_a_bundle_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index.json that is valid and long, none at all, and members without end."""
+    text = b'{"manifests":[]}'.ljust(form.MAX_INDEX + 1)
+    with (
+        pytest.raises(BundleRefused, match=r"its index\.json is too large"),
+        _forged(tmp_path / "long.tar", **{"index.json": text}) as long,
+    ):
+        long.index()
+    with pytest.raises(BundleRefused, match=r"has no index\.json"), _forged(tmp_path / "no.tar") as none:
+        none.index()
+    monkeypatch.setattr(oci_layout, "MAX_MEMBERS", 3)
+    _forged(tmp_path / "some.tar", **dict.fromkeys("abcd", b"")).__enter__()
+    with pytest.raises(BundleRefused, match="too many members"):
+        _forged(tmp_path / "many.tar", **dict.fromkeys("abcde", b"")).__enter__()
+
+
+def test_an_index_has_one_image_and_one_snapshot_both_manifests() -> None:
+    image = form.described(media.MANIFEST, b"image").as_dict()
+    taken = form.described(media.MANIFEST, b"taken").as_dict() | {"artifactType": media.SNAPSHOT}
+
+    def parsed(*manifests: dict[str, Any]) -> form.BundleIndex:
+        return form.parse(form.BundleIndex, json.dumps({"manifests": manifests}).encode(), "it")
+
+    assert [one.digest for one in form.both(parsed(image, taken))] == [image["digest"], taken["digest"]]
+    for given in ((), (image,), (taken,), (image, image, taken), (image, taken, taken)):
+        with pytest.raises(BundleRefused, match="not a Holdfast snapshot"):
+            form.both(parsed(*given))
+    for other in ((image | {"mediaType": media.INDEX}, taken), (image, taken | {"mediaType": media.INDEX})):
+        with pytest.raises(BundleRefused, match="of an unknown kind"):
+            form.both(parsed(*other))
 
 
 def test_a_key_that_occurs_twice_is_refused(tmp_path: Path) -> None:
