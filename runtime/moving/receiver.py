@@ -25,11 +25,13 @@ from holdfast.errors import (
     SessionExists,
 )
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.moving import move_wire
+from holdfast.runtime.moving import move_wire, travelling_identity
 from holdfast.runtime.moving.arrivals import Arrivals, Arrived
+from holdfast.runtime.moving.travelling_identity import TravellingIdentity
 from holdfast.runtime.moving.travelling_options import TRAVELLING
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.compat import snapshot_ladder
+from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store import policy
@@ -136,6 +138,7 @@ class Receiver:
                 f"cannot receive {name}: options do not travel ({plain(str(min(others)), 60)})"
             )
         known = fields.get("attempt")
+        self._check_identity(travelling_identity.parse(fields.get("identity")), known)
         taken = context.store.session_named(name)
         if taken is not None and (known is None or _attempt_of(taken) != known):
             raise SessionExists(
@@ -143,6 +146,14 @@ class Receiver:
             )
         context.engine.info()
         return {}
+
+    def _check_identity(self, identity: TravellingIdentity | None, attempt: object) -> None:
+        """Refuse a session that runs here, too, or whose id another one had; not the one of this attempt."""
+        if identity is None:
+            return
+        there = self._context.store.find_session(identity.session_id)
+        if there is None or attempt is None or _attempt_of(there) != attempt:
+            session_identity.check_claim(self._context.store, identity.session_id, identity.tenures)
 
     def _layers(self, fields: Fields) -> dict[str, Any]:
         diff_ids = [str(each) for each in fields["diff_ids"]]
@@ -207,12 +218,24 @@ class Receiver:
 
     def _start(self, fields: Fields) -> dict[str, Any]:
         context, attempt = self._context, _attempt(fields)
-        details = SessionDetails().plus(arrival={"attempt": attempt}, policy=_policy(fields.get("policy")))
+        identity = travelling_identity.parse(fields.get("identity"))
+        if identity is not None and not re.fullmatch(ids.ID, attempt):
+            raise InvalidArgument("cannot receive: the attempt to move it has no valid id")
+        details = SessionDetails().plus(
+            arrival={"attempt": attempt},
+            policy=_policy(fields.get("policy")),
+            labels=identity.labels or None if identity is not None else None,
+            sandbox=identity.sandbox if identity is not None else None,
+        )
         row = self._imported[str(fields["bundle"])]
         with self._deciding(attempt):
             if self._session_of(attempt) is not None:
                 raise SessionExists("it was asked for before")
-            made = restore_service.restore(context, row, str(fields["name"]), 1, details=details)[0]
+            claim = None
+            if identity is not None:
+                claim = restore_service.Claim(identity.session_id, identity.tenures, attempt)
+            name = str(fields["name"])
+            made = restore_service.restore(context, row, name, 1, details=details, identity=claim)[0]
             context.store.keep_details(made.id, arrival={"attempt": attempt, "state": "arrived"})
         host_events.note(context, made.id, "arrived", source=str(fields["source"])[:200])
         self._started = True
