@@ -106,7 +106,7 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
     """
     with turn(context, session, "resume", usable=False) as session:
         if here:
-            if session.details.moving is not None:  # if it runs there, too, that will be noticed
+            if session.details.moving is not None:  # if it runs there as well, that will be noticed
                 session_identity.begin_tenure(context.store, session.id, ids.new_id())
             moving_mark.clear(context, session)
         else:

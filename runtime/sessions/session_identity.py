@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.store import Store
 
 TWIN = "twin"
-"""The kind of the journal entry of a session that another machine runs, too."""
+"""The kind of the journal entry of a session that another machine runs as well."""
 
 
 def tenures(store: Store, session: SessionRow) -> Tenures:
@@ -103,12 +103,15 @@ def begin_tenure(store: Store, session_id: str, tenure: str) -> None:
 
 
 def hand_over(store: Store, session_id: str, to: str, there: str) -> None:
-    """Record that a session belongs to another machine from now on, and its id there."""
-    store.keep_details(session_id, moved={"to": to, "at": time.time(), "id": there}, moving=None)
+    """Record that a session belongs to another machine from now on, and its id there.
+
+    Its mark (`moving_mark`) stays: until it is removed here, nothing may resume it.
+    """
+    store.keep_details(session_id, moved={"to": to, "at": time.time(), "id": there})
 
 
 def look_for_twin(context: Context, session_id: str, chain: Tenures, taken_at: float, what: str) -> str:
-    """Report it if what comes from elsewhere shows that a session of this home runs there, too.
+    """Report it if what comes from elsewhere shows that a session of this home runs there as well.
 
     It is in the session's journal then, and on standard error. `what` names what has come. Return why, empty
     if there is nothing to report.

@@ -91,7 +91,7 @@ class Tenures:
         return bool(self.chain and other.chain) and self.relation(other) in ("same", "later")
 
     def twin(self, other: Tenures, taken_at: float) -> str:
-        """Return why a snapshot with this other chain shows that another machine runs the session, too.
+        """Return why a snapshot with this other chain shows that another machine runs the session as well.
 
         The session runs here, with this chain. Empty if the snapshot shows nothing of the kind.
         """

@@ -252,7 +252,6 @@ class Storm:
             case "the copy continues":
                 (copy,) = self._session.fork(1, name="next")
                 self._session.remove()
-                self._clear()
                 taken = copy.snapshot()
                 copy.remove()
                 self._session = taken.restore(NAME)
