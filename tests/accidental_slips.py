@@ -102,6 +102,13 @@ def _run(place: Place, code: str) -> None:
         place.session.cell(code, timeout=PATIENCE)
 
 
+def _shell_bomb(place: Place, dice: random.Random) -> None:
+    """Let functions of the shell multiply until none can, and end all of them with what needs no process."""
+    _type(place, "bomb() { bomb | bomb & }; bomb 2>/dev/null")
+    time.sleep(dice.uniform(1, 3))
+    _type(place, "kill -9 -1")
+
+
 def _container(place: Place) -> str:
     return str(place.session.refresh().row.container_id)
 
@@ -169,6 +176,7 @@ def all_slips() -> dict[str, Slip]:
         **{name: _typed(command) for name, command in TYPED.items()},
         **{name: _ran(code) for name, code in CELLS.items()},
         **{name: _cut(words) for name, words in CLIENTS.items()},
+        "shell bomb": _shell_bomb,
         "network": _network,
         "docker pause": _paused,
         "full disk of the home": _full_home,

@@ -148,7 +148,7 @@ class Receiver:
         return {}
 
     def _check_identity(self, identity: TravellingIdentity | None, attempt: object) -> None:
-        """Refuse a session that runs here as well, or whose id another one had; not the one of this attempt."""
+        """Refuse a session that runs here as well, or whose id another had; not that of this attempt."""
         if identity is None:
             return
         there = self._context.store.find_session(identity.session_id)

@@ -1,4 +1,4 @@
-"""What the index of a bundle says of its session, so that a push notices another machine that runs it as well.
+"""What the index of a bundle says of its session, so that a push notices another machine that runs it.
 
 An index is not encrypted, and anybody who may read the registry reads it: session and tenures are there as
 digests. It is not signed: a registry that forges it can only have a push refused.
