@@ -23,7 +23,13 @@ from holdfast.runtime.store.timelines import Branch
 
 TENURE = "0123456789ab"
 NEXT = "ba9876543210"
-COLUMNS = {"name": "work", "image": "image", "options": {}, "parent_snapshot_id": None, "generation": 2}
+COLUMNS: dict[str, Any] = {
+    "name": "work",
+    "image": "image",
+    "options": {},
+    "parent_snapshot_id": None,
+    "generation": 2,
+}
 
 
 @pytest.fixture
