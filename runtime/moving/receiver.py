@@ -33,6 +33,7 @@ from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store import policy
 from holdfast.runtime.store.row_details import SessionDetails
@@ -212,7 +213,7 @@ class Receiver:
                 given_up = {"attempt": attempt, "state": "given_up"}
                 details = SessionDetails().plus(arrival=given_up)
                 store.add_session(name, "", {}, state="removed", details=details)
-        if row is None or (row.state == "removed" and not _has_arrived(row)):  # its start was undone
+        if row is None or (row.state == "removed" and not _has_arrived(row, attempt)):  # its start was undone
             return {"state": "absent"}
         return {"state": row.state, **_described(row)}
 
@@ -260,7 +261,9 @@ class Receiver:
                     remove_snapshot.remove_snapshot(self._context, row)
 
     def _session_of(self, attempt: str) -> SessionRow | None:
-        found = [row for row in self._context.store.sessions(removed=True) if _attempt_of(row) == attempt]
+        """Return what an attempt has brought here, even if it has left and come back in another one since."""
+        rows = self._context.store.sessions(removed=True)
+        found = [row for row in rows if _attempt_of(row) == attempt or _began(row, attempt)]
         return found[-1] if found else None
 
     def _deciding(self, attempt: str) -> AbstractContextManager[None]:
@@ -269,8 +272,14 @@ class Receiver:
         return locks.exclusive(self._context.home.locks, name, "take in the session", STARTING)
 
 
-def _has_arrived(row: SessionRow) -> bool:
-    return row.details.arrival is not None and row.details.arrival.state == "arrived"
+def _has_arrived(row: SessionRow, attempt: str) -> bool:
+    arrival = row.details.arrival
+    return (arrival is not None and arrival.state == "arrived") or _began(row, attempt)
+
+
+def _began(row: SessionRow, attempt: str) -> bool:
+    """Return whether an attempt began a tenure of a session: it is called like that."""
+    return Tenures.parse(row.details.tenures).has(attempt)
 
 
 def _attempt(fields: Fields) -> str:

@@ -77,14 +77,18 @@ class Tenures:
         """Return it without the names of machines, for bundles: these may go to anybody."""
         return type(self)(tuple(Tenure(each.id, each.at, "") for each in self.chain))
 
+    def has(self, tenure: str) -> bool:
+        """Return whether a tenure is part of it."""
+        return any(each.id == tenure for each in self.chain)
+
     def relation(self, other: Tenures) -> Relation:
         """Return where another chain of the same session stands, seen from this one; neither is empty."""
         mine, theirs = self.chain[-1].id, other.chain[-1].id
         if mine == theirs:
             return "same"
-        if mine in {each.id for each in other.chain}:
+        if other.has(mine):
             return "later"
-        return "earlier" if theirs in {each.id for each in self.chain} else "parted"
+        return "earlier" if self.has(theirs) else "parted"
 
     def continued_by(self, other: Tenures) -> bool:
         """Return whether another chain is this one, or continues it."""
