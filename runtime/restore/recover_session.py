@@ -67,13 +67,14 @@ def _chain(context: Context, before: SessionRow | None, snapshot: SnapshotRow) -
     store = context.store
     mine = Tenures.parse(before.details.tenures) if before is not None else Tenures()
     theirs = session_identity.travelling(store, snapshot)
-    if mine.chain and theirs.chain and mine.relation(theirs) == "parted":
+    parted = bool(mine.chain and theirs.chain) and mine.relation(theirs) == "parted"
+    if parted and before is not None and before.details.moved_to:
         raise SessionExists(
             f"cannot restore {snapshot.name} under its own id: what was here of that session has continued "
             "elsewhere than what is in the snapshot",
             hint="a restore without --keep-id makes a copy",
         )
-    if mine.chain and (not theirs.chain or mine.relation(theirs) != "later"):
+    if mine.chain and not parted and (not theirs.chain or mine.relation(theirs) != "later"):
         return mine
     chain = theirs if theirs.chain else Tenures.begun(snapshot.created_at.timestamp(), "")
     if before is not None and not mine.chain:

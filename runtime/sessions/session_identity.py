@@ -54,8 +54,8 @@ def travelling(store: Store, snapshot: SnapshotRow) -> Tenures:
 def check_claim(store: Store, session_id: str, chain: Tenures) -> None:
     """Refuse to let a session take an id here that it has no right to.
 
-    An id that this home has never seen is free. One that it has seen goes to a session that continues the one
-    which was here: its chain shows that.
+    An id that this home has never seen is free. One that has left goes to a session that continues the one
+    which was here, one that was removed to any state of that session: their chains show that.
 
     Raises:
         SessionExists: a session with this id runs here, or what was here was another one.
@@ -70,7 +70,7 @@ def check_claim(store: Store, session_id: str, chain: Tenures) -> None:
             hint="remove one of the two with `holdfast rm`; of what is to stay, `holdfast fork` makes a copy "
             "with an id of its own before that",
         )
-    if not known.continued_by(chain):
+    if not (known.continued_by(chain) if row.details.moved_to else known.related_to(chain)):
         where = f", and has moved to {row.details.moved_to} since" if row.details.moved_to else ""
         raise SessionExists(
             f"session {session_id} was there before{where}: this is not what became of it",

@@ -94,6 +94,10 @@ class Tenures:
         """Return whether another chain is this one, or continues it."""
         return bool(self.chain and other.chain) and self.relation(other) in ("same", "later")
 
+    def related_to(self, other: Tenures) -> bool:
+        """Return whether two chains have a tenure in common: they are of the same session."""
+        return any(other.has(each.id) for each in self.chain)
+
     def twin(self, other: Tenures, taken_at: float) -> str:
         """Return why a snapshot with this other chain shows that another machine runs the session as well.
 

@@ -86,6 +86,9 @@ def test_an_unknown_id_is_free_and_a_known_one_is_its_own(store: Store) -> None:
     with pytest.raises(SessionExists, match="there already \\(running\\): two machines have it"):
         session_identity.check_claim(store, plain.id, session_identity.tenures(store, plain))
     store.update_session(plain.id, state="removed")
+    other = session_identity.tenures(store, plain).plus(TENURE, "box")
+    store.keep_details(plain.id, tenures=session_identity.tenures(store, plain).plus(NEXT, "here").kept())
+    session_identity.check_claim(store, plain.id, other)  # it was removed here, and runs only there
     never = store.add_session("never", "image", {}, state="removed")
     with pytest.raises(SessionExists, match="was there before: this"):
         session_identity.check_claim(store, never.id, mine)
