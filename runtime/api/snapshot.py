@@ -162,8 +162,9 @@ class Snapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        keep_id: bool = False,
     ) -> Session:
-        """Make a session that continues from here.
+        """Make a session that continues from here: a copy of the captured one, with an id of its own.
 
         Args:
             name: must be free; by default one is generated.
@@ -172,13 +173,21 @@ class Snapshot:
             network: what it can reach, `internet`, `none` or `open`; by default as for the captured
                 session.
             allow: exceptions, HOST:PORT, in addition to those of the captured session.
+            keep_id: it is no copy, but the captured session itself, under its id and, unless `name` says
+                otherwise, its name: because its machine is lost, or because it was removed.
 
         Raises:
             LiveUnsupported: that is not possible on this machine. `findings` says why, `fits` what is
                 possible.
             SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of it; the snapshot is untouched.
         """
-        return self.fork(1, name, rung=rung, network=network, allow=allow, eager=True)[0]
+        if not keep_id:
+            return self.fork(1, name, rung=rung, network=network, allow=allow, eager=True)[0]
+        from holdfast.runtime.api.session import Session
+        from holdfast.runtime.restore import recover_session
+
+        row = recover_session.recover(self._context, self._row, name, rung, network, allow)
+        return Session(self._context, row)
 
     def recorded(self) -> list[Recorded]:
         """Return what was run up to the snapshot since its processes began, as far as that is known."""

@@ -78,6 +78,7 @@ def restore(
     *,
     network: str | None,
     allow: Sequence[str],
+    keep_id: bool,
     as_json: bool,
 ) -> Session:
     """Restore the requested rung. One this machine cannot provide is an error, with exit code 3."""
@@ -86,7 +87,7 @@ def restore(
     try:
         if least is not None and wanted is None:
             wanted = choose_rung(snapshot.fits(), None, least, verb="restore", source=snapshot.name)
-        return snapshot.restore(name, rung=wanted, network=network, allow=allow)
+        return snapshot.restore(name, rung=wanted, network=network, allow=allow, keep_id=keep_id)
     except LiveUnsupported as error:
         printing.fail(error, as_json=as_json)
         raise typer.Exit(IMPOSSIBLE) from error

@@ -92,13 +92,16 @@ def restore(
     run_commands: fitness_verbs.RunCommands = False,
     network: Network = None,
     allow: Allow = None,
+    keep_id: Annotated[
+        bool, typer.Option("--keep-id", help="No copy: the session itself, under its id and name.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
     fitness_verbs.check_commands(as_, run=run_commands)
     found, as_json = controller().snapshot(snapshot), wants_json(json)
     made = fitness_verbs.restore(
-        found, name, as_, require, network=network, allow=allow or (), as_json=as_json
+        found, name, as_, require, network=network, allow=allow or (), keep_id=keep_id, as_json=as_json
     )
     again = fitness_verbs.run_commands(found, made, as_json=as_json) if run_commands else []
     if as_json:

@@ -218,6 +218,7 @@ SENTENCES: Mapping[str, Callable[[Fields], str]] = {
     "suspended": lambda of: "suspended",
     "moved": lambda of: f"moved to {of('to')}, where it is {of('into')}",
     "arrived": lambda of: f"moved here from {of('source')}",
+    "twin": lambda of: f"runs on another machine as well: {of('why')}",
     "network": _network,
     "resumed": lambda of: "resumed",
     "rewound": lambda of: (

@@ -47,7 +47,7 @@ def remove(context: Context, ref: str) -> None:
 
 def _free(context: Context, row: SessionRow) -> None:
     """Remove the container and the folder of a session, even if that cannot be recorded."""
-    context.engine.kill_remove(row.container_id or provision.container_name(row.id))
+    _end_container(context, row.id, row.container_id)
     with suppress(StoreError):
         mirror(context.store, context.home, row.id)
     shared_folder.remove(context.engine, context.home, row.id)
@@ -61,7 +61,7 @@ def erase(context: Context, session_id: str) -> None:
     """
     store, home = context.store, context.home
     row = store.find_session(session_id)
-    context.engine.kill_remove((row and row.container_id) or provision.container_name(session_id))
+    _end_container(context, session_id, row.container_id if row is not None else None)
     mirror(store, home, session_id)
     shared_folder.remove(context.engine, home, session_id)
     close_gateway(context, session_id)
@@ -73,6 +73,19 @@ def erase(context: Context, session_id: str) -> None:
             from holdfast.runtime.egress import secret_values
 
             secret_values.forget(context, row.options)
+
+
+def _end_container(context: Context, session_id: str, container_id: str | None) -> None:
+    """Remove the container of a session; without a known one, what has its name.
+
+    That may be the session itself: it keeps its id when it moves to another home of the same engine.
+    """
+    if container_id is None:
+        found = context.engine.inspect(provision.container_name(session_id))
+        if found is None or found.labels.get("holdfast.home") != context.home.digest:
+            return
+        container_id = found.id
+    context.engine.kill_remove(container_id)
 
 
 def close_gateway(context: Context, session_id: str) -> None:

@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError, InvalidArgument, MoveFailed, OutcomeU
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import teardown
-from holdfast.runtime.moving import move_wire
+from holdfast.runtime.moving import move_wire, travelling_identity
 from holdfast.runtime.moving.move_wire import Refused, SessionThere, WireBroken
 from holdfast.runtime.moving.receiver_address import ReceiverAddress
 from holdfast.runtime.moving.receiver_channel import ReceiverChannel
@@ -31,7 +31,7 @@ from holdfast.runtime.moving.travelling_options import travelling
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.restore import restore_service
-from holdfast.runtime.sessions import health, moving_mark
+from holdfast.runtime.sessions import health, moving_mark, session_identity
 from holdfast.runtime.storage import remove_snapshot
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import bundle_transfer
@@ -54,9 +54,9 @@ _PAUSE = 3.0
 class Moved:
     """A session that runs on another machine now.
 
-    `session_id` is its id there. It was paused for `paused` seconds; `bytes` is what was sent, `rest` the
-    part of it that was sent meanwhile. `deviations` say what differs there from what was captured, `warnings`
-    what else its user should know.
+    `session_id` is its id, there as here. It was paused for `paused` seconds; `bytes` is what was sent,
+    `rest` the part of it that was sent meanwhile. `deviations` say what differs there from what was captured,
+    `warnings` what else its user should know.
     """
 
     name: str
@@ -105,6 +105,7 @@ def move(
         if session.state != "suspended":
             health.check(context, session.id)
         moved = _Moving(context, session, address, options, through).move()
+        session_identity.hand_over(context.store, session.id, address.host, moved.result.session_id)
         teardown.remove(context, session.id)
         for snapshot in moved.brought:
             with suppress(HoldfastError):  # one that something needs stays
@@ -154,6 +155,7 @@ class _Moving:
         self._send = options
         self._through = through
         self._options = travelling(session.name, session.options)
+        self._identity = travelling_identity.of(context.store, session)
         self._source = socket.gethostname()
         self._sent: list[int] = []
         self._warnings: list[str] = []
@@ -179,12 +181,18 @@ class _Moving:
             sum(self._sent),
             self._sent[-1] if self._sent else 0,
             there.deviations,
-            (*dict.fromkeys(self._warnings), *there.hooks),
+            (*dict.fromkeys(self._warnings), *self._renamed(there), *there.hooks),
         )
         host_events.note(
             self._context, self._session.id, "moved", to=self._address.host, into=result.session_id
         )
         return _Outcome(result, tuple(self._brought))
+
+    def _renamed(self, there: SessionThere) -> tuple[str, ...]:
+        """Return a warning if the session has another id there."""
+        if there.id == self._session.id:
+            return ()
+        return (f"its id is {there.id} there: Holdfast at {self._address.host} is older and gave it another",)
 
     def _prepare(self, receiver: ReceiverChannel, attempt: str | None) -> None:
         context = self._context
@@ -197,6 +205,7 @@ class _Moving:
             reason=context.reason,
             options=self._options,
             attempt=attempt,
+            identity=self._identity,
         )
 
     def _bring(self, receiver: ReceiverChannel) -> tuple[SessionThere, float]:
@@ -268,6 +277,7 @@ class _Moving:
                 name=session.name,
                 source=self._source,
                 policy=session.details.policy or {},
+                identity=self._identity,
             )
             return move_wire.session_there(started)
         except Refused:

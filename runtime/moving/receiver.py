@@ -25,12 +25,14 @@ from holdfast.errors import (
     SessionExists,
 )
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.moving import move_wire
+from holdfast.runtime.moving import move_wire, travelling_identity
 from holdfast.runtime.moving.arrivals import Arrivals, Arrived
+from holdfast.runtime.moving.travelling_identity import TravellingIdentity
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.compat import snapshot_ladder
-from holdfast.runtime.sessions import option_table
+from holdfast.runtime.sessions import option_table, session_identity
 from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store import policy
 from holdfast.runtime.store.row_details import SessionDetails
@@ -136,6 +138,7 @@ class Receiver:
                 f"cannot receive {name}: options do not travel ({plain(str(min(others)), 60)})"
             )
         known = fields.get("attempt")
+        self._check_identity(travelling_identity.parse(fields.get("identity")), known)
         taken = context.store.session_named(name)
         if taken is not None and (known is None or _attempt_of(taken) != known):
             raise SessionExists(
@@ -143,6 +146,14 @@ class Receiver:
             )
         context.engine.info()
         return {}
+
+    def _check_identity(self, identity: TravellingIdentity | None, attempt: object) -> None:
+        """Refuse a session that runs here as well, or whose id another had; not that of this attempt."""
+        if identity is None:
+            return
+        there = self._context.store.find_session(identity.session_id)
+        if there is None or attempt is None or _attempt_of(there) != attempt:
+            session_identity.check_claim(self._context.store, identity.session_id, identity.tenures)
 
     def _layers(self, fields: Fields) -> dict[str, Any]:
         diff_ids = [str(each) for each in fields["diff_ids"]]
@@ -201,18 +212,30 @@ class Receiver:
                 given_up = {"attempt": attempt, "state": "given_up"}
                 details = SessionDetails().plus(arrival=given_up)
                 store.add_session(name, "", {}, state="removed", details=details)
-        if row is None or (row.state == "removed" and not _has_arrived(row)):  # its start was undone
+        if row is None or (row.state == "removed" and not _has_arrived(row, attempt)):  # its start was undone
             return {"state": "absent"}
         return {"state": row.state, **_described(row)}
 
     def _start(self, fields: Fields) -> dict[str, Any]:
         context, attempt = self._context, _attempt(fields)
-        details = SessionDetails().plus(arrival={"attempt": attempt}, policy=_policy(fields.get("policy")))
+        identity = travelling_identity.parse(fields.get("identity"))
+        if identity is not None and not re.fullmatch(ids.ID, attempt):
+            raise InvalidArgument("cannot receive: the attempt to move it has no valid id")
+        details = SessionDetails().plus(
+            arrival={"attempt": attempt},
+            policy=_policy(fields.get("policy")),
+            labels=identity.labels or None if identity is not None else None,
+            sandbox=identity.sandbox if identity is not None else None,
+        )
         row = self._imported[str(fields["bundle"])]
         with self._deciding(attempt):
             if self._session_of(attempt) is not None:
                 raise SessionExists("it was asked for before")
-            made = restore_service.restore(context, row, str(fields["name"]), 1, details=details)[0]
+            claim = None
+            if identity is not None:
+                claim = restore_service.Claim(identity.session_id, identity.tenures, attempt)
+            name = str(fields["name"])
+            made = restore_service.restore(context, row, name, 1, details=details, identity=claim)[0]
             context.store.keep_details(made.id, arrival={"attempt": attempt, "state": "arrived"})
         host_events.note(context, made.id, "arrived", source=str(fields["source"])[:200])
         self._started = True
@@ -237,7 +260,9 @@ class Receiver:
                     remove_snapshot.remove_snapshot(self._context, row)
 
     def _session_of(self, attempt: str) -> SessionRow | None:
-        found = [row for row in self._context.store.sessions(removed=True) if _attempt_of(row) == attempt]
+        """Return what an attempt has brought here, even if it has left and come back in another one since."""
+        rows = self._context.store.sessions(removed=True)
+        found = [row for row in rows if _attempt_of(row) == attempt or _began(row, attempt)]
         return found[-1] if found else None
 
     def _deciding(self, attempt: str) -> AbstractContextManager[None]:
@@ -246,8 +271,14 @@ class Receiver:
         return locks.exclusive(self._context.home.locks, name, "take in the session", STARTING)
 
 
-def _has_arrived(row: SessionRow) -> bool:
-    return row.details.arrival is not None and row.details.arrival.state == "arrived"
+def _has_arrived(row: SessionRow, attempt: str) -> bool:
+    arrival = row.details.arrival
+    return (arrival is not None and arrival.state == "arrived") or _began(row, attempt)
+
+
+def _began(row: SessionRow, attempt: str) -> bool:
+    """Return whether an attempt began a tenure of a session: it is called like that."""
+    return Tenures.parse(row.details.tenures).has(attempt)
 
 
 def _attempt(fields: Fields) -> str:

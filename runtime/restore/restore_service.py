@@ -7,7 +7,7 @@ Everything it makes carries the operation's id, so that `recovery` can undo it; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.base import ids
@@ -20,14 +20,24 @@ from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.restore.restore_session import Restoring
 from holdfast.runtime.restore.start_again import start_again
-from holdfast.runtime.sessions import health, moving_mark
+from holdfast.runtime.sessions import health, moving_mark, session_identity
 from holdfast.runtime.sessions.session_lock import turn
+from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.row_details import OperationDetails, SessionDetails
 from holdfast.runtime.store.rows import OperationKind, SessionRow, SnapshotRow
 from holdfast.snapshots.fitness import Name
 
 undoes(OperationKind.RESTORE, OperationKind.RESUME)(take_back_containers)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A session that continues here under its id: with the chain of its tenures, and the one that begins."""
+
+    session_id: str
+    chain: Tenures
+    tenure: str
 
 
 def restore(
@@ -42,18 +52,21 @@ def restore(
     limits: Mapping[str, Any] | None = None,
     *,
     on_touch: bool = False,
+    identity: Claim | None = None,
 ) -> list[SessionRow]:
     """Make `count` sessions that continue from a snapshot: called name, or name-1, name-2, …
 
     They have the snapshot's network options, or `network`, and `allow` in addition; its limits, or those in
     `limits` (memory, cpus, pids); and `details` from the start. `on_touch`: their large heaps are loaded when
-    they are touched.
+    they are touched. `identity`: the one session is no copy, but a session itself, which continues under its
+    id.
 
     Raises:
         InvalidArgument: the options are not valid.
         LiveUnsupported: live sessions, or the requested rung, are not possible on this machine.
         SessionExists, SnapshotDamaged, RestoreFailed: nothing is left of any of them.
     """
+    assert identity is None or count == 1, "a session is one"
     if snapshot.state == "pending":
         raise SnapshotDamaged(f"cannot restore {snapshot.name}: it is not complete")
     if name is not None:
@@ -61,18 +74,20 @@ def restore(
     with snapshot_lock.used(context, snapshot):
         restoring = Restoring(context, snapshot, rung=rung, on_touch=on_touch)
         options = restoring.options(network, allow, limits or {})
-        session_ids = [ids.new_id() for _ in range(count)]
+        session_ids = [ids.new_id() for _ in range(count)] if identity is None else [identity.session_id]
         rows: list[SessionRow] = []
 
         def plan() -> None:
             for number, session_id in enumerate(session_ids, start=1):
                 called = _name(name, number, count)
-                rows.append(_add(context, restoring, options, session_id, called, details))
+                rows.append(_add(context, restoring, options, session_id, called, details, identity))
             host_events.branched(context, rows, snapshot)
 
         made_of = OperationDetails.of(session_ids=session_ids)
         with carry_out(context, OperationKind.RESTORE, details=made_of, plan=plan) as operation:
             arrived = restoring.bring_up(rows, operation)
+    if identity is not None:
+        session_identity.begin_tenure(context.store, identity.session_id, identity.tenure)
     made = [each.row for each in arrived]
     with host_events.at_once(context):
         for each in arrived:
@@ -91,6 +106,8 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
     """
     with turn(context, session, "resume", usable=False) as session:
         if here:
+            if session.details.moving is not None:  # if it runs there as well, that will be noticed
+                session_identity.begin_tenure(context.store, session.id, ids.new_id())
             moving_mark.clear(context, session)
         else:
             moving_mark.refuse(session, "resume")
@@ -138,8 +155,18 @@ def _add(
     session_id: str,
     name: str | None,
     details: SessionDetails | None,
+    identity: Claim | None,
 ) -> SessionRow:
     known = (details or SessionDetails()).plus(task=restoring.snapshot.details.task)
+    if identity is not None:
+        columns = {
+            "name": name or restoring.kept.session_name,
+            "image": restoring.kept.image,
+            "options": options,
+            "parent_snapshot_id": restoring.snapshot.id,
+            "generation": restoring.kept.generation + 1,
+        }
+        return session_identity.take_over(context.store, session_id, identity.chain, columns, known)
     return naming.add(
         context.store,
         name,

@@ -1,5 +1,7 @@
 """Sessions that went back to an earlier point: what they did since then is an earlier life of theirs.
 
+So is what a home knows of a session that had left it and comes back.
+
 Journal entries are numbered from the point gone back to, so the entries of the old life get an id of their
 own. `lives` in the session's details lists these; `life` in the details of a snapshot is the one it was taken
 in, if not the present one.
@@ -12,8 +14,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from holdfast.base import ids
+from holdfast.errors import SessionExists
 from holdfast.runtime.store import schema
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.timelines import Branch
@@ -59,6 +63,32 @@ class Lives:
             )
             db.execute(update(table).where(table.c.id == session.id).values(**columns, details=details))
         return old
+
+    def come_back(self, session_id: str, columns: Mapping[str, Any], details: SessionDetails) -> None:
+        """Begin another life of a session that was removed here, because it comes back from elsewhere.
+
+        Args:
+            session_id: its id; its row stays the same one.
+            columns: columns of the session in its new life; among them its state.
+            details: its details in it; of those before, where it has moved and its lives stay.
+
+        Raises:
+            SessionExists: it is here already, or its name is taken.
+        """
+        old, table = ids.new_id(), schema.sessions
+        try:
+            with self._writing() as db:
+                row = db.execute(select(table).where(table.c.id == session_id)).one()
+                if row.state != "removed":
+                    raise SessionExists(f"cannot take in session {session_id}: it is here already")
+                self._leave(db, session_id, old)
+                before = SessionDetails(row.details)
+                left = {"id": old, "generation": row.generation, "left_at": time.time()}
+                kept = details.plus(lives=[*before.lives, left], moved=before.get("moved"))
+                db.execute(update(table).where(table.c.id == session_id).values(**columns, details=kept))
+        except IntegrityError:
+            name = columns["name"]
+            raise SessionExists(f"cannot name session '{name}': the name is taken") from None
 
     def _leave(self, db: Connection, session_id: str, old: str) -> None:
         entries, branches, snapshots = schema.entries, schema.branches, schema.snapshots

@@ -14,12 +14,13 @@ from contextlib import closing
 from datetime import datetime
 
 from holdfast.base.resolve import resolve
+from holdfast.errors import SessionNotFound
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from os import PathLike
     from typing import Any
 
@@ -35,6 +36,13 @@ MATCHES = " UNION ".join(
     for match in ("id = :ref", "name = :ref", "id >= :ref AND id < :end")
 )
 """Finds whatever a reference may mean, each part by an index: a home may have ten thousand sessions."""
+MOVED = (
+    "SELECT name, CASE WHEN json_valid(details) THEN json_extract(details, '$.moved.to') END AS place, "
+    "CASE WHEN json_valid(details) THEN json_extract(details, '$.moved.id') END FROM sessions "
+    "WHERE (id = :ref OR name = :ref) AND state = 'removed' AND place IS NOT NULL "
+    "ORDER BY created_at DESC LIMIT 1"
+)
+"""Finds where a session is that has moved to another machine; asked if nothing else was found."""
 _COLUMNS = (
     "id, name, state, image, created_at, container_id, parent_snapshot_id, generation, options, details"
 )
@@ -87,9 +95,25 @@ def session_in(db: sqlite3.Connection, ref: str) -> SessionRow | None:
     Raises:
         sqlite3.Error: it cannot be read.
     """
-    found = resolve(ref, db.execute(MATCHES, bounds(ref)).fetchall())
+    try:
+        found = resolve(ref, db.execute(MATCHES, bounds(ref)).fetchall())
+    except SessionNotFound as error:
+        raise elsewhere(db.execute(MOVED, {"ref": bounds(ref)["ref"]}).fetchone()) or error from None
     row = db.execute(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (found,)).fetchone()  # noqa: S608
     return None if row is None else _row(row)
+
+
+def elsewhere(moved: Sequence[Any] | None) -> SessionNotFound | None:
+    """Return the error for a session that has moved to another machine, from a row of `MOVED`; or None."""
+    if moved is None:
+        return None
+    from holdfast.base.text import plain
+
+    name, to, session_id = (plain(str(each), 200) for each in moved)
+    return SessionNotFound(
+        f"cannot find session '{name}' here: it has moved to {to}",
+        hint=f"there it is {name} as well, with the id {session_id}",
+    )
 
 
 def bounds(ref: str) -> dict[str, str]:

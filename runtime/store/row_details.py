@@ -5,7 +5,7 @@ Each is a JSON object in its row. Rows of older versions lack later keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.base.value_classes import dataclass, field
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
         `auto` names the trigger of an automatic snapshot; `base` is the snapshot its container was made from,
         empty for the plain image; `files_by` what kept the files of a live one, `copy` or `engine`; `life`
         the earlier life of its session it belongs to; `note` how its session was still; `task` its
-        session's task record at that instant; `repositories` where Git repositories stood at a checkpoint.
+        session's task record at that instant; `repositories` where Git repositories stood at a checkpoint;
+        `tenures` the machines that the session of an imported one had belonged to.
         """
 
         generation: int
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         task: Table | None
         template: bool | None
         repositories: Table
+        tenures: Sequence[Table] | None
 
     class SessionKeys(TypedDict, total=False):
         """The keys of a session's details. None removes one.
@@ -54,7 +56,8 @@ if TYPE_CHECKING:
         where it is being moved; `arrival` the move that brought it here; `of_older` the container of it that
         an older version left running, which this one does not reach; `sandbox` what a client of the E2B wire
         said of it; `task` its task record; `agent` whose default session it is, and what was asked for then;
-        `labels` what its caller calls it by.
+        `labels` what its caller calls it by; `tenures` the machines it has belonged to, and `moved` the one
+        that has it now (`runtime/sessions/tenures.py`).
         """
 
         policy: Table | None
@@ -69,10 +72,12 @@ if TYPE_CHECKING:
         moving: Table | None
         arrival: Table
         of_older: str
-        sandbox: Table
+        sandbox: Table | None
         task: Table | None
         agent: Table
         labels: dict[str, str] | None
+        tenures: Sequence[Table]
+        moved: Table | None
 
     class OperationKeys(TypedDict, total=False):
         """The keys of an operation's details: what it takes to finish or undo it, even in another process."""
@@ -217,6 +222,11 @@ class SnapshotDetails(_Details):
         return self.get("repositories")
 
     @property
+    def tenures(self) -> object:
+        """The machines that the session of an imported one had belonged to, as `Tenures.parse` reads them."""
+        return self.get("tenures")
+
+    @property
     def note(self) -> dict[str, Any] | None:
         """How its session was still."""
         return self._table("note")
@@ -250,7 +260,7 @@ class SnapshotDetails(_Details):
     @property
     def portable(self) -> dict[str, Any]:
         """The details that travel with it to another host."""
-        names = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes", "task")
+        names = ("moment", "failure", "dropped", "base", "frozen_seconds", "memory_bytes", "task", "tenures")
         return {key: self[key] for key in names if key in self}
 
 
@@ -329,6 +339,16 @@ class SessionDetails(_Details):
         """The move that brought it here."""
         found = self._table("arrival")
         return None if found is None else Arrival(str(found.get("attempt")), str(found.get("state", "")))
+
+    @property
+    def tenures(self) -> object:
+        """The machines it has belonged to, as `tenures.Tenures.parse` reads them."""
+        return self.get("tenures")
+
+    @property
+    def moved_to(self) -> str:
+        """The machine that has it now; empty if it did not move away."""
+        return str((self._table("moved") or {}).get("to", ""))
 
     @property
     def marked_unhealthy(self) -> bool:

@@ -99,7 +99,12 @@ class Store:
         """
         with self._db.reading() as db:
             pairs = [(each.id, each.name) for each in db.exec_driver_sql(peek.MATCHES, peek.bounds(ref))]
-        query = select(schema.sessions).where(schema.sessions.c.id == resolve(ref, pairs))
+            try:
+                found = resolve(ref, pairs)
+            except SessionNotFound as error:
+                asked = {"ref": peek.bounds(ref)["ref"]}
+                raise peek.elsewhere(db.exec_driver_sql(peek.MOVED, asked).first()) or error from None
+        query = select(schema.sessions).where(schema.sessions.c.id == found)
         return next(iter(self._db.rows(query, _session)))
 
     def session_named(self, name: str) -> SessionRow | None:

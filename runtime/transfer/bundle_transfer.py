@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.errors import HoldfastError, SessionExists
 from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.scrubbing.scrubber import Scrubber
+from holdfast.runtime.sessions import session_identity
+from holdfast.runtime.transfer import identity_annotation
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import own_layers, send
 from holdfast.runtime.transfer.thin_destination import ThinDestination
 from holdfast.snapshots import raw_cache
-from holdfast.snapshots.bundle import shared_blobs
+from holdfast.snapshots.bundle import form, shared_blobs
 from holdfast.snapshots.bundle.piped import PipeDestination, PipeOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.registry.http_client import Wire
@@ -121,11 +124,35 @@ def push(
     options: SendOptions,
     series: BundleSeries | None = None,
 ) -> Pushed:
-    """Send a snapshot to a registry; raises as `send` does, InvalidArgument, and RegistryError."""
+    """Send a snapshot to a registry.
+
+    Raises:
+        SessionExists: its session is here, and the tag has the same one as another machine has continued it.
+        HoldfastError: as `send` does; InvalidArgument and RegistryError.
+    """
+    _check_tag(context, snapshot, wire)
     with RegistryDestination(wire, context.home.root / "uploads") as destination:
         sent = send(context, snapshot, destination, options, series)
     about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
     return Pushed(str(destination.reference), sent.digest, sent.bytes, sent.sent, *about)
+
+
+def _check_tag(context: Context, snapshot: SnapshotRow, wire: Wire) -> None:
+    row = context.store.find_session(snapshot.session_id)
+    if row is None or wire.reference.digest:
+        return
+    try:
+        with RegistryOrigin(wire) as origin:
+            there = form.parse(form.BundleIndex, origin.index(), "its index").annotations
+    except HoldfastError:  # nothing is there, or something else; or the push will say why
+        return
+    chain = session_identity.tenures(context.store, row)
+    if not identity_annotation.passes(there, row.id, chain):
+        raise SessionExists(
+            f"cannot push to {wire.reference}: another machine has continued session {row.name} ({row.id}) "
+            "and pushed it there, so two machines have it",
+            hint="push to another tag; or remove one of the two sessions",
+        )
 
 
 def import_(context: Context, path: Path | int, options: ReceiveOptions) -> SnapshotRow:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
+from holdfast.base.text import plain
 from holdfast.engine.image_store import ImageStore
 from holdfast.errors import BundleRefused, InvalidArgument, StoreError
 from holdfast.runtime.journal import host_events
@@ -21,6 +22,8 @@ from holdfast.runtime.lifecycle.take_back import take_back_import
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.retention import prune
+from holdfast.runtime.sessions import session_identity
+from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.entry import CheckedLine
@@ -72,6 +75,11 @@ def receive(context: Context, origin: BundleOrigin, options: ReceiveOptions | No
     if found is not None and (found.kind == "live" or options.files_only) and not options.options:
         return found
     wanted = _Wanted(opened, files_only=options.files_only, options=options.options)
+    foreign = wanted.foreign
+    chain = Tenures.parse(wanted.config.details.get("tenures"))
+    session_identity.look_for_twin(
+        context, foreign.session, chain, foreign.created_at.timestamp(), plain(origin.name, 200)
+    )
     with carry_out(context, OperationKind.IMPORT, snapshot_id=ids.new_id()) as operation:
         receiving = _Receiving(context, wanted, operation, options)
         row = receiving.receive(options.label)

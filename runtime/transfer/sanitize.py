@@ -19,6 +19,7 @@ from holdfast.base.text import plain
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.runtime.sessions.option_table import TAKEN_OVER
 from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.store.row_details import RecordsEnd, SnapshotDetails
 from holdfast.runtime.task import task_form
 from holdfast.snapshots import failure
@@ -108,7 +109,8 @@ def facts(data: bytes) -> None:
 
 
 def details(given: Mapping[str, Any]) -> SnapshotDetails:
-    """Return the details for the store: the position in the journal, the failure, and the task record.
+    """Return the details for the store: the position in the journal, the failure, the task record, and the
+    machines that its session had belonged to.
 
     Raises:
         BundleRefused: the record is not valid.
@@ -119,7 +121,10 @@ def details(given: Mapping[str, Any]) -> SnapshotDetails:
     else:
         moment = None
     failed = found.as_details() if found else None
-    return SnapshotDetails.of(moment=moment, failure=failed, task=_task(given.get("task")))
+    chain = Tenures.parse(given.get("tenures")).kept() or None
+    return SnapshotDetails.of(moment=moment, failure=failed, task=_task(given.get("task"))).plus(
+        tenures=chain
+    )
 
 
 def _task(given: Any) -> dict[str, Any] | None:

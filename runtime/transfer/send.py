@@ -21,10 +21,11 @@ from holdfast.runtime.lifecycle.take_back import take_back
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.scrubbing.secret_finding import SecretFinding
+from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.storage import snapshot_lock, verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.transfer import describe, journal_export
+from holdfast.runtime.transfer import describe, identity_annotation, journal_export
 from holdfast.runtime.transfer import secrets_warning as carried
 from holdfast.runtime.transfer.bundle_series import SMALL, BundleSeries
 from holdfast.runtime.transfer.inspection import Inspection, SearchedFiles
@@ -171,6 +172,7 @@ class _Sending:
         self._snapshot = snapshot
         self._destination = _Counting(destination)
         self._image = image_layers.look(context.engine, kept.image)
+        self._tenures = session_identity.travelling(context.store, snapshot)
         self._done = 0
         self._all = context.engine.images.size(kept.image) + sum(entry.bytes for entry in kept.files)
         self._progress = options.progress
@@ -198,7 +200,7 @@ class _Sending:
             self._image,
             segments.segments,
             files,
-            self._snapshot.details,
+            self._snapshot.details.plus(tenures=self._tenures.kept() or None),
             self._scrubber,
             self._stored(),
         )
@@ -215,6 +217,7 @@ class _Sending:
         snapshot = self._put(media.MANIFEST, form.snapshot_manifest(*rest, image))
         sealed = self._encrypt[1].model_dump_json() if self._encrypt is not None else ""
         annotations = {media.SEALED: sealed} if sealed else {}
+        annotations |= identity_annotation.made(self._kept.session, self._tenures)
         if sign is not None:
             annotations |= signing.signed(sign, image, snapshot, sealed)
         index = form.index(image, snapshot, (self._image.system, self._image.architecture), annotations)

@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.machines.registry import Registry
 from tests.machines.relay import Relay
 
 from holdfast.base import polling
-from holdfast.errors import MoveFailed, OutcomeUnknown
+from holdfast.errors import MoveFailed, OutcomeUnknown, SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.moving import move_session
@@ -31,7 +31,10 @@ pytestmark = pytest.mark.timeout(300)
 def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli: Any) -> None:
     """Shell, programs, kernel, options, policy and journal; nothing of it stays here."""
     held = {"read_only": True, "writable": ["/srv"]}
-    session = prepared(hf, memory="600m", network="none", env={"GIVEN": "yes"}, **held)
+    labels = {"team": "store"}
+    session = prepared(hf, memory="600m", network="none", env={"GIVEN": "yes"}, labels=labels, **held)
+    once = "echo ran >> /srv/times; wc -l < /srv/times"
+    assert session.exec(once, key="once").text == "1\n"
     session.policy(keep=3)
     session.task.set(goal="Port the store")
     session.task.plan("Change\n- Keep :: test $COLOR = green\n- Write :: test -s /srv/file")
@@ -56,10 +59,73 @@ def test_a_session_continues_on_another_machine(hf: Holdfast, there: There, cli:
         assert (limits["Memory"], limits["NetworkMode"]) == (600 << 20, "none")
         assert (moved.id, moved.policy().keep) == (said.json["id"], 3)
         assert moved.task.record() == record
+        assert (moved.id, moved.row.details.labels) == (session.id, labels)
+    assert there.cli("exec", "--key", "once", "work", once) == "1"
     assert there.cli("task", "done", "work", "1.2").startswith("1.2 done, verified by #")
     assert list((there.machine.home.root / "downloads").glob("*")) == []
     events = cli("journal", "work", "--json")
     assert '"moved"' in events.out, events.out
+    gone = cli("exec", "work", "true")
+    assert f"cannot find session 'work' here: it has moved to {HOST}" in gone.err
+    assert session.id in gone.err
+
+
+@pytest.fixture
+def back(hf: Holdfast, there: There, tmp_path: Path) -> Iterator[str]:
+    """Return what stands for ssh in a move from the second machine to this one, which trusts that."""
+    with there.machine.holdfast() as holdfast:
+        Keys(hf.home).trust(Keys(holdfast.home).sending()[0].public, "there")
+    leaving = ["nsenter", f"--target={os.getpid()}", "--net", "--mount", "--", "env", "-u", "DOCKER_HOST"]
+    entering = tmp_path / "back"
+    receiving = shlex.join([*leaving, f"HOLDFAST_HOME={hf.home.root}"])
+    entering.write_text(f"#!/bin/sh\nexec {receiving} {REMOTE} receive\n")
+    entering.chmod(0o755)
+    yield str(entering)
+    Keys(hf.home).remove("there")
+
+
+def test_a_session_is_the_same_one_wherever_it_runs(
+    hf: Holdfast, there: There, cli: Any, back: str, tmp_path: Path
+) -> None:
+    """It goes and comes back with its id, and a second one with that id is noticed at each contact.
+
+    What is restored from a snapshot of it is a copy, unless it is recovered under its id: then two have it.
+    """
+    session = prepared(hf)
+    kept = session.snapshot("before")
+    assert session.move(HOST, remote_command=REMOTE).session_id == session.id
+    there.cli("snapshot", "work", "--label", "later")
+    there.cli("export", "later", str(tmp_path / "later.tar"))
+    there.machine.cli("move", "work", "here", HOLDFAST_SSH=back)
+    assert [(each.name, each.id) for each in hf.sessions()] == [("work", session.id)]
+    assert there.states() == {}
+    is_whole(here(hf.session(session.id)))
+    hf.import_(tmp_path / "later.tar")
+
+    def kinds() -> list[str]:
+        return [entry.kind for entry in hf.session("work").journal()]
+
+    assert [kinds().count(kind) for kind in ("arrived", "twin")] == [1, 0]
+
+    there.cli("restore", "later", "--name", "copy")
+    there.cli("restore", "later", "--keep-id")
+    ids = {each["name"]: each["id"] for each in json.loads(there.cli("ls", "--json"))}
+    assert (ids["work"], ids["copy"] == session.id) == (session.id, False)
+    with pytest.raises(SessionExists, match=f"session work \\({session.id}\\) is here"):
+        kept.restore(keep_id=True)
+    refused = there.machine.cli("move", "work", "here", HOLDFAST_SSH=back)
+    assert f"session work ({session.id}) is there already (running): two machines have it" in refused.stderr
+    assert there.states() == {"work": "running", "copy": "running"}
+    there.cli("snapshot", "work", "--label", "twin")
+    there.cli("export", "twin", str(tmp_path / "twin.tar"))
+    said = cli("import", str(tmp_path / "twin.tar"))
+    assert said.code == 0, said.err
+    assert f"session work ({session.id}) runs on two machines" in said.err
+    assert kinds().count("twin") == 1
+
+    hf.session("work").remove()
+    is_whole(here(kept.restore(keep_id=True)))
+    assert [each.id for each in hf.sessions()] == [session.id]
 
 
 @pytest.mark.thorough

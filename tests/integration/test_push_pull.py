@@ -19,9 +19,11 @@ from tests.machines.second import Machine
 from tests.machines.seed import know_layers
 from tests.runtime.scrubbing.samples import SECRETS
 
+from holdfast.errors import SessionExists
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.transfer.bundle_transfer import Pushed
 from holdfast.snapshots.bundle.keys import Keys
 
@@ -165,6 +167,17 @@ def test_only_new_data_is_sent(world: World, shared_cli: Any) -> None:
     assert pushed.bytes > world.pushed.bytes - (1 << 20)
     assert pushed.sent < pushed.bytes - DATA - (200 << 20)
     assert pushed.sent > DATA
+
+
+def test_a_tag_with_the_session_as_another_machine_continued_it_is_not_replaced(
+    world: World, shared_hf: Holdfast
+) -> None:
+    """A push says that two machines have it, before anything is sent; other tags are free."""
+    mine = world.session.refresh().row.details["tenures"]
+    shared_hf.store.keep_details(world.session.id, tenures=Tenures.begun(0.0, "here").kept())
+    with pytest.raises(SessionExists, match=r"another machine has continued session .* two machines have it"):
+        world.snapshot.push(f"{world.registry.address}/{SHARED}:one")
+    shared_hf.store.keep_details(world.session.id, tenures=mine)
 
 
 def test_a_killed_pull_continues(world: World) -> None:

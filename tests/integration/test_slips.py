@@ -127,6 +127,8 @@ def test_a_session_without_a_free_process_says_so(hf: Holdfast) -> None:
         session.run(["true"])
     with pytest.raises(HoldfastError, match="cannot start job: no process is free"):
         session.detach("true")
+    assert session.snapshot("files", kind="filesystem").kind == "filesystem"
+    assert [each.state for each in hf.sessions()] == ["running"]
     copy = session.snapshot("full").restore("copy")
     for each in (session, copy):
         assert each.exec("kill %1 %2 %3 %4 %5 %6; wait %1 %2 %3 %4 %5 %6; echo $KEEP").text.endswith("1\n")

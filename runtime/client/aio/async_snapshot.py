@@ -130,11 +130,12 @@ class AsyncSnapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        keep_id: bool = False,
     ) -> AsyncSession:
-        """Make a session that continues from here."""
+        """Make a session that continues from here; `keep_id`: the snapshot's own, not a copy."""
         from holdfast.runtime.client.aio.async_session import AsyncSession
 
-        body = given(name=name, rung=rung, network=network, allow=list(allow))
+        body = given(name=name, rung=rung, network=network, allow=list(allow), keep_id=keep_id)
         return AsyncSession(self._transport, await self._ask("POST", "restore", body=body))
 
     async def fork(

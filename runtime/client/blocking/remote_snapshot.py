@@ -131,11 +131,12 @@ class RemoteSnapshot:
         rung: Name | None = None,
         network: str | None = None,
         allow: Sequence[str] = (),
+        keep_id: bool = False,
     ) -> RemoteSession:
-        """Make a session that continues from here."""
+        """Make a session that continues from here; `keep_id`: the snapshot's own, not a copy."""
         from holdfast.runtime.client.blocking.remote_session import RemoteSession
 
-        body = given(name=name, rung=rung, network=network, allow=list(allow))
+        body = given(name=name, rung=rung, network=network, allow=list(allow), keep_id=keep_id)
         return RemoteSession(self._transport, self._ask("POST", "restore", body=body))
 
     def fork(

@@ -293,12 +293,13 @@ class RecordedAnswer(AnswerBody):
 
 
 class RestoreRequest(RequestBody):
-    """A session that is to continue from a snapshot."""
+    """A session that is to continue from a snapshot; `keep_id`: the snapshot's own, not a copy."""
 
     name: Name | None = None
     rung: Literal["live", "commands", "files"] | None = None
     network: Literal["internet", "none", "open"] | None = None
     allow: Annotated[list[Place], Field(max_length=200, default_factory=list)]
+    keep_id: bool = False
 
 
 class ForkRequest(RequestBody):

@@ -8,6 +8,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -148,8 +149,7 @@ class Guest:
 
     def restart(self) -> None:
         """End the supervisor with all it started, and start another one in the same files."""
-        self.process.terminate()
-        self.process.wait(PATIENCE)
+        self._end()
         self.process = self._start()
         self.wait_for_socket()
 
@@ -245,9 +245,25 @@ class Guest:
     def stop(self) -> None:
         for connection in self._connections:  # a test that failed leaves some
             connection.close()
+        self._end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def processes(self) -> list[int]:
+        """Return the processes that it has started, and theirs: the home of each is in its folder."""
+        mark, found = f"HOME={self.home}".encode(), []
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (place / "environ").read_bytes().split(b"\0"):
+                    found.append(int(place.name))
+        return found
+
+    def _end(self) -> None:
+        """End it, and what it has left: in a session the container would end that, here nothing would."""
         self.process.terminate()
         self.process.wait(PATIENCE)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _exec(self, command: str | bytes, **args: Any) -> Connection:
         payload = command.encode() if isinstance(command, str) else command

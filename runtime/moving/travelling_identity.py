@@ -1,0 +1,65 @@
+"""What a session takes along so that it stays the same one on another machine: as its source sends it, and as
+its receiver reads it.
+
+Its id, the chain of its tenures, its labels, and what clients of the E2B wire said of it. What its receiver
+takes of that has a form and a size: its source is trusted with sessions of its own, not with more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import ids
+from holdfast.base.value_classes import dataclass
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.sessions import session_identity, session_labels
+from holdfast.runtime.sessions.tenures import Tenures
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.rows import SessionRow
+    from holdfast.runtime.store.store import Store
+
+LARGEST = 1 << 16
+"""Characters, as JSON, of what clients said of a sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class TravellingIdentity:
+    """What a receiver has read. `sandbox` is what clients of the E2B wire said of it."""
+
+    session_id: str
+    tenures: Tenures
+    labels: dict[str, str]
+    sandbox: dict[str, Any] | None
+
+
+def of(store: Store, session: SessionRow) -> dict[str, Any]:
+    """Return what a session takes along."""
+    return {
+        "session": session.id,
+        "tenures": session_identity.tenures(store, session).kept(),
+        "labels": session.details.labels,
+        "sandbox": session.details.get("sandbox"),
+    }
+
+
+def parse(given: object) -> TravellingIdentity | None:
+    """Read what a session brings; None if its source is older, and knows of no identity.
+
+    Raises:
+        InvalidArgument: it is not valid.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise InvalidArgument("cannot receive: its identity is not valid")
+    session_id, chain = given.get("session"), Tenures.parse(given.get("tenures"))
+    if not isinstance(session_id, str) or not re.fullmatch(ids.ID, session_id) or not chain.chain:
+        raise InvalidArgument("cannot receive: its identity is not valid")
+    sandbox = given.get("sandbox")
+    if sandbox is not None and (not isinstance(sandbox, dict) or len(json.dumps(sandbox)) > LARGEST):
+        raise InvalidArgument("cannot receive: what its clients said of it is not valid, or too much")
+    return TravellingIdentity(session_id, chain, session_labels.parse(given.get("labels") or {}), sandbox)

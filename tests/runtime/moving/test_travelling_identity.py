@@ -1,0 +1,57 @@
+"""What a receiver believes of the identity that a session brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.moving import travelling_identity
+from holdfast.runtime.sessions.tenures import Tenures
+from holdfast.runtime.store.row_details import SessionDetails
+from holdfast.runtime.store.store import Store
+
+CHAIN = Tenures.begun(1.0, "box").kept()
+GOOD = {"session": "0" * 12, "tenures": CHAIN, "labels": {"a": "b"}, "sandbox": {"metadata": {}}}
+
+
+def test_what_is_sent_is_what_is_read(tmp_path: Any) -> None:
+    store = Store.open(tmp_path / "holdfast.db")
+    details = SessionDetails().plus(labels={"team": "a"}, sandbox={"template": "base"})
+    row = store.add_session("work", "image", {}, details=details)
+    read = travelling_identity.parse(travelling_identity.of(store, row))
+    assert read is not None
+    assert (read.session_id, read.labels, read.sandbox) == (row.id, {"team": "a"}, {"template": "base"})
+    assert read.tenures.chain
+
+
+def test_an_older_source_brings_none() -> None:
+    assert travelling_identity.parse(None) is None
+    assert travelling_identity.parse(GOOD) is not None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"session": "../../../etc"},
+        {"session": "0" * 13},
+        {"session": None},
+        {"tenures": []},
+        {"tenures": [{"id": "x"}]},
+        {"labels": {"not a key": "x"}},
+        {"labels": {"a": "two\nlines"}},
+        {"labels": {str(n): "x" for n in range(1000)}},
+        {"sandbox": "x"},
+        {"sandbox": {"metadata": "x" * (1 << 17)}},
+    ],
+)
+def test_what_is_not_valid_is_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgument):
+        travelling_identity.parse({**GOOD, **changed})
+
+
+@pytest.mark.parametrize("given", [[], "x", 3, {}])
+def test_what_is_no_identity_is_refused(given: object) -> None:
+    with pytest.raises(InvalidArgument, match="not valid"):
+        travelling_identity.parse(given)
