@@ -29,6 +29,8 @@ class SandboxFacts(BaseModel):
     `public_ports`: its ports are open to those without its token. `request_host` is the name under which its
     servers see requests, with `${PORT}` for the port; None for the one that the client has used.
 
+    `javascript`: a context of this language is there from the start.
+
     `home` is that of the account `user`, as whom requests act; None if the session has its own user only.
 
     `env` is for every process. `ends_at` is in seconds since 1970, None for no end; `seconds` is its timeout,
@@ -48,6 +50,7 @@ class SandboxFacts(BaseModel):
     ended: bool = False
     public_ports: bool = False
     request_host: str | None = None
+    javascript: bool = False
     home: str | None = None
     key: str | None = None
     asked: str | None = None
