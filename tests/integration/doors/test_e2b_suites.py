@@ -72,7 +72,7 @@ def test_what_fails_is_known(server: Served, name: str, tmp_path: Path) -> None:
         pytest.skip(f"no checkout is given ({suite.checkout})")
     folder = Path(checkout).resolve() / suite.folder
     report = tmp_path / "report.xml"
-    with tls_front(server.port, tmp_path, "localhost") as environment:
+    with tls_front(server.port, tmp_path, "sandboxes.localhost") as environment:
         address = f"http://{environment.pop('E2B_DOMAIN')}"
         own = {"E2B_API_URL": address, "E2B_SANDBOX_URL": address, "E2B_API_KEY": f"e2b_{server.token}"}
         clean = {each: text for each, text in os.environ.items() if not each.startswith("E2B_")}
