@@ -109,7 +109,9 @@ def outcome(report: Path) -> tuple[int, set[str]]:
             continue
         count += 1
         if case.find("failure") is not None or case.find("error") is not None:
-            failed.add(f"{Path(case.get('classname', '').replace('.', '/')).name}::{case.get('name')}")
+            place = case.get("classname", "")
+            file = place.rpartition("/")[2].removesuffix(".test.ts") if "/" in place else place.split(".")[-1]
+            failed.add(f"{file}::{case.get('name')}")
     return count, failed
 
 
