@@ -110,8 +110,8 @@ def outcome(report: Path) -> tuple[int, set[str]]:
         count += 1
         if case.find("failure") is not None or case.find("error") is not None:
             place = case.get("classname", "")
-            file = place.rpartition("/")[2].removesuffix(".test.ts") if "/" in place else place.split(".")[-1]
-            failed.add(f"{file}::{case.get('name')}")
+            file = place if "/" in place else f"{place.replace('.', '/')}.py"
+            failed.add(f"{file.removeprefix('tests/')}::{case.get('name')}")
     return count, failed
 
 
