@@ -53,11 +53,14 @@ test-machines: setup  ## run the tests of other engines, image stores and users;
 	@setup/bootstrap disks
 	@$(if $(WRITE),HOLDFAST_WRITE=1) .venv/bin/pytest tests/integration/machines/test_*.py --timeout=3600 $(if $(CELL),-k $(CELL))
 
+# E2B=FOLDER and CODE_INTERPRETER=FOLDER, checkouts of E2B's repositories, run their own tests as well.
 test-doors: setup  ## run the suites of other people against the servers: MCP conformance, schemathesis, E2B clients, agent frameworks
 	@setup/doors
 	@$(PYTHON_IN_VENV) -m holdfast image build data
 	@setup/browser
-	@$(TESTS) -n 2 tests/integration/doors/test_*.py
+	@$(if $(E2B)$(CODE_INTERPRETER),setup/e2b-suites)
+	@HOLDFAST_E2B=$(E2B) HOLDFAST_CODE_INTERPRETER=$(CODE_INTERPRETER) \
+		$(TESTS) -n 2 tests/integration/doors/test_*.py
 
 test-doors-brief: setup  ## run some of each of these suites, as CI does
 	@setup/doors

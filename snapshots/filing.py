@@ -8,7 +8,7 @@ during the freeze.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -89,8 +89,10 @@ class Filing:
         """True if the engine has to commit the container while it is frozen."""
         return self._parent is None
 
-    def pausing(self) -> str:
+    def pausing(self, last: Callable[[], None] = lambda: None) -> str:
         """Make an image of the container while it is paused, without its processes; return its id.
+
+        `last` is called once its files have been read, before it continues.
 
         Raises:
             EngineError, CaptureFailed, OSError: it could not be made; the container continues to run.
@@ -101,8 +103,11 @@ class Filing:
             self.begin()
         with self._engine.paused(self._container.id):
             if self.by_engine:
-                return self.commit()
+                made = self.commit()
+                last()
+                return made
             self._asked(last=True)
+            last()
         return self.keep()
 
     def commit(self) -> str:

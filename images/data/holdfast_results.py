@@ -1,12 +1,17 @@
 """Shows data frames and charts as data beside their pictures, under the MIME types that E2B's clients read.
 
+A picture of Pillow that is saved to a path is shown as well, as in E2B's template.
+
 An extension of IPython in a session's kernel; it knows nothing of the session. IPython asks each formatter
 for each object that is shown, so no library is imported here: one of its objects exists when it is.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+from importlib.abc import MetaPathFinder
+from types import ModuleType
 from typing import Any
 
 from IPython.core.formatters import BaseFormatter
@@ -50,6 +55,42 @@ class Charts(BaseFormatter):
             return None
 
 
+class SavedPictures(MetaPathFinder):
+    """Finds Pillow's module of pictures, once, and has what is saved shown."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return the spec of this one module."""
+        if name != "PIL.Image":
+            return None
+        sys.meta_path.remove(self)
+        found = importlib.util.find_spec(name)
+        if found is None or found.loader is None:
+            return found
+        run = found.loader.exec_module
+
+        def run_and_change(module: ModuleType) -> None:
+            run(module)
+            _show_what_is_saved(module)
+
+        found.loader.exec_module = run_and_change  # type: ignore[method-assign]
+        return found
+
+
+def _show_what_is_saved(module: Any) -> None:
+    from IPython.core import display_functions
+
+    display: Any = display_functions.display
+    save = module.Image.save
+
+    def save_and_show(image: Any, fp: Any, *more: Any, **options: Any) -> Any:
+        """Save this image under the given filename; see PIL.Image.Image.save."""
+        if isinstance(fp, str):
+            display(image)
+        return save(image, fp, *more, **options)
+
+    module.Image.save = save_and_show
+
+
 def _is_a(module: str, name: str, obj: Any) -> bool:
     """Return whether an object is of a class of a module, which is not imported for this."""
     return isinstance(obj, getattr(sys.modules.get(module), name, ()))
@@ -60,3 +101,5 @@ def load_ipython_extension(shell: Any) -> None:
     for each in (DataFrames, Charts):
         made = each(parent=shell.display_formatter)
         shell.display_formatter.formatters[made.format_type] = made
+    if "PIL.Image" not in sys.modules:
+        sys.meta_path.insert(0, SavedPictures())

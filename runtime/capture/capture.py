@@ -8,6 +8,7 @@ the memory later. A suspension does all of that while frozen, and never thaws.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -112,6 +113,11 @@ class Taking:
         self._twins = True
         self._attempts = 0
 
+    def suspend_files(self) -> SnapshotRow:
+        """Like `filesystem`, but no process runs after that instant. The caller completes the operation."""
+        self._ends_session = True
+        return self.filesystem()
+
     def filesystem(self) -> SnapshotRow:
         """Keep the files, as of one instant at which everything in the container is paused."""
         self._staging.mkdir(mode=0o700)
@@ -122,9 +128,13 @@ class Taking:
             moment = moment_of(GuestClient(self._run_dir).request("moment"))
         self._note_task()
         self.context.doing(f"copying the files of {self.session.name}")
-        image = self._files.pausing()
+        image = self._files.pausing(self._end if self._ends_session else lambda: None)
         self._thawed()
         return self._finish(lambda: image, None, moment)
+
+    def _end(self) -> None:
+        """Kill the paused container, of which nothing runs when it is continued."""
+        self.context.engine.signal(self._container.id, signal.SIGKILL)
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session continues."""

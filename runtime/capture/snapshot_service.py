@@ -118,8 +118,13 @@ def capture(
     return snapshot
 
 
-def suspend(context: Context, session: SessionRow, *, settle: bool = True) -> SessionRow:
+def suspend(
+    context: Context, session: SessionRow, *, kind: SnapshotKind = "live", settle: bool = True
+) -> SessionRow:
     """Capture a session and end its processes at the same instant; nothing of its container remains.
+
+    Of the kind `filesystem` its memory is lost: it begins with new processes when it is resumed. If its files
+    cannot be stored it is dead then, and can be started again in its container.
 
     Without `settle` its memory is not packed soon: it is about to be moved, and then removed.
     """
@@ -127,14 +132,15 @@ def suspend(context: Context, session: SessionRow, *, settle: bool = True) -> Se
     with turn(context, session, "suspend") as running:
 
         def plan() -> None:
-            rows.append(new_row(context, running, snapshot_id, None, "live"))
+            rows.append(new_row(context, running, snapshot_id, None, kind))
 
         with carry_out(
             context, OperationKind.SUSPEND, session_id=running.id, snapshot_id=snapshot_id, plan=plan
         ) as operation:
             prune.check_room(context, running)
             attempt_log.glance(context, running)
-            taken = Taking(context, running, operation, rows[0]).suspend()
+            taking = Taking(context, running, operation, rows[0])
+            taken = taking.suspend() if kind == "live" else taking.suspend_files()
             with held():
                 suspended = _put_away(context, running, taken, operation.id)
     if settle:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from holdfast.errors import HoldfastError, InvalidArgument
@@ -21,6 +21,8 @@ AHEAD = 0.1
 Clients before 2.63 wait that long for each message, and then raise a bare timeout of their transport.
 """
 KEEPALIVE_SECONDS = 45.0
+GONE = 502
+"""The status of a sandbox that does not run."""
 _KEEPALIVE: dict[str, Any] = {"event": {"keepalive": {}}}
 
 
@@ -64,16 +66,27 @@ async def streamed(
     given = caller.connection.headers.get("keepalive-ping-interval", "")
     if re.fullmatch(r"\d{1,4}", given):
         pulse = max(1.0, int(given) * 0.9)
-    return CallResponse(running, _messages(running, pulse, keepalive), connect_frames.MEDIA_TYPE)
+    messages = _messages(running, pulse, keepalive, lambda: answer.cut())
+    answer = CallResponse(running, messages, connect_frames.MEDIA_TYPE)
+    return answer
 
 
-async def _messages(call: StreamedCall, pulse: float, keepalive: Event) -> AsyncIterator[bytes]:
+async def _messages(
+    call: StreamedCall, pulse: float, keepalive: Event, cut: Callable[[], None]
+) -> AsyncIterator[bytes]:
+    """Yield the frames of an answer.
+
+    One whose sandbox is gone is cut, as by the proxy of E2B: clients in JavaScript ask then whether it runs.
+    """
     async for event in call.events(pulse):
         if event is None:
             yield connect_frames.message(keepalive)
         elif isinstance(event, HoldfastError):
-            code = e2b_errors.rpc_code(e2b_errors.status_of(event))
-            yield connect_frames.last(code, e2b_errors.sentence(event))
+            status = e2b_errors.status_of(event)
+            if status == GONE:
+                cut()
+            else:
+                yield connect_frames.last(e2b_errors.rpc_code(status), e2b_errors.sentence(event))
         elif event.get("event") == "result":
             yield _end(event)
         else:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from holdfast.errors import SessionError, SnapshotInUse, SnapshotNotFound
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.e2b import sandbox_facts
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.store.rows import SessionRow
@@ -26,14 +27,17 @@ def kill(hf: Holdfast, row: SessionRow) -> None:
     _sweep(hf, row)
 
 
-def pause(hf: Holdfast, row: SessionRow) -> None:
-    """Suspend a session; its clock stops.
+def pause(hf: Holdfast, row: SessionRow, *, memory: bool = True) -> None:
+    """Suspend a session; its clock stops. Without `memory` its processes end, and it begins with new ones.
 
     Raises:
         LiveUnsupported, CaptureFailed, SessionBusy, SessionDead, SessionError: it continues, or does not run.
     """
-    Session(hf.context, row).suspend()
-    sandbox_facts.change(hf.store, row.id, SandboxFacts.paused)
+    if memory:
+        Session(hf.context, row).suspend()
+    else:
+        snapshot_service.suspend(hf.context, row, kind="filesystem")
+    sandbox_facts.change(hf.store, row.id, lambda facts: facts.paused(memory=memory))
     _sweep(hf, row)
 
 

@@ -29,6 +29,11 @@ class SandboxFacts(BaseModel):
     `public_ports`: its ports are open to those without its token. `request_host` is the name under which its
     servers see requests, with `${PORT}` for the port; None for the one that the client has used.
 
+    `keeps_memory`: its processes continue after a pause at its end. `files_only`: its last pause ended
+    them.
+
+    `javascript`: a context of this language is there from the start.
+
     `home` is that of the account `user`, as whom requests act; None if the session has its own user only.
 
     `env` is for every process. `ends_at` is in seconds since 1970, None for no end; `seconds` is its timeout,
@@ -43,11 +48,14 @@ class SandboxFacts(BaseModel):
     env: dict[str, str] = Field(default_factory=dict)
     ends_at: float | None = None
     at_end: Literal["kill", "pause"] = "kill"
+    keeps_memory: bool = True
+    files_only: bool = False
     auto_resume: bool = False
     seconds: float = 300.0
     ended: bool = False
     public_ports: bool = False
     request_host: str | None = None
+    javascript: bool = False
     home: str | None = None
     key: str | None = None
     asked: str | None = None
@@ -88,9 +96,9 @@ class SandboxFacts(BaseModel):
         """Return these facts for a sandbox that a request has resumed."""
         return self.model_copy(update={"ends_at": now + max(self.seconds, WOKEN_SECONDS)})
 
-    def paused(self) -> SandboxFacts:
-        """Return these facts for a sandbox that is paused: its clock stops."""
-        return self.model_copy(update={"ends_at": None})
+    def paused(self, *, memory: bool = True) -> SandboxFacts:
+        """Return these facts for a sandbox that is paused, with its memory or without: its clock stops."""
+        return self.model_copy(update={"ends_at": None, "files_only": not memory})
 
 
 def change(store: Store, session_id: str, how: Callable[[SandboxFacts], SandboxFacts]) -> SandboxFacts | None:

@@ -141,4 +141,4 @@ class SandboxLives:
         if facts.ended:
             sandbox_endings.kill(hf, row)
         elif row.state == "running":
-            sandbox_endings.pause(hf, row)
+            sandbox_endings.pause(hf, row, memory=facts.keeps_memory)

@@ -128,6 +128,15 @@ def test_requests_act_as_an_account_of_the_sandbox(wire: ControlWire, shared_hf:
     ]
     site = "import os, site; print(os.access(site.getsitepackages()[0], os.W_OK))"
     assert said(f"python -c '{site}'") == "True"  # so `pip install` is for code as well
+
+    # A pause without memory keeps the files alone: what runs afterwards is new.
+    path, count = f"/sandboxes/{sandbox}", "ps -A -o comm= | grep -cx sleep"
+    assert said(f"setsid sleep 1000 >/dev/null 2>&1 & sleep 0.1; {count}") == "1"
+    wire.call("POST", f"{path}/pause", {"memory": False}, 204)
+    assert wire.call("GET", path)["pauseMode"] == "filesystem"
+    wire.call("POST", f"{path}/connect", {"timeout": 600, "memory": False}, 201)
+    assert said(f"cat new/deep/file; echo; {count}").split() == ["1", "0"]
+    assert said("id -un; pwd", "root", cwd="~").split() == ["root", "/root"]
     (copy,) = wire.call("POST", f"/sandboxes/{sandbox}/fork", {}, 201)
     wire.made.append(copy["sandbox"]["sandboxID"])
     there = ProcessWire(server, wire.made[-1])
@@ -293,13 +302,6 @@ REFUSED: list[tuple[str, str, Any, int, str]] = [
         "cannot give a sandbox an identity",
     ),
     ("POST", "/v2/sandboxes", {**NEW, "volumeMounts": [{"name": "v", "path": "/v"}]}, 501, "cannot mount"),
-    (
-        "POST",
-        "/v2/sandboxes",
-        {**NEW, "autoPause": True, "autoPauseMemory": False},
-        501,
-        "without its memory",
-    ),
     ("POST", "/v2/sandboxes", {**NEW, "autoResume": {"enabled": True}}, 400, "autoPause"),
     ("POST", "/v2/sandboxes", {**NEW, "network": {"denyOut": ["9.9.9.9"]}}, 501, "cannot deny 9.9.9.9 alone"),
     ("POST", "/v2/sandboxes", {**NEW, "envVars": {"no=name": "x"}}, 400, "name of a variable"),

@@ -77,7 +77,7 @@ def detailed(row: SessionRow, tokens: SandboxTokens, domain: str, disk: int) -> 
     elif facts.public_ports or facts.request_host:
         found["network"] = _ports(facts)
     if row.state == "suspended":
-        found["pauseMode"] = "full"
+        found["pauseMode"] = "filesystem" if facts.files_only else "full"
     return found
 
 

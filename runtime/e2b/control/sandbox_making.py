@@ -30,7 +30,7 @@ from holdfast.runtime.e2b.e2b_errors import SandboxBusy, SandboxNotFound
 from holdfast.runtime.e2b.sandbox_facts import ACCOUNT, SandboxFacts
 from holdfast.runtime.guest_rpc.account_calls import make_account
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.lifecycle import create
+from holdfast.runtime.lifecycle import chosen_image, create
 from holdfast.runtime.restore import template_start
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
@@ -78,7 +78,8 @@ def make(hf: Holdfast, asked: NewSandbox, facts: SandboxFacts) -> SessionRow:
     except BaseException:  # no client hears of it
         hf.remove_session(row.id)
         raise
-    sandbox_facts.change(hf.store, row.id, lambda kept: kept.model_copy(update={"home": home}))
+    own = {"home": home, "javascript": TEMPLATE_IMAGES.get(asked.template_id) == chosen_image.DATA}
+    sandbox_facts.change(hf.store, row.id, lambda kept: kept.model_copy(update=own))
     handed_over(hf, row, facts.seconds)
     return hf.store.session(row.id)
 

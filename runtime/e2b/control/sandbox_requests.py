@@ -60,8 +60,6 @@ class NewSandbox(WireBody):
                 "cannot mount volumes: there are none",
                 hint="write files into the sandbox, or fork one that has them",
             )
-        if self.auto_pause and not self.auto_pause_memory:
-            raise pause_without_memory()
         if self.wakes and not self.auto_pause:
             raise InvalidArgument(
                 "cannot resume a sandbox automatically that is killed at its end",
@@ -81,6 +79,7 @@ class NewSandbox(WireBody):
             metadata=self.metadata or {},
             env=self.env_vars or {},
             at_end="pause" if self.auto_pause else "kill",
+            keeps_memory=self.auto_pause_memory,
             auto_resume=self.wakes,
             public_ports=self.network is not None and self.network.allow_public_traffic is True,
             request_host=None if self.network is None else self.network.mask_request_host,
@@ -127,11 +126,3 @@ class ForkBody(WireBody):
 
     timeout: Timeout | None = None
     count: Annotated[int, Field(ge=1, le=MOST_FORKS)] = 1
-
-
-def pause_without_memory() -> NotOffered:
-    """Return the refusal of a pause that loses the processes."""
-    return NotOffered(
-        "cannot pause a sandbox without its memory: a pause here keeps its processes",
-        hint="leave that out, or take a snapshot without memory and kill it",
-    )

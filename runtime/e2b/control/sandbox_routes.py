@@ -21,9 +21,8 @@ from holdfast.runtime.e2b.control.sandbox_requests import (
     PauseBody,
     RefreshBody,
     TimeoutBody,
-    pause_without_memory,
 )
-from holdfast.runtime.e2b.e2b_errors import AlreadyPaused, CannotPause, SandboxNotFound, status_of
+from holdfast.runtime.e2b.e2b_errors import AlreadyPaused, CannotPause, NotOffered, SandboxNotFound, status_of
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.store.rows import SessionRow
 
@@ -134,8 +133,11 @@ async def connect(who: From, sandbox: str, body: ConnectBody) -> JSONResponse:
     def work(found: Session) -> JSONResponse:
         row = found.refresh().row
         resumes = row.state == "suspended"
-        if resumes and not body.memory:
-            raise pause_without_memory()
+        if resumes and not body.memory and not (SandboxFacts.of(row) or SandboxFacts()).files_only:
+            raise NotOffered(
+                "cannot resume a sandbox without the memory it was paused with: it continues as it was",
+                hint="pause it without its memory",
+            )
         if resumes:
             row = sandbox_endings.resume(who.holdfast(), row)
         if row.state != "running":
@@ -182,16 +184,14 @@ async def _end_in(who: ControlCaller, sandbox: str, seconds: int, *, longer: boo
 
 @router.post("/sandboxes/{sandbox}/pause", status_code=204)
 async def pause(who: From, sandbox: str, body: PauseBody | None = None) -> Response:
-    """Capture a sandbox, then free its memory and processors."""
-    if body is not None and not body.memory:
-        raise pause_without_memory()
+    """Capture a sandbox, or only its files, then free its memory and processors."""
 
     def work(found: Session) -> None:
         row = found.refresh().row
         if row.state == "suspended":
             raise AlreadyPaused(f"cannot pause the sandbox {row.id}: it is paused already")
         try:
-            sandbox_endings.pause(who.holdfast(), row)
+            sandbox_endings.pause(who.holdfast(), row, memory=body is None or body.memory)
         except HoldfastError as error:
             now = who.holdfast().store.find_session(row.id)
             if status_of(error) != 409 or now is None or now.state == "suspended":

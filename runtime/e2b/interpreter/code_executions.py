@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.base.text import plain
-from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.errors import HoldfastError
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.e2b import e2b_errors
-from holdfast.runtime.e2b.interpreter import cell_environment, context_languages, execution_lines
+from holdfast.runtime.e2b.interpreter import cell_environment, execution_lines
 from holdfast.runtime.e2b.interpreter import sandbox_contexts as contexts
 from holdfast.runtime.e2b.interpreter.execution_lines import KEEPALIVE, ExecutionLines, Line, written
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller
@@ -124,18 +124,11 @@ class _ToldLines:
 def _before(found: Session, context: str, language: str | None, passing: Mapping[str, str]) -> str | None:
     """Return what is to run before the cell, so that it has its environment."""
     facts = SandboxFacts.of(found.row)
-    kept = facts.env if facts else {}
-    if not kept and not passing:
-        return None
-    passing = cell_environment.checked(passing)
-    if (language or contexts.language_in(found, context)) != context_languages.PYTHON:
-        if passing:
-            raise InvalidArgument(
-                "cannot set variables for this code: that is possible in Python only",
-                hint="set them in the code itself",
-            )
-        return None
-    return cell_environment.source(kept, passing)
+    return cell_environment.source(
+        language or contexts.language_in(found, context),
+        facts.env if facts else {},
+        cell_environment.checked(passing),
+    )
 
 
 def _interrupt(found: Session, context: str, cell_id: str) -> None:

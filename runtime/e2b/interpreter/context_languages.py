@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 
 from holdfast.errors import InvalidArgument, KernelNotFound
 from holdfast.runtime.guest import defaults
@@ -11,9 +12,9 @@ from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
 PYTHON = "python"
 SPECS = {
     PYTHON: ("python3",),
-    "javascript": ("javascript", "jslab"),
+    "javascript": ("javascript", "jslab", "deno"),
     "typescript": ("deno", "tslab"),
-    "r": ("ir",),
+    "r": ("ir", "r"),
     "bash": ("bash",),
     "java": ("java",),
 }
@@ -41,7 +42,10 @@ def specs_of(language: str) -> tuple[str, ...]:
 
 
 def language_of(kernel: KernelInfo) -> str:
-    """Return the language of a context."""
+    """Return the language of a context: the one its name begins with, since a kernel may run several."""
+    named = kernel.name.partition("-")[0]
+    if kernel.spec in SPECS.get(named, ()):
+        return named
     if kernel.language:
         return kernel.language
     return next((name for name, specs in SPECS.items() if kernel.spec in specs), kernel.spec)
@@ -50,6 +54,11 @@ def language_of(kernel: KernelInfo) -> str:
 def shared_context(language: str) -> str:
     """Return the id of the context in which code of a language runs if it names none."""
     return defaults.MAIN if language == PYTHON else re.sub(r"[^a-z0-9_-]", "-", language)
+
+
+def new_context(language: str) -> str:
+    """Return the id of a context that is to be made, which says its language."""
+    return f"{language}-{secrets.token_hex(8)}" if language in SPECS else secrets.token_hex(8)
 
 
 def context_named(given: str) -> str:

@@ -35,6 +35,9 @@ from holdfast.runtime.serve.callers import Callers
 PORT = "holdfast.port"
 """The key of a request's scope under which the door notes the port that it is for."""
 
+NOT_FOUND = "The sandbox was not found"
+"""The words of E2B's proxy, which its clients look for."""
+
 
 class PortDoor:
     """Lets requests for ports pass to `traffic`, and all others to `other`."""
@@ -88,7 +91,7 @@ class PortDoor:
                 scope[ADMITTED] = True
                 return None
             if name.sandbox not in await self._ids.known():
-                return 502, f"the sandbox {name.sandbox} was not found"
+                return 502, NOT_FOUND
             public = await self._callers.brief.run(partial(self._is_public, name.sandbox))
         except HoldfastError as error:
             return e2b_errors.status_of(error), str(error)
@@ -147,7 +150,7 @@ class PortTraffic:
 
 async def answer(scope: Scope, send: Send, name: PortName, status: int, why: str) -> None:
     """Answer in the form of E2B's proxy."""
-    message = why if why.startswith("cannot") else f"cannot answer: {why}"
+    message = why if why.startswith(("cannot", NOT_FOUND)) else f"cannot answer: {why}"
     told = {"sandboxId": name.sandbox, "port": name.port, "code": status, "message": plain(message, 2000)}
     await door_guard.answer(scope, send, status, told, [(b"retry-after", b"1")] if status == 503 else [])
 

@@ -225,7 +225,16 @@ class Engine:
             yield
         finally:
             with held():
-                self.unpause(container_id)
+                self._continue(container_id)
+
+    def _continue(self, container_id: str) -> None:
+        """Resume the processes of a container, unless it was killed meanwhile."""
+        try:
+            self.unpause(container_id)
+        except EngineError:
+            state = self.inspect(container_id)
+            if state is not None and state.running:
+                raise
 
     def pause(self, container_id: str) -> None:
         """Stop the processes of a container until `unpause`; a paused one stays paused.

@@ -1,4 +1,7 @@
-"""What stands before a server that has a domain: TLS for all names below it, and their resolution."""
+"""What stands before a server that has a domain: TLS for all names below it, and their resolution.
+
+The same port takes plain HTTP, for clients that are given an address instead of a domain.
+"""
 
 from __future__ import annotations
 
@@ -12,37 +15,39 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 DOMAIN = "sandboxes.test"
-_RESOLVER = f"""
+TLS_HANDSHAKE = b"\x16"
+"""The first byte of a TLS connection (RFC 8446, 5.1)."""
+_RESOLVER = """
 import socket
 _known = socket.getaddrinfo
 
 def getaddrinfo(host, *rest, **more):
     name = host.decode() if isinstance(host, bytes) else host
-    return _known("127.0.0.1" if name and name.endswith(".{DOMAIN}") else host, *rest, **more)
+    return _known("127.0.0.1" if name and name.endswith(".DOMAIN") else host, *rest, **more)
 
 socket.getaddrinfo = getaddrinfo
 """
 
 
 @contextmanager
-def tls_front(port: int, folder: Path) -> Iterator[dict[str, str]]:
-    """Pass TLS connections on to a port of loopback; yield the environment of a client that uses this."""
+def tls_front(port: int, folder: Path, domain: str = DOMAIN) -> Iterator[dict[str, str]]:
+    """Pass connections on to a port of loopback; yield the environment of a client that uses this."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     openssl = shutil.which("openssl")
     assert openssl
     words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     words += ["-days", "2", "-subj", "/CN=front"]
-    names = f"subjectAltName=DNS:*.{DOMAIN},DNS:{DOMAIN}"
+    names = f"subjectAltName=DNS:*.{domain},DNS:{domain}"
     files = ["-addext", names, "-keyout", str(key), "-out", str(certificate)]
     subprocess.run([openssl, *words, *files], check=True, capture_output=True)
-    (folder / "sitecustomize.py").write_text(_RESOLVER)
+    (folder / "sitecustomize.py").write_text(_RESOLVER.replace("DOMAIN", domain))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     with socket.create_server(("127.0.0.1", 0)) as opened:
         threading.Thread(target=_accept, args=(opened, context, port), daemon=True).start()
         try:
             yield {
-                "E2B_DOMAIN": f"{DOMAIN}:{opened.getsockname()[1]}",
+                "E2B_DOMAIN": f"{domain}:{opened.getsockname()[1]}",
                 "SSL_CERT_FILE": str(certificate),
                 "PYTHONPATH": str(folder),
             }
@@ -58,16 +63,14 @@ def _accept(opened: socket.socket, context: ssl.SSLContext, port: int) -> None:
 
 
 def _pass_on(accepted: socket.socket, context: ssl.SSLContext, port: int) -> None:
-    with (
-        accepted,
-        suppress(OSError),
-        context.wrap_socket(accepted, server_side=True) as client,
-        socket.create_connection(("127.0.0.1", port)) as server,
-    ):
-        other = threading.Thread(target=_copy, args=(server, client), daemon=True)
-        other.start()
-        _copy(client, server)
-        other.join()
+    with accepted, suppress(OSError):
+        first = accepted.recv(1, socket.MSG_PEEK)
+        client = context.wrap_socket(accepted, server_side=True) if first == TLS_HANDSHAKE else accepted
+        with client, socket.create_connection(("127.0.0.1", port)) as server:
+            other = threading.Thread(target=_copy, args=(server, client), daemon=True)
+            other.start()
+            _copy(client, server)
+            other.join()
 
 
 def _copy(source: socket.socket, to: socket.socket) -> None:

@@ -114,12 +114,17 @@ async def environment(sandbox: Any) -> None:
 
 
 async def languages(sandbox: Any) -> None:
-    """Python and bash are there; another one is refused in a sentence."""
+    """Each has its variables; one without a kernel is refused in a sentence."""
     check(await text(sandbox, "x", language="python") == "20")
     shown = await sandbox.run_code("echo $((6 * 7))", language="bash")
     check("".join(shown.logs.stdout).strip() == "42")
     await fails(SandboxException, sandbox.run_code("1", language="java"), "400", "no Jupyter kernel")
-    await fails(SandboxException, sandbox.create_code_context(language="r"), "400", "no Jupyter kernel")
+    await fails(SandboxException, sandbox.create_code_context(language="java"), "400", "no Jupyter kernel")
+    check(await text(sandbox, "const n: number = 6 * 7; n", language="ts") == "42")
+    check(await text(sandbox, "process.env.ONCE", language="js", envs={"ONCE": "b"}) == "b")
+    check(await text(sandbox, "process.env.ONCE ?? process.env.WIDE", language="js") == "a")
+    shown = await sandbox.run_code("Sys.getenv('WIDE')", language="r")
+    check(shown.results[0].text.strip() == '[1] "a"')
 
 
 async def endings(sandbox: Any) -> None:

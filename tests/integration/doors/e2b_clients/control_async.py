@@ -89,7 +89,10 @@ async def main(made: list[AsyncSandbox]) -> None:
     # What is refused, and what is gone.
     await refused(AsyncSandbox.create("no-such-template"), "cannot find the template")
     if VERSION >= (2, 50):  # earlier clients cannot leave out the memory
-        await refused(three.pause(mode="filesystem"), "cannot pause a sandbox without its memory")
+        await three.files.write("/tmp/kept", "x")
+        check(await three.pause(mode="filesystem"), "paused without its memory")
+        await three.connect(timeout=300)
+        check(await three.files.read("/tmp/kept") == "x", "its files are there")
     check(await three.kill(), "killed")
     check(not await three.kill(), "killed twice")
     await refused(three.get_info(), "not found", NotFoundException)

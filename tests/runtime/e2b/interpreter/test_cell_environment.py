@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +27,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
 
 
 def run(shell: InteractiveShell, code: str, kept: dict[str, str], passing: dict[str, str]) -> None:
-    before = cell_environment.source(kept, passing)
+    before = cell_environment.source("python", kept, passing)
     if before is not None:
         _done(shell, before, silent=True)
     _done(shell, code)
@@ -64,7 +66,7 @@ def test_those_of_the_sandbox_are_set_once(shell: InteractiveShell) -> None:
 
 
 def test_nothing_is_run_for_nothing() -> None:
-    assert cell_environment.source({}, {}) is None
+    assert cell_environment.source("python", {}, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -73,3 +75,64 @@ def test_nothing_is_run_for_nothing() -> None:
 def test_what_cannot_be_set_is_refused(variables: dict[str, str]) -> None:
     with pytest.raises(InvalidArgument, match="cannot set the environment"):
         cell_environment.checked(variables)
+
+
+def in_bash(*cells: str) -> list[str]:
+    """Run pieces of code in one bash, and return the lines they print."""
+    bash = shutil.which("bash")
+    assert bash
+    clean = {"PATH": os.environ["PATH"], "HOME": "/"}
+    # Typed, as its kernel does it: each line by itself, in an interactive shell.
+    done = subprocess.run(
+        [bash, "--norc", "--noprofile", "-i"],
+        input="\n".join(cells) + "\n",
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        start_new_session=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_bash_has_those_of_an_execution_until_the_next_one() -> None:
+    """They are other programs' as well; what was there before returns, and what the cell has set stays."""
+
+    def before(passing: dict[str, str], kept: dict[str, str] | None = None) -> str:
+        return cell_environment.source("bash", kept or {}, passing) or ""
+
+    odd = "it's \"$(echo x)` \t\n !x é \\"
+    shown = in_bash(
+        "export OLD=old",
+        before({"NEW": odd, "OLD": "passing"}),
+        "printenv NEW | od -An -c | tr -d ' \\n'; echo; printenv OLD",
+        before({}),
+        "printenv OLD; echo ${NEW-none}",
+        before({"NEW": "1"}),
+        "NEW=mine",
+        before({}),
+        "echo $NEW; set | grep -c __holdfast",
+        before({"LONG": "y" * 20_000}),
+        "printenv LONG | wc -c",
+    )
+    assert shown[1:] == ["passing", "old", "none", "mine", "0", "20001"]
+    octal = subprocess.run(["od", "-An", "-c"], input=odd + "\n", capture_output=True, text=True, check=True)
+    assert shown[0] == "".join(octal.stdout.split())
+
+
+def test_bash_has_those_of_the_sandbox_once() -> None:
+    kept = {"KEPT": "theirs", "not-a-name": "x"}
+    first, second = (cell_environment.source("bash", each, {}) or "" for each in (kept, {"KEPT": "other"}))
+    assert in_bash(first, "KEPT+=more; printenv KEPT", first, "printenv KEPT", second, "printenv KEPT") == [
+        *("theirsmore", "theirsmore", "other")
+    ]
+
+
+def test_what_a_language_cannot_have_is_refused_for_an_execution() -> None:
+    with pytest.raises(InvalidArgument, match="no variable named a-b"):
+        cell_environment.source("bash", {}, {"a-b": "x"})
+    with pytest.raises(InvalidArgument, match="code in cobol"):
+        cell_environment.source("cobol", {}, {"A": "x"})
+    assert cell_environment.source("cobol", {"A": "x"}, {}) is None
