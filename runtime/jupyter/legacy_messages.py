@@ -1,4 +1,4 @@
-"""Messages in the older form of Jupyter's WebSockets: JSON as text, or as bytes with buffers.  Pure.
+"""Messages in the older form of Jupyter's WebSockets: JSON, as text or as bytes with buffers.  Pure.
 
 Bytes begin with big-endian numbers of 32 bits: how many parts there are, and the offset of each. The first
 part is the JSON, the others are buffers.
@@ -20,7 +20,7 @@ def shown(channel: str, parts: list[bytes]) -> str | bytes:
     """Return a message of a kernel for a client.
 
     Raises:
-        MessageMalformed: it is none.
+        MessageMalformed: it is not valid.
     """
     header = kernel_messages.header_of(parts)
     fields = {name: kernel_messages.parsed(part) for name, part in zip(PARTS, parts, strict=False)}

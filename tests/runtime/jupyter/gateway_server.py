@@ -1,4 +1,4 @@
-"""The gateway on a server of this process, over a real supervisor on this machine instead of a container's."""
+"""The gateway on a server of this process, over a supervisor on this machine, without a container."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.runtime.guest.harness import SESSION, Guest
 
@@ -50,9 +49,3 @@ def gateway(guest: Guest) -> Iterator[Gateway]:
     finally:
         server.end()
         thread.join(30)
-
-
-def marks(folder: Path) -> Path:
-    from tests.runtime.guest.harness import compile_marks
-
-    return compile_marks(folder)
