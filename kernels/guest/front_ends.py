@@ -8,6 +8,7 @@ are run, nor connections: those read `messages` from where they were.
 from __future__ import annotations
 
 import os
+import re
 import time
 from array import array
 from bisect import bisect_left
@@ -31,6 +32,8 @@ KEPT_QUESTIONS = 4096
 MOST_HELD, MOST_HELD_BYTES = 256, 32 << 20
 """Messages that wait for the cell of another caller to end."""
 _PARENT_LIMIT = 64 << 10
+_LEAVES = re.compile(r"\s*(exit|quit)\s*(\(\s*\))?\s*;?\s*")
+"""How a person leaves a terminal; run, it would end the kernel."""
 
 
 class FrontEndRefused(Exception):
@@ -78,6 +81,11 @@ class FrontMessage:
         content = parsed(self.parts[3])
         code = content.get("code")
         return code if isinstance(code, str) and content.get("silent") is not True else None
+
+    @property
+    def leaves(self) -> bool:
+        """True if it is how a person leaves, which must not end the kernel for all. Raises as `code` does."""
+        return _LEAVES.fullmatch(self.code() or "") is not None
 
     def answer(self) -> str | None:
         """Return the answer to a question of a cell; None if it is not one. Raises as `code` does."""
@@ -135,6 +143,14 @@ class FrontEnds:
     def tell(self, kind: str, content: dict[str, Any], to: FrontMessage) -> None:
         """Answer a message in the kernel's place."""
         self._add(to.channel, [_header(kind), to.parts[0], b"{}", written(content)], to.client)
+
+    def let_leave(self, message: FrontMessage, count: int) -> None:
+        """Answer a person who leaves: the front end ends, and the kernel stays."""
+        payload = [{"source": "ask_exit", "keepkernel": True}]
+        content = {"status": "ok", "execution_count": count, "user_expressions": {}, "payload": payload}
+        self.state("busy", message.parts[0])
+        self.tell("execute_reply", content, message)
+        self.state("idle", message.parts[0])
 
     def state(self, name: str, parent: bytes = b"{}") -> None:
         """Tell all that the kernel is in this state, perhaps because of a message."""

@@ -233,6 +233,8 @@ class RunningKernel:
         elif asked == ("control", "interrupt_request"):
             await self.interrupt()
             fronts.tell("interrupt_reply", {"status": "ok"}, message)
+        elif message.leaves:
+            fronts.let_leave(message, self.execution_count)
         else:
             if self.state in ("dead", "starting"):
                 await self.ensure()

@@ -177,8 +177,12 @@ def test_an_agent_waits_for_the_cell_of_a_front_end(guest: Guest) -> None:
 
 
 def test_shutdown_is_confirmed_and_ends_nothing(guest: Guest) -> None:
+    """Nor does `exit`, which people type to leave a terminal; the front end leaves, the kernel stays."""
     guest.run_cell("precious = 7")
     with front_end(guest, "one") as front:
+        for code in ("exit", " quit() "):
+            reply, _ = front.done(front.execute(code))
+            assert reply["payload"] == [{"source": "ask_exit", "keepkernel": True}]
         for channel in ("control", "shell"):
             front.send(channel, "shutdown_request", {"restart": False})
             assert front.until("shutdown_reply")["status"] == "ok"

@@ -17,6 +17,7 @@ from tests.runtime.guest.harness import SESSION, Guest, compile_marks
 from tests.runtime.jupyter.gateway_server import NAME, TOKEN, Gateway, gateway
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.guest.wire import kernel_messages
@@ -233,7 +234,10 @@ def test_pages_of_other_origins_and_names_are_refused(server: Gateway) -> None:
         found = httpx.get(f"{server.url}/api/kernels", headers=HEADERS | more, trust_env=False)
         assert found.status_code == status
     url = f"{server.websocket}/api/kernels/{KERNEL}/channels?token={TOKEN}"
-    with pytest.raises(InvalidStatus) as refused, connect(url, origin="https://evil.example", proxy=None):  # type: ignore[arg-type]
+    with (
+        pytest.raises(InvalidStatus) as refused,
+        connect(url, origin=Origin("https://evil.example"), proxy=None),
+    ):
         pass
     assert refused.value.response.status_code == 403
 
