@@ -8,14 +8,16 @@ without having it done twice.
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from holdfast.kernels.guest.front_ends import FrontEndRefused, FrontEnds, FrontMessage
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.kernels.guest.process import KernelFailure
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.wire.call import MAX_ID, ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
-from holdfast.runtime.guest.wire.kernel_messages import MessageMalformed
+
+if TYPE_CHECKING:
+    from holdfast.kernels.guest.front_ends import FrontEnds
 
 MAX_FRONT_ENDS = 32
 
@@ -52,6 +54,9 @@ async def _send(call: ClientCall, fronts: FrontEnds, client: str, position: int)
 
 async def _take(kernel: RunningKernel, call: ClientCall, client: str, link: str) -> None:
     """Take the client's next message."""
+    from holdfast.kernels.guest.front_ends import FrontEndRefused, FrontMessage  # few sessions have any
+    from holdfast.runtime.guest.wire.kernel_messages import MessageMalformed
+
     frame = await call.connection.receive()
     number = ClientCall(call.connection, frame).integer("number", low=1)
     if kernel.front_ends().take(link, number):
