@@ -210,17 +210,17 @@ class FrontEnds:
             self._taken.popitem(last=False)
         return number > last
 
-    def place(self, client: str, after: int | None) -> tuple[int, bool]:
+    def place(self, client: str, after: int | None, *, running: bool) -> tuple[int, bool]:
         """Return the offset from which a front end reads, and whether what it waits for is lost.
 
         `after` is the offset of the last message that it has; unknown, it is where it left off, and for a new
-        front end the beginning of the cell that runs.
+        front end the beginning of the cell that is `running`, if one is.
         """
         if after is not None and after >= self._log.end:
             return self._log.end, after > self._log.end  # the session was taken back to before that
         if after is not None:
             return self._next(after), False
-        return self._places.get(client, self._cell_at), False
+        return self._places.get(client, self._cell_at if running else self._log.end), False
 
     async def messages(self, client: str, position: int) -> AsyncIterator[bytes]:
         """Yield the messages for a front end from an offset on, as encoded frames, without end."""

@@ -148,6 +148,21 @@ def test_a_new_front_end_sees_the_cell_that_runs_and_its_question(guest: Guest) 
         assert "input_request" not in [kind for kind, _ in kinds]
 
 
+def test_a_new_front_end_at_an_idle_kernel_is_sent_nothing_old(guest: Guest) -> None:
+    with front_end(guest, "one") as front:
+        front.done(front.execute("print('old')"))
+    with front_end(guest, "fresh") as front:
+        asked = front.execute("print('new')")
+        texts = []
+        while True:
+            _, kind, of, content = front.next()
+            assert of == asked
+            texts += [content["text"].strip()] if kind == "stream" else []
+            if kind == "execute_reply":
+                break
+    assert "old" not in texts
+
+
 def test_a_front_end_waits_for_the_cell_of_the_agent(guest: Guest) -> None:
     """A failing cell of the agent aborts nothing of a front end, and both are told what runs."""
     gate = guest.folder / "agents-gate"

@@ -35,7 +35,7 @@ async def join(guest: Guest, call: ClientCall) -> None:
             "busy", f"cannot join kernel {kernel.name}: it has {MAX_FRONT_ENDS} front ends already"
         )
     fronts.connected += 1
-    position, lost = fronts.place(client, after)
+    position, lost = fronts.place(client, after, running=kernel.taken)
     await call.send("joined", state=kernel.state, epoch=kernel.epoch, lost=lost)
     sending = asyncio.create_task(_send(call, fronts, client, position))
     try:
