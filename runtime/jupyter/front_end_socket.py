@@ -136,7 +136,7 @@ class FrontEndSocket:
                             await self._join(stream, frame)
                         else:
                             await self._hear(frame)
-            except (GuestDisconnected, ConnectionError):
+            except (GuestDisconnected, OSError):
                 continue
             finally:
                 self._stream = None

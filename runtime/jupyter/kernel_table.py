@@ -7,6 +7,7 @@ the server, and after the session was suspended or taken back. A copy of the ses
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 import uuid
 from collections import OrderedDict
@@ -32,6 +33,7 @@ LOOK_SECONDS = 2.0
 """For a session to list its kernels; one that does not is listed as it was known before."""
 MOST_LOOKS = 16
 MOST_PLACES = 4096
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _STATES = frozenset(("starting", "idle", "busy", "dead"))
 
 
@@ -82,13 +84,14 @@ class KernelTable:
             KernelNotFound: there is none.
             SessionError: its session does not run.
         """
+        possible = _ID.fullmatch(id_) is not None  # sessions are not asked for anything else
         for row in await self._rows(caller, only):
             if kernel_id(row.id, defaults.MAIN) == id_:
                 _, known = self._known.get(row.id, (0.0, ()))
                 return GatewayKernel(
                     _running(row), next((each for each in known if each.name == defaults.MAIN), _unseen())
                 )
-        for each in await self.kernels(caller, only):
+        for each in await self.kernels(caller, only) if possible else ():
             if each.id == id_:
                 return each
         raise KernelNotFound(f"cannot find kernel {id_[:64]}: no session has it")
@@ -160,8 +163,8 @@ class KernelTable:
         try:
             found = await self._threads.run(lambda: caller.session(session).kernels.list())
             self._known[session] = (time.monotonic(), found)
-        except HoldfastError:
-            pass  # listed as it was known
+        except (HoldfastError, OSError):
+            pass  # listed as it was known; a session that is being removed has no folder
         finally:
             del self._looks[session]
 
