@@ -64,6 +64,7 @@ ROOMS = (
     "adapters",
     "e2b",
     "swerex",
+    "jupyter",
     "holdfast",
     "cli",
 )

@@ -43,8 +43,9 @@ class SentCells:
     def add(self, message: str, record: CellRecord) -> None:
         """Note that this message has the cell's code."""
         self._records[message] = record
-        while len(self._records) > LATE_CELLS:
-            del self._records[next(iter(self._records))]
+        over = [key for key, each in self._records.items() if each.cell.over]
+        for key in over[:-LATE_CELLS]:
+            del self._records[key]
 
     def of(self, message: str) -> CellRecord | None:
         """Return the cell that a message answers, by the id of its parent."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import os
 import time
+from collections import deque
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
@@ -28,6 +31,10 @@ from holdfast.runtime.guest.pulse.deaths import Notice, ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.process_lineage import Origin, short
 from holdfast.runtime.guest.pulse.state import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.kernels.guest.front_ends import FrontEnds, FrontMessage
 
 GRACE = 5.0
 """Seconds an interrupted cell has to end before its timeout is reported anyway."""
@@ -112,6 +119,13 @@ class RunningKernel:
         self._probe = ""
         """The message that an adopted kernel answers once it has done what it was asked before."""
         self._sent = SentCells()
+        self._front_cells: deque[tuple[CellRecord, FrontMessage]] = deque()
+        """Cells of front ends that the process was sent, and that do not run yet."""
+        self._is_fronts = False
+        """True while a front end's cell is the current one."""
+        self._front_message: FrontMessage | None = None
+        self._fronts: FrontEnds | None = None
+        self._fronts_folder = folder / "front-ends"
         self._questions = Questions()
         self._observing = Observing(name, chronicle.waits)
         self._returncode: int | None = None
@@ -186,11 +200,97 @@ class RunningKernel:
         record = self._current
         if record is None or record.open_input is None or self._process is None:
             return False
+        self._note_answer(record, text, who)
+        self._process.answer(text)
+        return True
+
+    def _note_answer(self, record: CellRecord, text: str, who: Who) -> None:
         self._chronicle.answered(record.cell, who, text, password=record.asks_password)
         record.open_input = None
         self._observing.answered()
-        self._process.answer(text)
-        return True
+        if self._fronts:
+            self._fronts.answered()
+
+    def front_ends(self) -> FrontEnds:
+        """Return what front ends are sent, kept from the first call on."""
+        if self._fronts is None:
+            from holdfast.kernels.guest.front_ends import FrontEnds  # few sessions have any
+
+            self._fronts = FrontEnds(self._fronts_folder, self._pass_on)
+        return self._fronts
+
+    async def take(self, message: FrontMessage) -> None:
+        """Take a message of a front end: send it to the process, or answer it if that is not for the process.
+
+        Raises:
+            FrontEndRefused, MessageMalformed: it cannot be taken.
+            KernelFailure: there is no process, and none could be started.
+        """
+        fronts, asked = self.front_ends(), (message.channel, message.kind)
+        if asked[1] == "shutdown_request":
+            # The agent's variables are in it: `kernel restart` ends it, or the end of the session.
+            fronts.tell("shutdown_reply", {"status": "ok", "restart": False}, message)
+        elif asked == ("control", "interrupt_request"):
+            await self.interrupt()
+            fronts.tell("interrupt_reply", {"status": "ok"}, message)
+        elif message.leaves:
+            fronts.let_leave(message, self.execution_count)
+        else:
+            if self.state in ("dead", "starting"):
+                await self.ensure()
+            info = self._process.info if self._process else b""
+            if asked == ("shell", "kernel_info_request") and self.taken and info:
+                fronts.tell("kernel_info_reply", json.loads(info), message)
+                return
+            if (text := message.answer()) is not None:
+                if not fronts.asks:
+                    return  # this front end or another has answered
+                fronts.answered()
+                if self._current is not None:
+                    self._note_answer(self._current, text, message.who)
+            fronts.pass_on(message, held=self.taken and not self._is_fronts, waiting=len(self._front_cells))
+
+    def _pass_on(self, message: FrontMessage) -> None:
+        """Send a front end's message to the process; code in it is a cell from then on."""
+        if self._process is None or self._process.ended.is_set():
+            return
+        self._process.pass_on(message.channel, message.parts)
+        if (code := message.code()) is not None:
+            record = self.journal.open(Cell(os.urandom(16).hex()), message.who)
+            record.cell.epoch, record.cell.started = self.epoch, True
+            self._sent.add(message.id, record)
+            self._chronicle.begun(record.cell, code, message.who, time.time())
+            self._front_cells.append((record, message))
+            self._promote()
+
+    def _promote(self) -> None:
+        """Let the next cell of a front end have the kernel, if that is free."""
+        while self._current is None and self._front_cells:
+            record, message = self._front_cells.popleft()
+            if record.cell.over:
+                self._chronicle.look(record.cell, record.who)
+                continue
+            self._current = self._executing = record
+            self._is_fronts, self._front_message = True, message
+            self._observing.began()
+            self.front_ends().began()
+            code = message.code() or ""
+            self._origins.begin(self._origin, Origin("cell", record.cell.id, short(code), record.who.actor))
+            self._cell = kept_cells.kept(record, message.id, self.journal.bounds[1], time.time(), code)
+            self.keep()
+
+    def _end_front_cells(self, status: CellStatus) -> None:
+        """End the cells of front ends with their process, and answer them."""
+        if self._fronts is None:
+            return
+        left, self._front_cells = self._front_cells, deque()
+        for record, message in left:
+            record.cell.end(status)
+            self._chronicle.look(record.cell, record.who)
+            self._fronts.abandon(message)
+        if self._is_fronts and self._front_message is not None:
+            self._fronts.abandon(self._front_message)
+        self._fronts.drop_held()
 
     async def interrupt(self, only: str | None = None) -> None:
         """Interrupt the running cell; with `only`, if that is its id. One that has not begun never does."""
@@ -253,6 +353,8 @@ class RunningKernel:
         self.closed = True
         async with self._life:
             await self._end_process(CellStatus.DIED)
+        if self._fronts:
+            self._fronts.close()
         self.journal.wake()
 
     def stop(self) -> None:
@@ -275,6 +377,8 @@ class RunningKernel:
             return
         self._executing = record
         self._observing.began()
+        if self._fronts:
+            self._fronts.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, short(code), record.who.actor))
         sent = time.time()
         message = self._process.execute(code, before)
@@ -323,7 +427,7 @@ class RunningKernel:
         async with self._life:
             try:
                 await load_library()
-                await process.adopt(held.pid, held.fields, self._hear, busy=record is not None)
+                await process.adopt(held.pid, held.fields, self._arrive, busy=record is not None)
             except KernelFailure as error:
                 logger.error("%s", error)
                 self._end_current(CellStatus.DIED)
@@ -347,6 +451,9 @@ class RunningKernel:
         if process.pid:
             self._origins.own(process.pid, self._origin)
         self.keep()
+        if self._fronts:
+            for state in ("starting", "idle"):
+                self._fronts.state(state)
         self._spawn(self._guard(process))
 
     def keep(self) -> None:
@@ -378,7 +485,7 @@ class RunningKernel:
         process = self._new_process(self.spec)
         try:
             await load_library()
-            await process.start(self._hear)
+            await process.start(self._arrive)
         except KernelFailure:
             await process.close()
             raise
@@ -390,6 +497,7 @@ class RunningKernel:
 
     async def _end_process(self, status: CellStatus) -> None:
         """End the running cell with this status, and the process as requested."""
+        self._end_front_cells(status)
         self._end_current(status)
         if self._process and not self._process.ended.is_set():
             self._process.replaced = True
@@ -415,8 +523,17 @@ class RunningKernel:
         async with self._life:
             if self._process is process:
                 await self._stop()
+        self._end_front_cells(CellStatus.DIED)
         if victim and victim is self._executing:
             self._end_current(CellStatus.DIED)
+        if self._fronts and self._fronts.connected and not process.replaced and not self.closed:
+            self._fronts.state("restarting")
+            await self._start_quietly()
+
+    def _arrive(self, channel: str, message: Message) -> None:
+        if self._fronts:
+            self._fronts.heard(channel, message)
+        self._hear(channel, message)
 
     def _hear(self, channel: str, message: Message) -> None:
         if channel == "shell" and (self._questions.hear(message) or self._probed(message)):
@@ -481,10 +598,14 @@ class RunningKernel:
     def _release(self, record: CellRecord) -> None:
         if self._current is record:
             self._current = self._executing = self._cell = None
+            self._is_fronts = False
             self.keep()
             self._origins.end(self._origin, record.cell.id)
         record.open_input = None
         self._chronicle.look(record.cell, record.who)
+        self._promote()
+        if self._fronts and not self.taken:
+            self._fronts.let_go()
         self.journal.wake()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -41,6 +41,8 @@ _BEHIND_OUTPUT = 0.01
 _IMPORT_SWITCH = 0.0005
 """Seconds the importing thread may keep the interpreter while the loop wants it."""
 _LIBRARY = "jupyter_client.manager"
+_DELIMITER = b"<IDS|MSG>"
+"""Stands before the signature of a message."""
 _REQUEST = {
     "code": "",
     "silent": False,
@@ -138,6 +140,8 @@ class KernelProcess:
         self.pid: int | None = None
         self.language = ""
         """The language the kernel reports, in lower case."""
+        self.info = b""
+        """What it answers when it is asked about itself, as JSON; empty until it has."""
         self.epoch = 0
         self.ended = asyncio.Event()
         self.returncode: int | None = None
@@ -248,6 +252,23 @@ class KernelProcess:
     def answer(self, text: str) -> None:
         """Answer the kernel's request for input."""
         self._send("stdin", "input_reply", {"value": text})
+
+    def pass_on(self, name: str, parts: Sequence[bytes]) -> None:
+        """Send a message of a front end: header, parent's header, metadata, content and buffers.
+
+        Raises:
+            BlockingIOError: the kernel takes no more messages now.
+        """
+        import zmq
+
+        if name not in self._channels:
+            self._open(name)
+        channel, signed = self._channels[name], self._session.sign(list(parts[:4]))
+        try:
+            channel.socket.send_multipart([_DELIMITER, signed, *parts], zmq.NOBLOCK)
+        except zmq.Again:
+            raise BlockingIOError from None
+        channel.look_soon()
 
     async def interrupt(self) -> None:
         """Interrupt what runs, in the way the kernel's spec asks for."""
@@ -379,6 +400,8 @@ class KernelProcess:
         def hear(channel: str, message: Message) -> None:
             if message["parent_header"].get("msg_id") in asked:
                 answered.add(channel)
+                if channel == "shell":
+                    self.info = bytes(message["parts"][3])
                 self._note_language(message)
                 if {"shell", "iopub"} <= answered:
                     both.set()
@@ -410,13 +433,16 @@ class KernelProcess:
 
     def _connect(self, joined: asyncio.Event | None = None) -> Monitor | None:
         """Connect all channels; the event is set when the kernel has answered on that for questions."""
-        info, identity, monitor = self._manager.get_connection_info(), self._session.bsession, None
-        for name in ("shell", "iopub", "stdin"):
-            socket = new_socket(name, identity)
-            if name == "stdin" and joined is not None:
-                monitor = Monitor(socket, joined.set)
-            socket.connect(f"ipc://{info['ip']}-{info[f'{name}_port']}")
-            self._channels[name] = KernelChannel(socket, partial(self._hear, name))
+        self._open("shell")
+        self._open("iopub")
+        return self._open("stdin", joined)
+
+    def _open(self, name: str, joined: asyncio.Event | None = None) -> Monitor | None:
+        """Connect a channel; the event is set when the kernel has answered on it."""
+        info, socket = self._manager.get_connection_info(), new_socket(name, self._session.bsession)
+        monitor = None if joined is None else Monitor(socket, joined.set)
+        socket.connect(f"ipc://{info['ip']}-{info[f'{name}_port']}")
+        self._channels[name] = KernelChannel(socket, partial(self._hear, name))
         return monitor
 
     def _found_sockets(self, info: Mapping[str, Any]) -> asyncio.Task[None] | None:
@@ -458,6 +484,7 @@ class KernelProcess:
         try:
             _, message = self._session.feed_identities(parts)
             content = self._session.deserialize(message)
+            content["parts"] = message[1:]
         except Exception:
             logger.exception("kernel %s: unreadable message on %s", self.spec, name)
             return

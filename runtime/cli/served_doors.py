@@ -16,6 +16,7 @@ from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.http_doors import door_packages
 from holdfast.runtime.http_doors.door_guard import Admission, App
+from holdfast.runtime.jupyter import jupyter_app
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
@@ -59,6 +60,7 @@ class ServedDoors:
         app = e2b_app.beside(app, callers, admission, tokens, limit, lives, known)
         # Before the other wire, which takes any request with its header for an API key.
         app = swerex_app.beside(app, callers, admission, limit)
+        app = jupyter_app.beside(app, callers, admission, limit)
         if door_packages.installed("mcp"):
             from holdfast.runtime.serve.served_agents import ServedAgents
 

@@ -18,7 +18,6 @@ from holdfast.errors import HoldfastError, PortClosed
 from holdfast.runtime.e2b import e2b_errors
 from holdfast.runtime.e2b.ports import port_heads, port_names, port_sockets
 from holdfast.runtime.e2b.ports.port_exchange import AnswerCut, PortExchange
-from holdfast.runtime.e2b.ports.port_links import PortLinks
 from holdfast.runtime.e2b.ports.port_names import PortName
 from holdfast.runtime.e2b.ports.port_sockets import PortSocket
 from holdfast.runtime.e2b.sandbox_caller import ACTOR, SandboxCaller
@@ -31,6 +30,7 @@ from holdfast.runtime.http_doors import door_guard
 from holdfast.runtime.http_doors.door_connections import ADMITTED
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Scope, Send
 from holdfast.runtime.serve.callers import Callers
+from holdfast.runtime.serve.session_links import SessionLinks
 
 PORT = "holdfast.port"
 """The key of a request's scope under which the door notes the port that it is for."""
@@ -114,7 +114,7 @@ class PortTraffic:
 
     def __init__(self, callers: Callers, tokens: SandboxTokens, admission: Admission) -> None:
         self._callers, self._tokens, self._admission = callers, tokens, admission
-        self._links = PortLinks()
+        self._links = SessionLinks()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Connect to the port, and pass on both ways."""

@@ -16,8 +16,8 @@ import h11
 from holdfast.errors import HoldfastError
 from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
 from holdfast.runtime.e2b.ports import port_heads
-from holdfast.runtime.e2b.ports.port_links import PortStream
 from holdfast.runtime.http_doors.door_guard import Receive, Send
+from holdfast.runtime.serve.session_links import SessionStream
 
 PIECE = 64 << 10
 MOST_INFORMATIONAL = 16
@@ -39,7 +39,7 @@ class BadAnswer(SandboxUnavailable):
 class PortExchange:
     """The exchange of one request."""
 
-    def __init__(self, stream: PortStream, receive: Receive, send: Send) -> None:
+    def __init__(self, stream: SessionStream, receive: Receive, send: Send) -> None:
         self._stream, self._receive, self._send = stream, receive, send
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=port_heads.LONGEST)
         self._whole = False

@@ -18,8 +18,8 @@ from websockets.protocol import CLIENT, Protocol
 from holdfast.runtime.e2b.ports import port_heads
 from holdfast.runtime.e2b.ports.port_exchange import MOST_INFORMATIONAL, PIECE, BadAnswer, first_of
 from holdfast.runtime.e2b.ports.port_heads import Headers
-from holdfast.runtime.e2b.ports.port_links import PortStream
 from holdfast.runtime.http_doors.door_guard import Receive, Send
+from holdfast.runtime.serve.session_links import SessionStream
 
 MOST_MESSAGE = 4 << 20
 """Bytes of a message of a session."""
@@ -49,7 +49,7 @@ def handshake(subprotocols: Sequence[str]) -> tuple[bytes, Headers]:
 class PortSocket:
     """The two connections of one WebSocket."""
 
-    def __init__(self, stream: PortStream, receive: Receive, send: Send) -> None:
+    def __init__(self, stream: SessionStream, receive: Receive, send: Send) -> None:
         self._stream, self._receive, self._send = stream, receive, send
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=port_heads.LONGEST)
         self._frames = Protocol(CLIENT, max_size=MOST_MESSAGE)

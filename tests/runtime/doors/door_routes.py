@@ -141,6 +141,25 @@ ROUTES = {
         POST /swerex/{session}/upload
         POST /swerex/{session}/close
     """,
+    "Jupyter (`/api`, `/jupyter`)": """
+        GET /api
+        HEAD /api
+        GET /api/status
+        HEAD /api/status
+        GET /api/kernelspecs
+        HEAD /api/kernelspecs
+        GET /api/kernelspecs/{spec}
+        HEAD /api/kernelspecs/{spec}
+        GET /api/kernels
+        HEAD /api/kernels
+        POST /api/kernels
+        GET /api/kernels/{kernel}
+        HEAD /api/kernels/{kernel}
+        DELETE /api/kernels/{kernel}
+        POST /api/kernels/{kernel}/interrupt
+        POST /api/kernels/{kernel}/restart
+        WS /api/kernels/{kernel}/channels
+    """,
     "E2B: sandboxes as wholes, snapshots, templates": """
         POST /sandboxes
         POST /v2/sandboxes

@@ -141,7 +141,7 @@ def test_ids_in_paths_queries_and_bodies(
         for method, path, route in list(named(doors.routes()))[part::4]:
             if path.startswith("/contexts"):
                 continue  # of a sandbox that there is: its kernels are the session's own affair
-            key = OWN if path.startswith(("/v1", "/health", "/metrics")) else KEY
+            key = OWN if path.startswith(("/v1", "/api", "/health", "/metrics")) else KEY
             if "{" not in path and len(queries_of(route, "")) < 3:
                 continue
             for id_ in IDS:

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
 from holdfast.runtime.e2b.ports.port_exchange import AnswerCut, BadAnswer, PortExchange
-from holdfast.runtime.e2b.ports.port_links import PortStream
+from holdfast.runtime.serve.session_links import SessionStream
 
 REQUEST = h11.Request(method="GET", target="/", headers=[("host", "h"), ("connection", "close")])
 UPLOAD = h11.Request(method="PUT", target="/", headers=[("host", "h"), ("transfer-encoding", "chunked")])
@@ -58,7 +58,7 @@ class Exchanged:
     def content(self) -> bytes:
         return b"".join(each["body"] for each in self.sent[1:])
 
-    async def _serve(self, far: PortStream) -> None:
+    async def _serve(self, far: SessionStream) -> None:
         self.received += await far.reader.readuntil(b"\r\n\r\n")
         far.writer.write(self._answer)
         await far.writer.drain()
@@ -77,9 +77,9 @@ class Exchanged:
 
 
 @asynccontextmanager
-async def joined() -> AsyncIterator[tuple[PortStream, PortStream]]:
+async def joined() -> AsyncIterator[tuple[SessionStream, SessionStream]]:
     near, far = socket.socketpair()
-    streams = [PortStream(*await asyncio.open_unix_connection(sock=each)) for each in (near, far)]
+    streams = [SessionStream(*await asyncio.open_unix_connection(sock=each)) for each in (near, far)]
     try:
         yield streams[0], streams[1]
     finally:

@@ -15,12 +15,12 @@ from websockets.server import ServerProtocol
 
 from holdfast.runtime.e2b.ports import port_sockets
 from holdfast.runtime.e2b.ports.port_exchange import BadAnswer
-from holdfast.runtime.e2b.ports.port_links import PortStream
 from holdfast.runtime.e2b.ports.port_sockets import MOST_MESSAGE, PortSocket
+from holdfast.runtime.serve.session_links import SessionStream
 
 CONNECT = {"type": "websocket.connect"}
 MIB = 1 << 20
-Serve = Callable[[PortStream], Awaitable[None]]
+Serve = Callable[[SessionStream], Awaitable[None]]
 
 
 class Client:
@@ -68,7 +68,7 @@ def relayed(
     return asyncio.run(run())
 
 
-async def accepted(far: PortStream, subprotocols: Sequence[str] = ()) -> ServerProtocol:
+async def accepted(far: SessionStream, subprotocols: Sequence[str] = ()) -> ServerProtocol:
     """Accept a WebSocket, as a server does."""
     server = ServerProtocol(subprotocols=list(subprotocols) or None, max_size=None)  # type: ignore[arg-type]
     server.receive_data(await far.reader.readuntil(b"\r\n\r\n"))
@@ -79,12 +79,12 @@ async def accepted(far: PortStream, subprotocols: Sequence[str] = ()) -> ServerP
     return server
 
 
-def flush(far: PortStream, server: ServerProtocol) -> None:
+def flush(far: SessionStream, server: ServerProtocol) -> None:
     for data in server.data_to_send():
         far.writer.write(data)
 
 
-async def chat(far: PortStream) -> None:
+async def chat(far: SessionStream) -> None:
     """Send each message back."""
     server = await accepted(far, ["chat"])
     while data := await far.reader.read(MIB):
@@ -98,7 +98,7 @@ async def chat(far: PortStream) -> None:
 
 
 def answering(data: bytes) -> Serve:
-    async def serve(far: PortStream) -> None:
+    async def serve(far: SessionStream) -> None:
         await far.reader.readuntil(b"\r\n\r\n")
         far.writer.write(data)
         await far.writer.drain()
@@ -110,7 +110,7 @@ def answering(data: bytes) -> Serve:
 def sending(*frames: bytes) -> Serve:
     """Return a server that accepts, and sends bytes that need not be frames."""
 
-    async def serve(far: PortStream) -> None:
+    async def serve(far: SessionStream) -> None:
         await accepted(far)
         for each in frames:
             far.writer.write(each)
@@ -140,7 +140,7 @@ def test_a_session_that_closes_closes_the_client_with_its_code() -> None:
 
 
 def test_a_session_that_is_gone_closes_the_client() -> None:
-    async def serve(far: PortStream) -> None:
+    async def serve(far: SessionStream) -> None:
         await accepted(far)
         far.writer.close()
 
@@ -191,7 +191,7 @@ def test_what_opens_no_websocket_is_an_error_of_the_sandbox(answer: bytes) -> No
 
 
 def test_a_subprotocol_that_was_not_offered_is_refused() -> None:
-    async def serve(far: PortStream) -> None:
+    async def serve(far: SessionStream) -> None:
         head = await far.reader.readuntil(b"\r\n\r\n")
         server = ServerProtocol()
         server.receive_data(head)

@@ -1,4 +1,4 @@
-"""Connections to ports of sandboxes: how many there may be, and how one is opened beside the loop."""
+"""Connections into sessions: how many there may be, and how one is opened beside the loop."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from holdfast.runtime.e2b.e2b_errors import SandboxBusy
-from holdfast.runtime.serve.call_threads import CallThreads
+from holdfast.runtime.serve.call_threads import CallThreads, TooManyOfSession
 
 MOST, MOST_OF_SANDBOX = 256, 64
 MOST_SOCKETS, MOST_SOCKETS_OF_SANDBOX = 64, 16
@@ -20,14 +19,14 @@ READ_AHEAD = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class PortStream:
-    """An open connection to a port."""
+class SessionStream:
+    """An open connection to a port or a kernel."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
 
-class PortLinks:
+class SessionLinks:
     """All of a server; used in its loop."""
 
     def __init__(self) -> None:
@@ -39,11 +38,11 @@ class PortLinks:
     @asynccontextmanager
     async def opened(
         self, sandbox: str, connect: Callable[[], socket.socket], *, websocket: bool
-    ) -> AsyncIterator[PortStream]:
+    ) -> AsyncIterator[SessionStream]:
         """Connect in a thread, and close the connection at the end.
 
         Raises:
-            SandboxBusy: there are too many.
+            TooManyOfSession: there are too many.
             HoldfastError: `connect` failed.
         """
         counted = [(self._open, MOST_OF_SANDBOX, MOST)]
@@ -51,8 +50,8 @@ class PortLinks:
             counted.append((self._sockets, MOST_SOCKETS_OF_SANDBOX, MOST_SOCKETS))
         for counter, most_here, most in counted:
             if counter[sandbox] >= most_here or counter.total() >= most:
-                raise SandboxBusy(
-                    f"cannot open more connections to ports: there are {most_here} of the sandbox, or {most}",
+                raise TooManyOfSession(
+                    f"cannot connect to the session: it has {most_here} connections, or all have {most}",
                     hint="try again when one has ended",
                 )
         for counter, _, _ in counted:
@@ -61,7 +60,7 @@ class PortLinks:
             found = await self._connected(sandbox, connect)
             reader, writer = await asyncio.open_unix_connection(sock=found, limit=READ_AHEAD)
             try:
-                yield PortStream(reader, writer)
+                yield SessionStream(reader, writer)
             finally:
                 writer.transport.abort()
         finally:

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.errors import PortClosed
-from holdfast.runtime.e2b.e2b_errors import SandboxBusy
-from holdfast.runtime.e2b.ports.port_links import (
+from holdfast.runtime.serve.call_threads import TooManyOfSession
+from holdfast.runtime.serve.session_links import (
     MOST_OF_SANDBOX,
     MOST_OPENING_OF_SANDBOX,
     MOST_SOCKETS_OF_SANDBOX,
-    PortLinks,
+    SessionLinks,
 )
-from holdfast.runtime.serve.call_threads import TooManyOfSession
 
 PATIENCE = 60
 
@@ -38,11 +37,11 @@ def test_each_sandbox_has_its_share(ends: list[socket.socket], *, websocket: boo
         return near
 
     async def run() -> None:
-        links = PortLinks()
+        links = SessionLinks()
         opened = [links.opened("a", connect, websocket=websocket) for _ in range(most)]
         for each in opened:
             await each.__aenter__()
-        with pytest.raises(SandboxBusy):
+        with pytest.raises(TooManyOfSession):
             await links.opened("a", connect, websocket=websocket).__aenter__()
         async with links.opened("b", connect, websocket=websocket):
             pass
@@ -62,7 +61,7 @@ def test_one_that_fails_counts_no_longer() -> None:
         raise PortClosed("cannot reach port 1: nothing listens there")
 
     async def run() -> None:
-        links = PortLinks()
+        links = SessionLinks()
         for _ in range(MOST_OF_SANDBOX + 1):
             with pytest.raises(PortClosed):
                 await links.opened("a", connect, websocket=True).__aenter__()
@@ -82,7 +81,7 @@ def test_one_that_is_opened_too_late_is_closed(ends: list[socket.socket]) -> Non
         return near
 
     async def run() -> None:
-        opening = asyncio.ensure_future(PortLinks().opened("a", connect, websocket=False).__aenter__())
+        opening = asyncio.ensure_future(SessionLinks().opened("a", connect, websocket=False).__aenter__())
         await asyncio.to_thread(asked.wait, PATIENCE)
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -107,12 +106,12 @@ def test_a_sandbox_whose_ports_do_not_open_leaves_threads_to_others(ends: list[s
         ends.append(far)
         return near
 
-    async def opened(links: PortLinks) -> None:
+    async def opened(links: SessionLinks) -> None:
         async with links.opened("a", silent, websocket=False):
             pass
 
     async def run() -> None:
-        links = PortLinks()
+        links = SessionLinks()
         waiting = [asyncio.ensure_future(opened(links)) for _ in range(MOST_OF_SANDBOX)]
         while links._threads.running < MOST_OPENING_OF_SANDBOX:
             await asyncio.sleep(0)

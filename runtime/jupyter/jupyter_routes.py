@@ -1,0 +1,179 @@
+"""The paths of a kernel gateway. A front end can start, interrupt and restart kernels; it ends none.
+
+`DELETE` is what front ends send when a tab is closed: it lets the kernel be, with the variables of the agent.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from holdfast.base.version import VERSION
+from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.runtime.api.session_kernel import SessionKernel
+from holdfast.runtime.jupyter import gateway_failures, kernel_table
+from holdfast.runtime.jupyter.front_end_socket import FrontEndSocket, counted
+from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
+from holdfast.runtime.serve.callers import ApiCaller, chosen_actor
+
+ACTOR = "person:jupyter"
+"""Who acts if a front end does not say."""
+ONLY = "holdfast.jupyter.session"
+"""The key of a request's scope under which the door notes the one session that a path is for."""
+API_VERSION = "2.0.0"
+MOST_BODY = 1 << 20
+
+
+class _Request:
+    """What a request has to do with."""
+
+    def __init__(self, connection: HTTPConnection) -> None:
+        state = connection.app.state
+        self.connection = connection
+        self.table: KernelTable = state.table
+        self.only: str | None = connection.scope.get(ONLY)
+        self.caller = ApiCaller(connection, state.callers, chosen_actor(connection, ACTOR))
+
+    async def kernel(self) -> GatewayKernel:
+        return await self.table.find(self.caller, self.connection.path_params["kernel"], self.only)
+
+    async def kernels(self) -> list[GatewayKernel]:
+        return await self.table.kernels(self.caller, self.only)
+
+    async def current(self, kernel: GatewayKernel) -> dict[str, Any]:
+        """Return the model of a kernel as its session reports it now."""
+        found = await self.table.kernels(self.caller, kernel.row.id)
+        return self.table.model(next((each for each in found if each.id == kernel.id), kernel))
+
+
+async def version(_: Request) -> Response:
+    """Say which API this is."""
+    return JSONResponse({"version": API_VERSION, "holdfast": VERSION})
+
+
+async def status(request: Request) -> Response:
+    """Say how many kernels and connections there are."""
+    asked = _Request(request)
+    table, kernels = asked.table, await asked.kernels()
+    latest = max(table.activity.values(), default=table.began)
+    told = {
+        "started": kernel_table.written_time(table.began),
+        "last_activity": kernel_table.written_time(latest),
+        "connections": sum(table.connections.get(each.id, 0) for each in kernels),
+        "kernels": len(kernels),
+    }
+    return JSONResponse(told)
+
+
+async def specs(request: Request) -> Response:
+    """List a spec for each kernel of the sessions that run."""
+    kernels = await _Request(request).kernels()
+    found = {each.spec: kernel_table.spec_model(each) for each in kernels}
+    return JSONResponse({"default": next(iter(found), ""), "kernelspecs": found})
+
+
+async def spec(request: Request) -> Response:
+    """Describe the spec of one kernel."""
+    asked = _Request(request)
+    kernel = await asked.table.named(asked.caller, request.path_params["spec"], asked.only)
+    return JSONResponse(kernel_table.spec_model(kernel))
+
+
+async def kernels(request: Request) -> Response:
+    """List the kernels of the sessions that run."""
+    asked = _Request(request)
+    return JSONResponse([asked.table.model(each) for each in await asked.kernels()])
+
+
+async def start(request: Request) -> Response:
+    """Return the kernel that a spec leads to; it runs already."""
+    asked, body = _Request(request), await _body(request)
+    kernel = await asked.table.named(asked.caller, _text(body, "name"), asked.only)
+    location = f"/api/kernels/{kernel.id}"
+    return JSONResponse(asked.table.model(kernel), 201, headers={"Location": location})
+
+
+async def kernel(request: Request) -> Response:
+    """Describe one kernel."""
+    asked = _Request(request)
+    return JSONResponse(await asked.current(await asked.kernel()))
+
+
+async def leave(request: Request) -> Response:
+    """Let a front end be done with a kernel, which stays as it is."""
+    await _Request(request).kernel()
+    return Response(status_code=204)
+
+
+async def interrupt(request: Request) -> Response:
+    """Interrupt what runs in a kernel."""
+    asked = _Request(request)
+    found = await asked.kernel()
+    await asked.caller.in_session(
+        found.row.id, lambda session: SessionKernel(session._line).interrupt(found.info.name)
+    )
+    return Response(status_code=204)
+
+
+async def restart(request: Request) -> Response:
+    """Replace the process of a kernel: its variables are gone, also for the agent."""
+    asked = _Request(request)
+    found = await asked.kernel()
+    await asked.caller.in_session(
+        found.row.id, lambda session: SessionKernel(session._line).restart(found.info.name)
+    )
+    asked.table.forget_looks(found.row.id)
+    return JSONResponse(await asked.current(found))
+
+
+async def channels(websocket: WebSocket) -> None:
+    """Join a front end to a kernel until it leaves."""
+    asked = _Request(websocket)
+    try:
+        found = await asked.kernel()
+        with counted(asked.table, found.id):
+            socket = FrontEndSocket(websocket, asked.caller, found, asked.table, websocket.app.state.links)
+            await socket.run()
+    except HoldfastError as error:
+        await websocket.send_denial_response(gateway_failures.answer(error))
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    data = await request.body()
+    try:
+        found = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidArgument("cannot read the request: its body is not a JSON object")
+    return found
+
+
+def _text(body: dict[str, Any], name: str) -> str | None:
+    found = body.get(name)
+    if found is not None and not isinstance(found, str):
+        raise InvalidArgument(f"cannot read the request: {name} is not a text")
+    return found
+
+
+def routes() -> list[BaseRoute]:
+    """Return all routes of this wire."""
+    one = "/api/kernels/{kernel}"
+    return [
+        Route("/api", version, methods=["GET"]),
+        Route("/api/status", status, methods=["GET"]),
+        Route("/api/kernelspecs", specs, methods=["GET"]),
+        Route("/api/kernelspecs/{spec}", spec, methods=["GET"]),
+        Route("/api/kernels", kernels, methods=["GET"]),
+        Route("/api/kernels", start, methods=["POST"]),
+        Route(one, kernel, methods=["GET"]),
+        Route(one, leave, methods=["DELETE"]),
+        Route(f"{one}/interrupt", interrupt, methods=["POST"]),
+        Route(f"{one}/restart", restart, methods=["POST"]),
+        WebSocketRoute(f"{one}/channels", channels),
+    ]
