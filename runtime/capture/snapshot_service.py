@@ -113,7 +113,6 @@ def capture(
             thawed()
     if settle and snapshot_storage.unpacked(snapshot):
         snapshot_storage.leave_to_worker(context)
-    host_events.taken(context, session, snapshot)
     prune.make_room(context, session, snapshot)
     return snapshot
 
