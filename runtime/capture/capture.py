@@ -388,9 +388,19 @@ class Taking:
         raise capture_errors.of_capture(self.session, self.context.home.root, refusal, names) from refusal
 
 
-def _beside() -> ThreadPoolExecutor:
-    """Return a thread for what can be done while the checkpointer and the engine work; it keeps the order."""
-    return ThreadPoolExecutor(1, thread_name_prefix="beside")
+@contextmanager
+def _beside() -> Iterator[ThreadPoolExecutor]:
+    """Yield a thread for what can be done while the checkpointer and the engine work; it keeps the order.
+
+    It only looks and copies. If the capture fails or is interrupted, its end is not waited for.
+    """
+    pool = ThreadPoolExecutor(1, thread_name_prefix="beside")
+    whole = False
+    try:
+        yield pool
+        whole = True
+    finally:
+        pool.shutdown(wait=whole, cancel_futures=True)
 
 
 def complete(
