@@ -8,6 +8,7 @@ the memory later. A suspension does all of that while frozen, and never thaws.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from holdfast.snapshots.record import RecordedTree
 
 
+SETTLING = (0.03, 0.06)
+"""Seconds between looks at a session that has just woken up, until it is still; its image takes longer."""
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -94,6 +97,7 @@ class Taking:
         self._remembered: Future[None] | None = None
         self._note: Future[dict[str, Any]] | None = None
         self._versions: Mapping[str, Any] | None = None
+        self._is_stored = False
         self._staging = context.home.staging / operation.id
         self._run_dir = context.home.run_dir(session.id)
         found = context.engine.inspect_with_layers(session.container_id or "")
@@ -174,9 +178,14 @@ class Taking:
 
     def _look_again(self, moment: SnapshotDetails) -> dict[str, Any]:
         """Copy the journal, and return the note by which the next capture knows whether anything happened."""
-        note = self._watch.after() if self._watch is not None else {}
         host_events.catch_up(self.context, self.session, moment)
-        return note
+        if self._watch is None or not self._watch.was_still:
+            return {}
+        for pause in (*SETTLING, 0.0):
+            if (note := self._watch.after()) or self._is_stored:
+                return note
+            time.sleep(pause)
+        return {}
 
     def _remember(self) -> None:
         """Record what the session holds, for drift. A supervisor of an older version cannot report it."""
@@ -351,6 +360,7 @@ class Taking:
         grown = max(0, int(kept_image.get("Size") or 0) - engine_images.size(session.image))
         details = SnapshotDetails({**self.row.details, **timing}).plus(task=self._task)
         details = details.plus(storage=snapshot_storage.details(kept_as, grown))
+        self._is_stored = True
         if note := self._note.result() if self._note is not None else {}:
             details = details.plus(note=note)
         ready = {
