@@ -123,7 +123,8 @@ def test_the_engine_is_asked_a_few_times(hf: Holdfast, monkeypatch: pytest.Monke
 
     assert ran == []
     assert len(new) <= 7, new
-    assert len(snapshot) <= 7, snapshot
+    # What the engine reports of itself is asked again when it is five seconds old.
+    assert len([one for one in snapshot if not one.endswith("/info")]) <= 5, snapshot
     assert len(restore) <= 9, restore
     assert len(fork) <= 25, fork
 
