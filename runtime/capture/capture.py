@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,7 @@ from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.history.drift import baseline, take_baseline
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.lineage import parent
+from holdfast.runtime.journal import host_events
 from holdfast.runtime.sessions import health, identity_messages
 from holdfast.runtime.storage import packing_request, snapshot_storage
 from holdfast.runtime.store.row_details import SnapshotDetails
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from holdfast.snapshots.record import RecordedTree
 
 
+SETTLING = (0.03, 0.06)
+"""Seconds between looks at a session that has just woken up, until it is still; its image takes longer."""
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
@@ -64,7 +68,7 @@ class _Prepared:
 
     root_pid: int
     token: str
-    versions: dict[str, Any]
+    versions: Mapping[str, Any]
     moment: SnapshotDetails
 
 
@@ -91,14 +95,19 @@ class Taking:
         self._baseline: Baseline | None = None
         self._task: dict[str, Any] | None = None
         self._watch: reuse_check.ReuseWatch | None = None
+        self._remembered: Future[None] | None = None
+        self._note: Future[dict[str, Any]] | None = None
+        self._versions: Mapping[str, Any] | None = None
+        self._is_stored = False
         self._staging = context.home.staging / operation.id
         self._run_dir = context.home.run_dir(session.id)
-        container = context.engine.inspect(session.container_id or "")
-        if container is None or (not container.running and row.kind == "live"):
+        found = context.engine.inspect_with_layers(session.container_id or "")
+        if found is None or (not found[0].running and row.kind == "live"):
             health.check(context, session.id)
             raise SessionDead(f"cannot snapshot session {session.name}: its container is gone")
-        health.check_awake(session, container)
-        self._container: ContainerState = container
+        self._container: ContainerState
+        self._container, self._layers = found
+        health.check_awake(session, self._container)
         labels = {
             "holdfast.home": context.home.digest,
             "holdfast.role": "snapshot",
@@ -108,7 +117,7 @@ class Taking:
         ask = partial(service.ask, context.engine, context.home, context.progress)
         ref = snapshot_storage.image_ref(row.id)
         known = KnownBlobs(context.home.root / "cache" / "blobs.json")
-        self._files = Filing(context.engine, ask, container, self._staging, ref, labels, known)
+        self._files = Filing(context.engine, ask, self._container, self._staging, ref, labels, known)
         self._ask = ask
         self._twins = True
         self._attempts = 0
@@ -138,15 +147,18 @@ class Taking:
 
     def live(self) -> SnapshotRow:
         """Keep files, memory and processes; the session continues."""
-        self._clear()
-        captured, frozen = capture_retry.until_settled(self._attempt, self._refuse)
-        self._thawed()
-        return self._finish_live(captured, frozen)
+        with _beside() as beside:
+            self._clear(beside)
+            captured, frozen = capture_retry.until_settled(partial(self._attempt, beside), self._refuse)
+            self._thawed()
+            self._note = beside.submit(self._look_again, frozen.moment)
+            return self._finish_live(captured, frozen)
 
     def suspend(self) -> SnapshotRow:
         """Like `live`, but the processes end once everything is kept. The caller completes the operation."""
         self._ends_session = True
-        self._clear()
+        with _beside() as beside:
+            self._clear(beside)
         finished: list[SnapshotRow] = []
 
         def attempt() -> None:
@@ -156,20 +168,34 @@ class Taking:
         capture_retry.until_settled(attempt, self._refuse)
         return finished[0]
 
-    def _attempt(self) -> tuple[CaptureResult, _Prepared]:
-        if (
-            not self._force_drop
-        ):  # without the descriptors that were left out, the next capture may be refused
-            layers = self.context.engine.files.layers(self._container.id)
-            self._watch = reuse_check.ReuseWatch(self._container, layers, self._run_dir)
-        with self._prepared() as frozen:
+    def _attempt(self, beside: ThreadPoolExecutor) -> tuple[CaptureResult, _Prepared]:
+        watching: Future[reuse_check.ReuseWatch] | None = None
+        # Without the descriptors that were left out, the next capture may be refused.
+        if not self._force_drop:
+            watching = beside.submit(reuse_check.ReuseWatch, self._container, self._layers, self._run_dir)
+        with self._prepared(watching) as frozen:
             return self._capture(frozen), frozen
 
-    def _clear(self) -> None:
-        """Refuse a capture that would fail; then list what there is."""
+    def _clear(self, beside: ThreadPoolExecutor) -> None:
+        """Refuse a capture that would fail, and have `beside` list what there is."""
         self.context.doing(f"checking what of {self.session.name} would survive")
-        self._left_out = preflight.clear(self.context, self.session, self._container, self._force_drop)
-        self._remember()
+        if not self._force_drop:
+            self._remembered = beside.submit(self._remember)
+        found = preflight.clear(self.context, self.session, self._container, self._force_drop)
+        self._left_out, self._versions = found.left_out, found.versions
+        if self._force_drop:  # what was named has ended now
+            self._remembered = beside.submit(self._remember)
+
+    def _look_again(self, moment: SnapshotDetails) -> dict[str, Any]:
+        """Copy the journal, and return the note by which the next capture knows whether anything happened."""
+        host_events.catch_up(self.context, self.session, moment)
+        if self._watch is None or not self._watch.was_still:
+            return {}
+        for pause in (*SETTLING, 0.0):
+            if (note := self._watch.after()) or self._is_stored:
+                return note
+            time.sleep(pause)
+        return {}
 
     def _remember(self) -> None:
         """Record what the session holds, for drift. A supervisor of an older version cannot report it."""
@@ -178,19 +204,26 @@ class Taking:
                 self.context.engine,
                 GuestClient(self._run_dir),
                 self._container.id,
+                self._layers,
                 self.session.parent_snapshot_id,
             )
 
     @contextmanager
-    def _prepared(self) -> Iterator[_Prepared]:
+    def _prepared(self, watching: Future[reuse_check.ReuseWatch] | None = None) -> Iterator[_Prepared]:
         """Close every connection into the session; it accepts new ones when the block ends.
 
-        Before that, start the checkpointer if need be, and wait for a restore that is still loading memory.
+        Before that, copy files, and wait for what looks at the session meanwhile: it would be in the way.
         """
         self.context.doing(f"preparing {self.session.name}")
-        with self._ask("hello", container=self._container.id) as link:
-            versions = link.until("done")
+        versions = self._versions
+        if versions is None:  # the check failed: perhaps a restore is still loading memory
+            with self._ask("hello", container=self._container.id) as link:
+                self._versions = versions = link.until("done")
         self._files.begin()
+        if self._remembered is not None:
+            self._remembered.result()
+        if watching is not None:
+            self._watch = watching.result()
         with capture_retry.connected(GuestClient(self._run_dir)) as connection:
             frame = connection.ask("prepare")
             # A half-closed connection to outside would make the capture fail.
@@ -337,7 +370,8 @@ class Taking:
         grown = max(0, int(kept_image.get("Size") or 0) - engine_images.size(session.image))
         details = SnapshotDetails({**self.row.details, **timing}).plus(task=self._task)
         details = details.plus(storage=snapshot_storage.details(kept_as, grown))
-        if note := self._watch.after() if self._watch is not None else {}:
+        self._is_stored = True
+        if note := self._note.result() if self._note is not None else {}:
             details = details.plus(note=note)
         ready = {
             "state": "ready",
@@ -352,8 +386,9 @@ class Taking:
         if self._ends_session:
             # Not complete before the session's processes are gone; until then everything may be undone.
             return store.update_snapshot(self.row.id, **ready)
-        store.operations.complete(self._operation, snapshots={self.row.id: ready})
-        return store.snapshot(self.row.id)
+        if self._note is None:
+            host_events.catch_up(self.context, session, timing)
+        return complete(self.context, session, self._operation, self.row.id, ready)
 
     def _described(
         self, make: Callable[[], str], processes: Processes | None
@@ -371,6 +406,35 @@ class Taking:
     def _refuse(self, refusal: CheckpointerFailed) -> NoReturn:
         names = preflight.names(self.context, self.session, self._container)
         raise capture_errors.of_capture(self.session, self.context.home.root, refusal, names) from refusal
+
+
+@contextmanager
+def _beside() -> Iterator[ThreadPoolExecutor]:
+    """Yield a thread for what can be done while the checkpointer and the engine work; it keeps the order.
+
+    It only looks and copies. If the capture fails or is interrupted, its end is not waited for.
+    """
+    pool = ThreadPoolExecutor(1, thread_name_prefix="beside")
+    whole = False
+    try:
+        yield pool
+        whole = True
+    finally:
+        pool.shutdown(wait=whole, cancel_futures=True)
+
+
+def complete(
+    context: Context, session: SessionRow, operation_id: str, snapshot_id: str, ready: Mapping[str, Any]
+) -> SnapshotRow:
+    """Make a snapshot valid and enter it in the session's journal, in one transaction; return its row.
+
+    The journal was copied up to the snapshot's moment before.
+    """
+    with context.store.together():
+        context.store.operations.complete(operation_id, snapshots={snapshot_id: ready})
+        row = context.store.snapshot(snapshot_id)
+        host_events.taken(context, session, row, copied=True)
+    return row
 
 
 def new_row(

@@ -7,8 +7,9 @@ the caller names with `force_drop` is ended, or left out of the copy.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import polling
@@ -43,6 +44,17 @@ ARRIVING = 120.0
 """Seconds to wait for memory that is still being restored."""
 
 
+@dataclass(frozen=True, slots=True)
+class Clearance:
+    """What a capture may begin with: the descriptors to leave out, and the versions of the checkpointer.
+
+    These are what it answers to "hello"; None if it could not check.
+    """
+
+    left_out: list[dict[str, Any]]
+    versions: Mapping[str, Any] | None
+
+
 def report(context: Context, session: SessionRow) -> Survivability:
     """Return what a capture of a running session would keep and lose now.
 
@@ -59,8 +71,8 @@ def report(context: Context, session: SessionRow) -> Survivability:
 
 def clear(
     context: Context, session: SessionRow, container: ContainerState, force_drop: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Refuse a capture that would fail; end what was named; return the descriptors to leave out.
+) -> Clearance:
+    """Refuse a capture that would fail, and end what was named.
 
     Raises:
         LiveUnsupported: something that was not named blocks the capture.
@@ -72,14 +84,15 @@ def clear(
     except CaptureFailed:
         if force_drop:
             raise
-        return []  # the capture itself will find out
+        return Clearance([], None)  # the capture itself will find out
     chosen = survivability.drops(force_drop, found.blocks)
     _refuse(session, [one for one in found.blocks if not chosen.cover(one)])
     if chosen.pids:
         check.end(chosen.pids)
         # A process that lost its parent or its peer may block the capture now.
         _refuse(session, [one for one in check.look().blocks if not chosen.cover(one)])
-    return [{"pid": pid, "fd": fd, "with": "null"} for pid, fd in chosen.descriptors]
+    left_out = [{"pid": pid, "fd": fd, "with": "null"} for pid, fd in chosen.descriptors]
+    return Clearance(left_out, check.versions)
 
 
 def names(
@@ -139,6 +152,7 @@ class _Check:
         self._name = session.name
         client = GuestClient(context.home.run_dir(session.id))
         root, self._supervisor = _supervisor(client)
+        self.versions: Mapping[str, Any] | None = None
         self._target = Target(container.id, container.pid, root)
         self._mounts = [
             str(layout.RUN_DIR),
@@ -161,6 +175,7 @@ class _Check:
     def look(self, *, everything: bool = False) -> Survivability:
         """Request the findings."""
         answer = self._ask("check", everything=everything, mounts=self._mounts)
+        self.versions = answer["versions"]
         return Survivability(
             resources=tuple(_resource(one) for one in answer["findings"]),
             processes=int(answer["processes"]),

@@ -61,6 +61,11 @@ class ReuseWatch:
         except (GuestError, OSError):
             return
 
+    @property
+    def was_still(self) -> bool:
+        """Whether the session was still before the capture; otherwise `after` has nothing to note."""
+        return self._before is not None
+
     def after(self) -> dict[str, Any]:
         """Return the note for the snapshot's details; empty if the session was not still all the time."""
         before = self._before

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime.capture import reuse_check
-from holdfast.runtime.capture.capture import moment_of
+from holdfast.runtime.capture.capture import complete, moment_of
+from holdfast.runtime.journal import host_events
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.snapshots import files, manifest, raw_cache, storage
@@ -90,8 +91,8 @@ def share(
         "details": details,
     }
     storage.publish(None, home, staging, row.id)
-    context.store.operations.complete(operation.id, snapshots={row.id: ready})
-    return context.store.snapshot(row.id)
+    host_events.catch_up(context, session, details)
+    return complete(context, session, operation.id, row.id, ready)
 
 
 def _link(source: Path, folder: Path, last: str, kept: Manifest) -> int | None:

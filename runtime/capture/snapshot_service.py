@@ -18,13 +18,11 @@ from holdfast.errors import (
 )
 from holdfast.runtime.capture import reuse_check, snapshot_reuse
 from holdfast.runtime.capture.capture import Taking, new_row
-from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.lifecycle.take_back import take_back_capture
 from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.operations.undo_table import undoes
 from holdfast.runtime.retention import prune
-from holdfast.runtime.sessions import health, shared_folder
+from holdfast.runtime.sessions import health
 from holdfast.runtime.sessions.session_lock import check_runs, turn
 from holdfast.runtime.storage import remove_snapshot, snapshot_storage
 from holdfast.runtime.store.rows import OperationKind, SnapshotRow
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
         SnapshotKind,
     )
     from holdfast.snapshots.failure import Failure
-
-undoes(OperationKind.SNAPSHOT)(take_back_capture)
 
 
 def take(
@@ -113,7 +109,6 @@ def capture(
             thawed()
     if settle and snapshot_storage.unpacked(snapshot):
         snapshot_storage.leave_to_worker(context)
-    host_events.taken(context, session, snapshot)
     prune.make_room(context, session, snapshot)
     return snapshot
 
@@ -128,6 +123,8 @@ def suspend(
 
     Without `settle` its memory is not packed soon: it is about to be moved, and then removed.
     """
+    from holdfast.runtime.egress import attempt_log  # a snapshot needs none of it
+
     snapshot_id, rows = ids.new_id(), list[SnapshotRow]()
     with turn(context, session, "suspend") as running:
 
@@ -150,11 +147,19 @@ def suspend(
 
 
 @undoes(OperationKind.SUSPEND)
-def undo_suspension(context: Context, operation: OperationRow) -> OperationState:
+def undo_suspension(context: Context, operation: OperationRow) -> OperationState | None:
     """Finish a suspension whose processes have ended: its snapshot is all that is left of the session."""
     if _finished(context, operation):
         return "done"
-    return take_back_capture(context, operation)
+    return undo_capture(context, operation)
+
+
+@undoes(OperationKind.SNAPSHOT)
+def undo_capture(context: Context, operation: OperationRow) -> OperationState:
+    """Undo a capture; its session continues."""
+    from holdfast.runtime.lifecycle import take_back  # loads all that makes containers
+
+    return take_back.take_back_capture(context, operation)
 
 
 def _finished(context: Context, operation: OperationRow) -> bool:
@@ -171,6 +176,8 @@ def _finished(context: Context, operation: OperationRow) -> bool:
 
 
 def _put_away(context: Context, session: SessionRow, taken: SnapshotRow, operation_id: str) -> SessionRow:
+    from holdfast.runtime.sessions import shared_folder
+
     if session.container_id is not None:
         context.engine.kill_remove(session.container_id)
     host_events.taken(context, session, taken, "suspended")

@@ -43,6 +43,10 @@ def run(verb: str, **values: Any) -> int:
         from holdfast.runtime.cli import kernel_actions
 
         return kernel_actions.cell(**values)
+    if verb == "snapshot":
+        from holdfast.runtime.cli import capture_actions
+
+        return capture_actions.snapshot(**values)
     from holdfast.runtime.cli import shell_actions
 
     actions: dict[str, Callable[..., int]] = {

@@ -14,6 +14,7 @@ ARGUMENTS = {
     "cell": ("session", "code"),
     "send": ("session", "text*"),
     "screen": ("session",),
+    "snapshot": ("session",),
 }
 """Names in their order; `?` marks one that may be left out, `*` any number, `+` at least one."""
 
@@ -64,5 +65,15 @@ OPTIONS = {
         "--json": ("json", FLAG),
     },
     "screen": {"--shell": ("shell", TEXT), "--json": ("json", FLAG)},
+    "snapshot": {
+        "--label": ("label", TEXT),
+        "-l": ("label", TEXT),
+        "--kind": ("kind", TEXT),
+        "--reason": ("reason", TEXT),
+        "--check": ("check", FLAG),
+        "--all": ("all_", FLAG),
+        "--force-drop": ("force_drop", TEXTS),
+        "--json": ("json", FLAG),
+    },
 }
 """The parameter and the kind of value of each option."""

@@ -6,10 +6,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.base.text import plain
-from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli import check_verbs as survival
-from holdfast.runtime.cli import fitness_verbs, printing
+from holdfast.runtime.cli import capture_actions, fitness_verbs, printing
 from holdfast.runtime.cli.arguments import (
     Allow,
     EitherRef,
@@ -47,26 +44,18 @@ def snapshot(
     json: Json = False,
 ) -> None:
     """Capture a session at one instant. It keeps running."""
-    if check:
-        found = controller().session(session)
-        raise typer.Exit(survival.check(found, everything=all_, as_json=wants_json(json)))
-    if kind not in ("live", "filesystem"):
-        raise InvalidArgument(
-            f"cannot take a snapshot of kind '{plain(kind, 40)}'", hint="live or filesystem"
+    raise typer.Exit(
+        capture_actions.snapshot(
+            session,
+            label=label,
+            kind=kind,
+            reason=reason,
+            check=check,
+            all_=all_,
+            force_drop=force_drop,
+            json=json,
         )
-    dropped = force_drop or []
-    for name in dropped:
-        if name.startswith("pid:"):
-            printing.note(f"{name} and its descendants are ended in the session if they block")
-    taken = (
-        controller()
-        .session(session)
-        .snapshot(label, "live" if kind == "live" else "filesystem", reason=reason, force_drop=dropped)
     )
-    if wants_json(json):
-        printing.emit(taken.as_dict())
-    else:
-        printing.say(taken.name)
 
 
 def template(

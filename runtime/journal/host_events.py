@@ -18,6 +18,7 @@ from holdfast.runtime.store.timelines import Branch
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.row_details import SnapshotDetails
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 
@@ -29,9 +30,13 @@ def note(
     at: float | None = None,
     position: int | None = None,
     actor: str | None = None,
+    copied: bool = False,
     **details: Any,
 ) -> None:
-    """Append an entry about something done with a session, now or at an earlier entry."""
+    """Append an entry about something done with a session, now or at an earlier entry.
+
+    What the session wrote before that is copied first, unless it was `copied` already.
+    """
     store = context.store
     body = {key: value for key, value in details.items() if value is not None}
     if context.reason is not None and actor is None:
@@ -39,8 +44,8 @@ def note(
     if (asked := request_id()) is not None:
         body["request"] = asked
     try:
-        if position is None or store.entries.last(session_id) < position:
-            mirror(store, context.home, session_id)
+        if not copied:
+            _catch_up(context, session_id, position)
         store.entries.note(
             session_id,
             kind,
@@ -51,6 +56,19 @@ def note(
         )
     except StoreError as error:
         context.progress(f"the journal of session {session_id} lacks an entry: {error}")
+
+
+def _catch_up(context: Context, session_id: str, position: int | None) -> None:
+    if position is None or context.store.entries.last(session_id) < position:
+        mirror(context.store, context.home, session_id)
+
+
+def catch_up(context: Context, session: SessionRow, moment: SnapshotDetails) -> None:
+    """Copy what a session wrote up to the moment of a snapshot, so that its entry waits for nothing."""
+    try:
+        _catch_up(context, session.id, moment.moment.journal_seq)
+    except StoreError as error:
+        context.progress(f"the journal of session {session.id} lacks entries: {error}")
 
 
 @contextmanager
@@ -66,8 +84,18 @@ def at_once(context: Context) -> Iterator[None]:
         context.progress(f"the journals of new sessions lack entries: {error}")
 
 
-def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: str = "snapshot") -> None:
-    """Record that a snapshot was taken of a session, or that it was suspended in one."""
+def taken(
+    context: Context,
+    session: SessionRow,
+    snapshot: SnapshotRow,
+    kind: str = "snapshot",
+    *,
+    copied: bool = False,
+) -> None:
+    """Record that a snapshot was taken of a session, or that it was suspended in one.
+
+    `copied` is as for `note`.
+    """
     moment = snapshot.details.moment
     note(
         context,
@@ -75,6 +103,7 @@ def taken(context: Context, session: SessionRow, snapshot: SnapshotRow, kind: st
         kind,
         at=moment.at,
         position=moment.journal_seq,
+        copied=copied,
         snapshot=snapshot.id,
         label=snapshot.label,
         of=snapshot.kind,

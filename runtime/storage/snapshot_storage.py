@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import EngineError, HoldfastError, SnapshotError, StoreError
 from holdfast.runtime.storage import packing_request
 from holdfast.runtime.store import packed_sizes
+from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.snapshots import manifest, raw_cache, storage
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.chunks.sweeping import THIN, Marks, Swept
@@ -56,32 +57,29 @@ def leave_to_worker(context: Context) -> None:
     report_trouble(context)
     with suppress(OSError, StoreError, sqlite3.Error):
         found = os.statvfs(context.home.snapshots)
-        waiting = [
-            context.store.find_snapshot(one.id) for one in packed_sizes.unpacked(context.home.database)
-        ]
-        rows = [row for row in waiting if row is not None]
-        for row in too_many(rows, found.f_bavail * found.f_frsize):
-            settle(context, row)
+        waiting = packed_sizes.unpacked(context.home.database)
+        for one in too_many(waiting, found.f_bavail * found.f_frsize):
+            if (row := context.store.find_snapshot(one.id)) is not None:
+                settle(context, row)
     with suppress(OSError):
         packing_request.mark(context.home)
         packing_request.start(context.home)
 
 
-def too_many(rows: Sequence[SnapshotRow], free: int) -> list[SnapshotRow]:
+def too_many(waiting: Sequence[Unpacked], free: int) -> list[Unpacked]:
     """Return which snapshots to pack at once, so that plain ones take no more than is free. Pure.
 
     Args:
-        rows: all snapshots, oldest first.
+        waiting: the snapshots that are not packed yet, oldest first.
         free: the bytes that are free on their disk.
     """
-    sizes = [(row, int((row.details.storage or {})["raw"])) for row in rows if unpacked(row)]
-    over = sum(size for _, size in sizes) - free
-    going: list[SnapshotRow] = []
-    for row, size in sizes:
+    over = sum(one.bytes for one in waiting) - free
+    going: list[Unpacked] = []
+    for one in waiting:
         if over <= 0:
             break
-        going.append(row)
-        over -= size
+        going.append(one)
+        over -= one.bytes
     return going
 
 

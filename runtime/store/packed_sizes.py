@@ -13,16 +13,18 @@ from typing import NamedTuple
 from holdfast.runtime.store import peek
 
 _UNPACKED = (
-    "SELECT id, parent_snapshot_id FROM snapshots WHERE kind = 'live' AND state = 'ready' "
+    "SELECT id, parent_snapshot_id, COALESCE(json_extract(details, '$.storage.raw'), 0) "
+    "FROM snapshots WHERE kind = 'live' AND state = 'ready' "
     "AND json_extract(details, '$.storage.packed') = 0 ORDER BY created_at, id"
 )
 
 
 class Unpacked(NamedTuple):
-    """A snapshot that is not packed yet, and the one before it, which it probably resembles."""
+    """A snapshot that is not packed yet, the one before it, which it probably resembles, and its bytes."""
 
     id: str
     parent: str | None
+    bytes: int
 
 
 def unpacked(database: Path) -> list[Unpacked]:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from holdfast.procfs import bounded, walk
-from holdfast.snapshots.checkpointer import cgroups, folders, tmpfs, tree
+from holdfast.snapshots.checkpointer import cgroups, folders, greeting, tmpfs, tree
 from holdfast.snapshots.checkpointer.channel import HostChannel
 from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.snapshots.checkpointer.requests import CheckRequest
@@ -56,6 +56,7 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
         changed=asdict(layer),
         free_bytes=space.f_bavail * space.f_frsize,
         seconds=time.monotonic() - began,
+        versions=greeting.versions(),
     )
 
 

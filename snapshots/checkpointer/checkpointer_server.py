@@ -6,13 +6,12 @@ the same. With nothing to do for a while the checkpointer ends, and its containe
 
 from __future__ import annotations
 
-import functools
+import gc
 import os
 import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import time
 import traceback
@@ -28,7 +27,7 @@ from holdfast.snapshots.checkpointer import (
     dump,
     ending,
     folders,
-    host_features,
+    greeting,
     mounted_places,
     mounting,
     read_only_root,
@@ -68,12 +67,14 @@ def main() -> None:
     """Serve until idle for IDLE_LIMIT seconds, or until SIGTERM."""
     mounting.make_writable(b"/proc/sys")
     owner = folders.STATE.stat().st_uid
-    _versions()
-    _about()
+    greeting.versions()
     confine.prepare()
     mappings.devices_of_memory()
     folders.discard_old_scratch()
     SOCKET.unlink(missing_ok=True)
+    # What is loaded by now stays: workers need not look through it for garbage, which would copy its pages.
+    gc.collect()
+    gc.freeze()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(SOCKET))
         os.chown(SOCKET, owner, -1)
@@ -167,7 +168,7 @@ def _greet(container: str | None, channel: HostChannel) -> None:
     if container is not None:
         with container_turn.turn(container):
             pass
-    channel.send("done", protocol=requests.PROTOCOL, **_versions(), about=_about())
+    channel.send("done", protocol=requests.PROTOCOL, **greeting.versions())
 
 
 def _describe(request: requests.Describe, channel: HostChannel) -> None:
@@ -196,23 +197,3 @@ def _keep_files(request: requests.CopyFiles, channel: HostChannel) -> None:
         kept = True
     folders.give_to_owner(folders.staging(request.folder))
     channel.send("done", kept=kept)
-
-
-@functools.cache
-def _versions() -> dict[str, str]:
-    """Return the versions of CRIU and the kernel for snapshots; CRIU is asked once, before the
-    first request.
-    """
-    printed = subprocess.run(["/usr/sbin/criu", "--version"], capture_output=True, text=True, check=True)
-    system = os.uname()
-    return {
-        "criu": printed.stdout.partition("Version:")[2].split()[0],
-        "kernel": system.release,
-        "machine": system.machine,
-    }
-
-
-@functools.cache
-def _about() -> dict[str, object]:
-    """Return what the memory of a snapshot depends on; determined once, before the first request."""
-    return host_features.look()

@@ -166,6 +166,10 @@ class FakeEngine(Engine):
         named = (key for key, name in self.names.items() if name == container_id)
         return self.states.get(container_id) or self.states.get(next(named, ""))
 
+    def inspect_with_layers(self, container_id: str) -> tuple[ContainerState, list[Path]] | None:
+        found = self.inspect(container_id)
+        return None if found is None else (found, [])
+
     def logs(self, container_id: str) -> bytes:
         return b""
 

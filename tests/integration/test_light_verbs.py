@@ -78,6 +78,23 @@ def test_a_frequent_verb_loads_little(shared_cli: Any, words: tuple[str, ...], m
     assert len(names) <= most
 
 
+def test_a_snapshot_loads_neither_typer_nor_what_makes_containers(shared_cli: Any) -> None:
+    """The store and the engine's library are most of it."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "snapshot", "shared"],
+        env=shared_cli.environment,
+        capture_output=True,
+        text=True,
+    )
+    code, *names = done.stderr.splitlines()[-1].split()
+
+    assert code == "0", done.stderr
+    assert {"typer", "rich", "httpx", "tenacity", "holdfast.runtime.lifecycle.provision"} & set(
+        names
+    ) == set()
+    assert len(names) <= 805
+
+
 @pytest.mark.parametrize("words", [("ls",), ("exec", "shared", "true")], ids=["ls", "exec"])
 def test_a_frequent_verb_does_little(shared_cli: Any, words: tuple[str, ...]) -> None:
     """To load argparse and asyncio alone takes twice as many calls."""

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.cli import (
     app,
+    capture_actions,
     kernel_actions,
     light_parameters,
     plain_completion,
@@ -193,6 +194,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     for name in ("execute", "wait", "send", "screen"):
         noted(shell_actions, name)
     noted(kernel_actions, "cell")
+    noted(capture_actions, "snapshot")
     noted(session_table, "show")
     return found
 

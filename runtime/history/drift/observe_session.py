@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -52,11 +53,11 @@ def held(client: GuestClient) -> Holdings:
     return holdings.parse(wire_fields.body(client.request("holdings")))
 
 
-def differing(engine: Engine, container: str) -> list[tuple[str, int]]:
+def differing(engine: Engine, container: str, layers: Sequence[Path] | None = None) -> list[tuple[str, int]]:
     """Return paths that differ from the container's image, with the engine's number for how; own files left
-    out.
+    out. `layers` are the container's if they are known.
     """
-    found = engine.files.differences(container)
+    found = engine.files.differences(container, layers)
     return [(path, kind) for path, kind in found if not path.startswith(_OWN)]
 
 

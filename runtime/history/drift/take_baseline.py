@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.runtime.history.drift import observe_session, packages
@@ -15,13 +17,17 @@ if TYPE_CHECKING:
     from holdfast.runtime.history.drift.holdings import Holdings
 
 
-def baseline(engine: Engine, client: GuestClient, container: str, base: str | None) -> Baseline:
+def baseline(
+    engine: Engine, client: GuestClient, container: str, layers: Sequence[Path], base: str | None
+) -> Baseline:
     """Return the baseline. Files come first: a change in between is reported twice rather than never.
+
+    `layers` are the container's, as `engine.files.layers` returns them.
 
     Raises:
         GuestError, EngineError: the session or the engine does not answer.
     """
-    table, found, versions = files(engine, client, container, 0.0)
+    table, found, versions = files(engine, client, container, 0.0, layers)
     keys = tuple(one.key for one in found)
     settled = packages.settle(found, versions, {})
     by_key = {one.key: one.new or "" for one in settled}
@@ -30,10 +36,14 @@ def baseline(engine: Engine, client: GuestClient, container: str, base: str | No
 
 
 def files(
-    engine: Engine, client: GuestClient, container: str, since: float
+    engine: Engine,
+    client: GuestClient,
+    container: str,
+    since: float,
+    layers: Sequence[Path] | None = None,
 ) -> tuple[dict[str, PathEntry], list[Package], dict[tuple[str, str, str], dict[str, str]]]:
     """Return how the files differ from the image, the packages among them, and the guest's facts on these."""
-    differing = observe_session.differing(engine, container)
+    differing = observe_session.differing(engine, container, layers)
     found = observe_session.candidates(differing)
     table, versions = observe_session.table(client, differing, found, since)
     return table, found, {found[number].key: one for number, one in versions.items() if number < len(found)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -36,9 +36,12 @@ class ContainerFiles:
             except docker.errors.NotFound:
                 return []
 
-    def differences(self, container_id: str) -> list[tuple[str, int]]:
-        """Return the same as `changes`, read from the container's layer where this process can read that."""
-        folders = self.layers(container_id)
+    def differences(self, container_id: str, layers: Sequence[Path] | None = None) -> list[tuple[str, int]]:
+        """Return the same as `changes`, read from the container's layer where this process can read that.
+
+        `layers` are what the method of that name returned, if it was called before.
+        """
+        folders = self.layers(container_id) if layers is None else layers
         quick = overlay.changes(folders[0], folders[1:]) if folders else None
         return self.changes(container_id) if quick is None else quick
 

@@ -179,6 +179,11 @@ class Engine:
         found = self._raw(container_id)
         return None if found is None else state_of(found)
 
+    def inspect_with_layers(self, container_id: str) -> tuple[ContainerState, list[Path]] | None:
+        """Return the state of a container and its layers, as `files.layers` does; None if there is none."""
+        found = self._raw(container_id)
+        return None if found is None else (state_of(found), self.layers.of_container(found))
+
     def containers(self, **labels: str) -> dict[str, dict[str, str]]:
         """Return labels by id of all containers, running or not, that have these labels (`_` stands
         for `.`).

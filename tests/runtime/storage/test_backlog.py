@@ -9,6 +9,7 @@ import pytest
 from tests.runtime.storage.packing_home import PackingHome
 
 from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.store import packed_sizes
 
 
 @pytest.mark.parametrize(("free", "packed"), [(1 << 40, 0), (29000, 0), (28000, 1), (18000, 2), (0, 3)])
@@ -16,6 +17,7 @@ def test_the_oldest_are_packed_when_room_runs_out(tmp_path: Path, free: int, pac
     """As few as it takes for the rest to be no more than what is free; packed ones do not count."""
     made = PackingHome(tmp_path / "home")
     added = [made.add(os.urandom(9000)) for _ in range(3)]
-    rows = made.store.snapshots()
-    assert [row.id for row in snapshot_storage.too_many(rows, free)] == added[:packed]
-    assert snapshot_storage.too_many([row for row in rows if not snapshot_storage.unpacked(row)], 0) == []
+    waiting = packed_sizes.unpacked(made.home.database)
+    assert [one.id for one in snapshot_storage.too_many(waiting, free)] == added[:packed]
+    packed_sizes.record(made.home.database, added[0], own=1, shared=0)
+    assert [one.id for one in packed_sizes.unpacked(made.home.database)] == added[1:]
