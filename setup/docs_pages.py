@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
-from typer.main import get_command
 
-from holdfast.runtime.cli.app import application
+from holdfast.runtime.cli.app import readable
 from holdfast.runtime.cli.families import FAMILIES
 
 COLUMNS = 100
@@ -38,7 +37,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def command_line() -> str:
     """Return the page of all verbs, in the families of `holdfast --help`."""
-    root = get_command(application())
+    root = readable()
     above = root.make_context("holdfast", [], resilient_parsing=True)
     parts = [VERBS_HEAD]
     for family, verbs in FAMILIES.items():

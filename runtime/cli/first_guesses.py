@@ -40,6 +40,8 @@ _HELP = "-h"
 def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return a command line with such words replaced, and a note for each verb that was."""
     words = ["--version" if word == "-V" else word for word in given[:1]] + list(given[1:])
+    if words == ["help", "all"]:
+        return ["--help-all"], []
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if not words:

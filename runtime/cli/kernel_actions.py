@@ -59,12 +59,12 @@ def _show(event: CellEvent, save: str | None) -> None:
     printing.make_room()
     if event.kind == "stream":
         stream = sys.stderr if event.name == "stderr" else sys.stdout
-        stream.write(colored(event.text, keep=stream.isatty()))
+        stream.write(colored(event.text, keep=printing.has_color(stream)))
         stream.flush()
     elif event.kind == "error" and event.error is not None:
         text = "\n".join(event.error.traceback) or f"{event.error.ename}: {event.error.evalue}"
         sys.stdout.flush()
-        sys.stderr.write(colored(text, keep=sys.stderr.isatty()) + "\n")
+        sys.stderr.write(colored(text, keep=printing.has_color(sys.stderr)) + "\n")
     elif event.kind in ("execute_result", "display_data"):
         if any(kind.startswith("image/") or kind == "text/html" for kind in event.data):
             from holdfast.base.home import Home
@@ -74,7 +74,7 @@ def _show(event: CellEvent, save: str | None) -> None:
                 return
         value = event.data.get("text/plain")
         shown = value if isinstance(value, str) else f"<{', '.join(map(str, event.data))}>"
-        sys.stdout.write(colored(shown, keep=sys.stdout.isatty()) + "\n")
+        sys.stdout.write(colored(shown, keep=printing.has_color(sys.stdout)) + "\n")
         sys.stdout.flush()
 
 
@@ -85,7 +85,7 @@ def _ask(prompt: str, password: bool) -> str:
         import getpass
 
         return getpass.getpass(colored(prompt, keep=False))
-    sys.stdout.write(colored(prompt, keep=sys.stdout.isatty()))
+    sys.stdout.write(colored(prompt, keep=printing.has_color(sys.stdout)))
     sys.stdout.flush()
     return _read(prompt, password)
 

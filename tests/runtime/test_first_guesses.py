@@ -55,3 +55,7 @@ def test_guesses_lead_to_verbs_and_hide_none() -> None:
     assert not set(VERBS) & set(EXISTING)
     assert {words[0] for words in VERBS.values()} - {"--version"} <= set(EXISTING)
     assert translated(["stop", "work"])[1] == ["`stop` is `holdfast suspend` here"]
+
+
+def test_help_all_is_the_list_of_all_verbs() -> None:
+    assert translated(["help", "all"]) == (["--help-all"], [])
