@@ -7,17 +7,19 @@ once. It also moves where a page has it as an image. Readers who prefer no motio
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
 
 import pyte
 
-LONGEST = 1.2
+LONGEST = 0.8
 """Seconds that nothing may change for; longer waits are cut to it."""
 SHORTEST = 0.12
 """Seconds that a state is shown at least; those between are left out."""
+REDRAWN_MOST = 3
+"""Lines that change at once where something is redrawn in its place."""
 END = 6.0
 """Seconds that the last state stays."""
 _WIDTH, _HEIGHT, _MARGIN = 8.4, 19, 14
@@ -61,6 +63,25 @@ def svg(cast: Iterable[str], title: str) -> str:
     frames = list(_frames(lines, columns, rows))
     if not frames:
         raise ValueError("cannot draw this recording: it shows nothing")
+    return drawn(hastened(frames), columns, rows, title)
+
+
+def hastened(frames: Sequence[Frame]) -> list[Frame]:
+    """Return the states with less time for those that are only redrawn, as by a bar that moves."""
+    following = (*frames[1:], frames[-1])
+    return [
+        replace(frame, seconds=min(frame.seconds, SHORTEST)) if _redrawn(frame, after) else frame
+        for frame, after in zip(frames, following, strict=True)
+    ]
+
+
+def _redrawn(frame: Frame, after: Frame) -> bool:
+    changed = [(old, new) for old, new in zip(frame.lines, after.lines, strict=True) if old != new]
+    return 0 < len(changed) <= REDRAWN_MOST and all(old and new for old, new in changed)
+
+
+def drawn(frames: Sequence[Frame], columns: int, rows: int, title: str) -> str:
+    """Return the picture of states that follow each other, over and over."""
     width, height = columns * _WIDTH + 2 * _MARGIN, rows * _HEIGHT + 2 * _MARGIN
     whole = sum(frame.seconds for frame in frames)
     numbers: dict[str, int] = {}

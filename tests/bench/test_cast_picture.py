@@ -38,9 +38,17 @@ def test_a_line_is_drawn_once() -> None:
 
 def test_long_waits_are_cut_and_short_states_left_out() -> None:
     """The whole takes the time of its changes, a bounded wait for each, and the end."""
-    svg = picture((0.0, "a"), (0.01, "b"), (100.0, "c"))
-    assert shown(svg) == [["ab"], ["abc"]]
+    svg = picture((0.0, "a"), (0.01, "b"), (100.0, "\r\nc"))
+    assert shown(svg) == [["ab"], ["ab", "c"]]
     whole = 0.01 + cast_picture.LONGEST + cast_picture.END
+    assert set(re.findall(r"([\d.]+)s step-end", svg)) == {f"{whole:.2f}"}
+
+
+def test_a_bar_that_moves_takes_little_time() -> None:
+    """A line that is redrawn is shown for the shortest time, and a new line for as long as it was."""
+    svg = picture((0.0, "10 %"), (1.0, "\r20 %"), (2.0, "\r30 %"), (3.0, "\r\ndone"))
+    assert shown(svg) == [["10 %"], ["20 %"], ["30 %"], ["30 %", "done"]]
+    whole = 2 * cast_picture.SHORTEST + 1 + cast_picture.END
     assert set(re.findall(r"([\d.]+)s step-end", svg)) == {f"{whole:.2f}"}
 
 
@@ -50,8 +58,8 @@ def test_colors_of_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("cast", [[], ["[]"], ['{"version": 1}'], [HEAD]])
-def test_what_is_no_recording_is_refused(cast: list[str]) -> None:
-    """Also one that shows nothing."""
+def test_a_file_that_shows_nothing_is_refused(cast: list[str]) -> None:
+    """It is not asciicast v2, or nothing was written."""
     with pytest.raises(ValueError, match="cannot draw this recording"):
         cast_picture.svg(cast, "")
 
