@@ -29,6 +29,8 @@ GAP = 2
 """Blanks between two columns of a table."""
 clear_line: Callable[[], None] | None = None
 """Clears the line that says what is under way (`step_line`), if there is one."""
+line_open = False
+"""Whether the last output of a session did not end its line, into which no step may be written."""
 _PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 """Bytes of output that no terminal needs to be protected from."""
 
@@ -122,7 +124,10 @@ def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[C
 
 
 def _write(file: TextIO, data: bytes) -> None:
+    global line_open
     make_room()
+    if data:
+        line_open = not data.endswith(b"\n")
     file.flush()
     file.buffer.write(data)
     file.buffer.flush()

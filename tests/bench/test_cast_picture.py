@@ -48,7 +48,7 @@ def test_a_bar_that_moves_takes_little_time() -> None:
     """A line that is redrawn is shown for the shortest time, and a new line for as long as it was."""
     svg = picture((0.0, "10 %"), (1.0, "\r20 %"), (2.0, "\r30 %"), (3.0, "\r\ndone"))
     assert shown(svg) == [["10 %"], ["20 %"], ["30 %"], ["30 %", "done"]]
-    whole = 2 * cast_picture.SHORTEST + 1 + cast_picture.END
+    whole = 2 * cast_picture.SHORTEST + cast_picture.LONGEST + cast_picture.END
     assert set(re.findall(r"([\d.]+)s step-end", svg)) == {f"{whole:.2f}"}
 
 
