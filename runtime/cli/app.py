@@ -72,9 +72,7 @@ def _early(
     json: Json = False,
     as_: Annotated[
         str | None,
-        typer.Option(
-            "--as", metavar="ACTOR", help="Who is acting, for the journal: agent:NAME or person:NAME."
-        ),
+        typer.Option("--as", metavar="ACTOR", help="The actor for the journal: agent:NAME or person:NAME."),
     ] = None,
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")

@@ -30,7 +30,7 @@ def doctor(
     security: Annotated[
         bool,
         typer.Option(
-            "--security", help="Show what isolates sessions from this host, and what would improve it."
+            "--security", help="Show how sessions are isolated from this host, and how to improve that."
         ),
     ] = False,
     json: Json = False,

@@ -39,7 +39,7 @@ More (`holdfast help all` explains each):
 
 Options (`holdfast VERB --help` lists those of a verb):
   --json         One JSON object or list on standard output.
-  --as ACTOR     Who is acting, for the journal: agent:NAME or person:NAME.
+  --as ACTOR     The actor for the journal: agent:NAME or person:NAME.
   --reason TEXT  Why, for the journal.
   -q, --quiet    Do not show on the terminal what is under way.
   --version      Show the version.

@@ -26,7 +26,7 @@ Row = tuple[str, ...]
 
 def tables(page: str) -> list[list[Row]]:
     """Return the tables of a page, each as rows of equal length; the first row is the heading."""
-    found = [rows for rows in _Reader().read(page[:READ_MOST]) if any(rows)]
+    found = [rows for rows in _TableReader().read(page[:READ_MOST]) if any(rows)]
     return [_even(rows) for rows in found[:TABLES_MOST]]
 
 
@@ -44,7 +44,7 @@ def _pieces(page: str) -> Iterator[tuple[str, str, str]]:
             yield "", "", found[0]
 
 
-class _Reader:
+class _TableReader:
     """Collects the cells of tables; a table within a cell is text of that cell."""
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ def _show_cell(session: str, number: int, save: str | None) -> None:
     )
     if of is None:
         raise CommandNotFound(
-            f"cannot show cell {number} of session {found.name}: its journal has none of that number",
+            f"cannot show cell {number} of session {found.name}: its journal has no cell of that number",
             hint=f"`holdfast journal {found.name} --kind cell_ended` lists them",
         )
     outputs = of.get("outputs")

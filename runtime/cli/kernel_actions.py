@@ -47,7 +47,7 @@ def cell(
         view = CellView(found.name, save)
         result = found.cell(code, **how, on_event=lambda event: _show(event, view), on_input=_ask)
         if result.recorded:
-            printing.note("it ran before under this key; what it showed is no longer kept")
+            printing.note("it ran before under this key; its output is no longer kept")
         if result.lost:
             printing.note(
                 f"{printing.size(result.lost)} of the output were lost: they came faster than they were read"

@@ -53,7 +53,7 @@ def run(
         str | None, typer.Option(metavar="NAME", help="User of the session to run it as.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="End it, and what it started, after this many seconds.")
+        float | None, typer.Option(metavar="S", help="End the program and its children after S seconds.")
     ] = None,
     raw: Raw = False,
     json: Json = False,

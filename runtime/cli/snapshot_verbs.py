@@ -138,7 +138,7 @@ def suspend(session: SessionRef, json: Json = False) -> None:
 def resume(
     session: SessionRef,
     here: Annotated[
-        bool, typer.Option("--here", help="Even if it may run where a move of it was cut short.")
+        bool, typer.Option("--here", help="Even if a move was cut short, and it can be running there.")
     ] = False,
     json: Json = False,
 ) -> None:

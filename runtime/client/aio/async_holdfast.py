@@ -114,7 +114,7 @@ class AsyncHoldfast:
         return [task_values.standing(each) for each in client_values.tables(told)]
 
     async def report(self, since: datetime) -> WorkReport:
-        """Return what was done on tasks since a time, by whom, and verified how."""
+        """Return the work on tasks since a time: the steps, their actors, and how they were verified."""
         from holdfast.runtime.client import task_values
 
         call = HttpCall("GET", place("report"), {"since": since.astimezone(UTC).isoformat()})
@@ -122,7 +122,7 @@ class AsyncHoldfast:
 
     @property
     def artifacts(self) -> AsyncArtifacts:
-        """What sessions have registered as artifacts, also those that are gone."""
+        """The artifacts that sessions have registered, also removed sessions."""
         from holdfast.runtime.client.aio.async_artifacts import AsyncArtifacts
 
         return AsyncArtifacts(self._transport)

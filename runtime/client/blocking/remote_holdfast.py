@@ -115,7 +115,7 @@ class RemoteHoldfast:
         return [task_values.standing(each) for each in client_values.tables(told)]
 
     def report(self, since: datetime) -> WorkReport:
-        """Return what was done on tasks since a time, by whom, and verified how."""
+        """Return the work on tasks since a time: the steps, their actors, and how they were verified."""
         from holdfast.runtime.client import task_values
 
         call = HttpCall("GET", place("report"), {"since": since.astimezone(UTC).isoformat()})
@@ -123,7 +123,7 @@ class RemoteHoldfast:
 
     @property
     def artifacts(self) -> RemoteArtifacts:
-        """What sessions have registered as artifacts, also those that are gone."""
+        """The artifacts that sessions have registered, also removed sessions."""
         from holdfast.runtime.client.blocking.remote_artifacts import RemoteArtifacts
 
         return RemoteArtifacts(self._transport)
