@@ -42,9 +42,7 @@ def test_no_text_is_taken_for_a_request(made: Path) -> None:
         assert starts <= {".TH", ".SH", ".TP", ".B", ".BR", ".PP", ".nf", ".fi"}, path.name
 
 
-@pytest.mark.parametrize(
-    ("shell", "name"), [("bash", "holdfast"), ("zsh", "_holdfast"), ("fish", "holdfast.fish")]
-)
-def test_shells_find_their_completions(made: Path, shell: str, name: str) -> None:
+@pytest.mark.parametrize("place", ["bash/holdfast", "zsh/_holdfast", "fish/holdfast.fish"])
+def test_shells_find_their_completions(made: Path, place: str) -> None:
     """They ask the command, which knows its verbs and sessions."""
     assert "_HOLDFAST_COMPLETE" in (made / "completions" / place).read_text()
