@@ -163,5 +163,9 @@ def _usage(error: BaseException, *, as_json: bool) -> int:
         sys.stderr.write(message + "\n")
         return code
     command = getattr(context, "command_path", "holdfast")
-    printing.report("usage", f"cannot understand this: {message}", f"`{command} --help`", as_json=as_json)
+    verb = command.partition(" ")[2]
+    hint = f"`{command} --help`"
+    if verb in (*SEPARATED, "run") and message.startswith("No such option"):
+        hint = f"options of the command itself go behind `--`: `{command} NAME -- ls -la`; {hint}"
+    printing.report("usage", f"cannot understand this: {message}", hint, as_json=as_json)
     return code

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.base.text import plain
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, SnapshotNotFound
 from holdfast.runtime.cli import check_verbs as survival
 from holdfast.runtime.cli import fitness_verbs, printing
 from holdfast.runtime.cli.arguments import (
@@ -22,6 +22,9 @@ from holdfast.runtime.cli.arguments import (
     SnapshotRefs,
 )
 from holdfast.runtime.cli.caller import controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.snapshot import Snapshot
 
 
 def snapshot(
@@ -84,6 +87,18 @@ def template(
         printing.say(made.name)
 
 
+def _snapshot(ref: str) -> Snapshot:
+    """Return a snapshot; a session of that name is told apart."""
+    holdfast = controller()
+    try:
+        return holdfast.snapshot(ref)
+    except SnapshotNotFound as error:
+        if any(ref in (each.name, each.id) for each in holdfast.sessions()):
+            hint = f"it is a session: `holdfast fork {ref}` copies it, `rewind` takes it back to a snapshot"
+            raise SnapshotNotFound(str(error), hint=hint) from None
+        raise
+
+
 def restore(
     snapshot: SnapshotRef,
     name: NameOption = None,
@@ -96,7 +111,7 @@ def restore(
 ) -> None:
     """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
     fitness_verbs.check_commands(as_, run=run_commands)
-    found, as_json = controller().snapshot(snapshot), wants_json(json)
+    found, as_json = _snapshot(snapshot), wants_json(json)
     made = fitness_verbs.restore(
         found, name, as_, require, network=network, allow=allow or (), as_json=as_json
     )
