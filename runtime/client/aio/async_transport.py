@@ -82,7 +82,7 @@ class AsyncTransport:
         self, call: HttpCall, content: AsyncIterable[bytes] | bytes | None, headers: dict[str, str]
     ) -> Any:
         self._check()
-        if self._watcher is not None and call.method != "GET" and not isinstance(content, AsyncIterable):
+        if self._watcher is not None and call.method != "GET" and isinstance(content, bytes | None):
             return await self._watched(call, content, headers, StepLines(self._watcher))
         try:
             got = await self._http.request(

@@ -83,7 +83,7 @@ class RemoteTransport:
         self, call: HttpCall, content: Iterable[bytes] | bytes | None, headers: dict[str, str]
     ) -> Any:
         self._check()
-        if self._watcher is not None and call.method != "GET" and not isinstance(content, Iterable):
+        if self._watcher is not None and call.method != "GET" and isinstance(content, bytes | None):
             return self._watched(call, content, headers, StepLines(self._watcher))
         try:
             got = self._http.request(
