@@ -1,6 +1,6 @@
 # Every target sets up what it needs by itself, says what it does, and is quick the second time.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-thorough test-long test-compat programs test-vm test-machines test-doors test-doors-brief lint docs docs-serve bench bench-peers lock clean
+.PHONY: help setup demo test test-thorough test-long test-compat programs test-vm test-machines test-doors test-doors-brief lint docs docs-serve man bench bench-peers lock clean
 
 PYTHON_IN_VENV := .venv/bin/python
 
@@ -80,6 +80,10 @@ docs:  ## build the documentation as a site into build/docs, and check its links
 docs-serve:  ## show the documentation as a site, on port 8000 of this machine
 	@setup/venv --docs
 	@.venv/bin/mkdocs serve
+
+man:  ## make the manual pages and the completions of shells, in build/man and build/completions
+	@setup/venv
+	@$(PYTHON_IN_VENV) setup/man_pages.py build
 
 bench: setup  ## measure, and write the figures to bench/results
 	@setup/venv --bench

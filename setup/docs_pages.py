@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
-from typer.main import get_command
 
-from holdfast.runtime.cli.app import application
+from holdfast.runtime.cli.app import readable
 from holdfast.runtime.cli.families import FAMILIES
 
 COLUMNS = 100
@@ -24,8 +23,10 @@ is for.
 DECISIONS_HEAD = """# Decisions
 
 What was chosen against alternatives, and why. Each record stands as it was written, except where a later
-one replaces it and says so.
+one replaces it and says so (`**Replaced by** NUMBER`).
 
+| | decision | status |
+|---|---|---|
 """
 
 
@@ -38,7 +39,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def command_line() -> str:
     """Return the page of all verbs, in the families of `holdfast --help`."""
-    root = get_command(application())
+    root = readable()
     above = root.make_context("holdfast", [], resilient_parsing=True)
     parts = [VERBS_HEAD]
     for family, verbs in FAMILIES.items():
@@ -65,5 +66,12 @@ def decisions() -> str:
     for path in sorted(DECISIONS.glob("[0-9]*.md")):
         title = path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
         number, _, rest = title.partition(" ")
-        lines.append(f"- [{number}: {re.sub(r'^[:.]? *', '', rest)}]({path.name})\n")
+        title = re.sub(r"^[:.]? *", "", rest)
+        lines.append(f"| {number} | [{title}]({path.name}) | {status(path.read_text(encoding='utf-8'))} |\n")
     return DECISIONS_HEAD + "".join(lines)
+
+
+def status(record: str) -> str:
+    """Return whether a decision holds; a record that says nothing of it does."""
+    found = re.search(r"^\*\*Replaced by\*\* (\d{4})", record, re.M)
+    return f"replaced by {found[1]}" if found else "holds"

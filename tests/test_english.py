@@ -1,6 +1,7 @@
-"""The English of docstrings, comments, messages and pages: phrases that do not belong in it.
+"""The English of docstrings, messages, comments and pages: patterns that read as a translation.
 
-They read as a translation, and say less than the field's own term would.
+Each is counted, and has a ceiling for each kind of text. Ceilings only fall: a change that repairs texts
+lowers them to what `python tests/test_english.py` prints. Those that are gone (`INSTEAD`) stay so.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import ast
 import io
 import os
 import re
+import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ import holdfast
 PACKAGE = Path(holdfast.__file__).parent
 ROOT = Path(__file__).parent.parent
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 INSTEAD = {
     r"(?<!there )(?<!There )(?<!there\n)\b(?:is|are|was|were|be) none\b": "is not valid, there is none",
     r"\b(?:go|goes|gone|went) on\b": "continues",
@@ -36,6 +39,50 @@ INSTEAD = {
     r"\b(?:is|was|are|were) said\b": "is reported",
 }
 """Patterns, and what a native speaker would say."""
+COUNTED = {
+    "clause without a noun": (
+        r"(?m)(?:^|[.;:,(] |"
+        r"\b(?:of|to|for|with|by|from|and|or|that|than|is|are|in|as|only|[Rr]eturn|[Yy]ield) )"
+        r"(?:[Ww]hat|[Ww]ho|[Oo]f what)\b(?! to do:)",
+        "name the thing: the kept entries, the caller",
+    ),
+    "no in place of not": (
+        r"\b(?:is|are|was|were|has|have|had|be|with|takes?|needs?|knows?|gives?|finds?)"
+        r" no (?!longer|more\b|one\b)\w+"
+        r"|\bnone of (?:that|this|these|those|its)\b",
+        "is not a tar archive, does not have",
+    ),
+    "another for different": (
+        r"\b(?:another|other) (?:form|name|version|kind|way|value|type|size|place|one|command|id)s?\b",
+        "a different version, an unexpected form",
+    ),
+    "those, that of": (
+        r"\bthose (?:of|that|which|who|with|in|it|they|there)\b|\bthat of\b|\bthe ones?\b",
+        "repeat the noun",
+    ),
+    "may": (r"\b(?:may|might)\b", "can, at most N"),
+    "at once": (r"\bat once\b", "immediately, together, in one call"),
+    "beside, apart, gone": (
+        r"\b(?:beside|apart|meanwhile|by itself|by themselves|for good|gone)\b",
+        "next to, separately, in the meantime, on its own, removed",
+    ),
+    "not after the verb": (
+        r"\b(?:knows?|has|have|needs?|says?|finds?) (?:not|nothing of|nothing)\b|\bneed not\b|\bas yet\b",
+        "does not know, need not be",
+    ),
+}
+"""Patterns, and what a native speaker would say."""
+CEILINGS = {
+    "clause without a noun": (1236, 164, 496),
+    "no in place of not": (342, 155, 180),
+    "another for different": (116, 54, 73),
+    "those, that of": (458, 61, 195),
+    "may": (545, 171, 203),
+    "at once": (94, 40, 79),
+    "beside, apart, gone": (314, 62, 167),
+    "not after the verb": (108, 33, 44),
+}
+"""The most of each pattern in docstrings, messages and lines of pages."""
 NOT_VERBS = frozenset(
     re.findall(
         r"\w+",
@@ -73,6 +120,33 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
+def _counted(texts: list[str]) -> dict[str, int]:
+    """Return how often each pattern is in texts."""
+    return {
+        name: sum(len(re.findall(pattern, text)) for text in texts) for name, (pattern, _) in COUNTED.items()
+    }
+
+
+def counts() -> dict[str, tuple[int, ...]]:
+    """Return how often each pattern is in docstrings, in messages, and in pages."""
+    docstrings: list[str] = []
+    messages: list[str] = []
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        documented = [node for node in ast.walk(tree) if isinstance(node, DOCUMENTED)]
+        texts = {id(node.body[0].value) for node in documented if ast.get_docstring(node)}  # type: ignore[attr-defined]
+        docstrings += [text for node in documented if (text := ast.get_docstring(node))]
+        messages += [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if id(node) not in texts and node.value.count(" ") > 2
+        ]
+    pages = [re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL) for path in PAGES]
+    found = [_counted(texts) for texts in (docstrings, messages, pages)]
+    return {name: tuple(each[name] for each in found) for name in COUNTED}
+
+
 def _found(text: str) -> Iterator[str]:
     for pattern, instead in INSTEAD.items():
         for match in re.finditer(pattern, text):
@@ -87,6 +161,43 @@ def test_product_texts_are_idiomatic() -> None:
         for each in _found(text)
     ]
     assert wrong == []
+
+
+def test_no_pattern_is_more_frequent_than_it_was() -> None:
+    """In docstrings, messages and pages; `COUNTED` says what to write."""
+    for name, found in counts().items():
+        over = [
+            f"{count} of at most {most}"
+            for count, most in zip(found, CEILINGS[name], strict=True)
+            if count > most
+        ]
+        assert over == [], f"{name}: {', '.join(over)}; write: {COUNTED[name][1]}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("clause without a noun", "Return what is kept."),
+        ("no in place of not", "It is no tar."),
+        ("another for different", "It has another form."),
+        ("those, that of", "Only those that are left."),
+        ("may", "It may fail."),
+        ("at once", "Ended at once."),
+        ("beside, apart, gone", "The session is gone."),
+        ("not after the verb", "It knows nothing of sessions."),
+    ],
+)
+def test_a_pattern_is_counted(name: str, text: str) -> None:
+    """And a plain sentence is not."""
+    assert _counted([text])[name] == 1
+    assert (
+        sum(
+            _counted(
+                ["Return the kept entries. There is no longer a session; call it what you like."]
+            ).values()
+        )
+        == 0
+    )
 
 
 def test_pages_are_idiomatic() -> None:
@@ -111,12 +222,11 @@ def test_comments_in_c_are_idiomatic() -> None:
 
 
 def test_docstrings_of_tests_are_idiomatic() -> None:
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     wrong = [
         f"{path.relative_to(ROOT)}: {each}"
         for path in TESTS
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, documented)
+        if isinstance(node, DOCUMENTED)
         for each in _found(ast.get_docstring(node) or "")
     ]
     assert wrong == []
@@ -155,3 +265,8 @@ def test_translated_phrases_are_found(text: str) -> None:
 def test_plain_phrases_pass() -> None:
     text = "There is none. As long as it is told apart, no one stops; so long as that holds, it continues."
     assert list(_found(text)) == []
+
+
+if __name__ == "__main__":
+    for row in counts().items():
+        sys.stdout.write(f"{row}\n")

@@ -1,6 +1,6 @@
 """The controller: creates, finds and removes sessions.
 
-Any number of controllers, in any number of processes, may use one home: their knowledge is in the store, and
+Any number of controllers, in any number of processes, can use one home: their knowledge is in the store, and
 no session belongs to any of them.
 """
 
@@ -75,7 +75,7 @@ def _thawing() -> type[Thawing]:
 class Holdfast:
     """All sessions and snapshots of one home.
 
-    Opening it undoes what processes that are gone left unfinished, and continues the packing of snapshots.
+    Opening it undoes unfinished operations of ended processes, and continues the packing of snapshots.
     The engine is connected on first use: a command in a running session does not need it.
 
     With the URL of a server instead of a home (`http://…`, `unix:///…`) it is a `RemoteHoldfast`,
@@ -221,9 +221,9 @@ class Holdfast:
         )
 
     def sessions(self, *, labels: Mapping[str, str | None] | Sequence[str] | None = None) -> list[Session]:
-        """Return all sessions, oldest first. Sessions whose container has ended are found dead here.
+        """Return all sessions, oldest first; a session whose container has ended is found to be dead here.
 
-        `labels`: only those that have all of these: a mapping, in which None is any value, or texts
+        `labels`: only sessions that have all of these: a mapping, in which None is any value, or texts
         `KEY=VALUE` or `KEY`.
         """
         if labels is None:
@@ -254,9 +254,9 @@ class Holdfast:
         return standings(health.observe_all(self.context))
 
     def report(self, since: datetime) -> WorkReport:
-        """Return what was done on tasks since a time, by whom, and verified how.
+        """Return the work on tasks since a time: the steps, their actors, and how they were verified.
 
-        Sessions that are gone are part of it; what a rewind has undone is not.
+        Removed sessions are part of it; work that a rewind has undone is not.
         """
         from holdfast.runtime.api.reported_work import reported_work
 
@@ -264,7 +264,7 @@ class Holdfast:
 
     @property
     def artifacts(self) -> HomeArtifacts:
-        """What sessions have registered as artifacts, also those that are gone."""
+        """The artifacts that sessions have registered, also removed sessions."""
         from holdfast.runtime.api.home_artifacts import HomeArtifacts
 
         return HomeArtifacts(self.home)
@@ -324,11 +324,11 @@ class Holdfast:
         self.remove_snapshots(ref)
 
     def remove_snapshots(self, *refs: str) -> list[Snapshot]:
-        """Delete snapshots, and free once what none of the others needs; return them as they were.
+        """Delete snapshots, free the storage that no remaining one needs, and return the deleted rows.
 
         Raises:
             SnapshotNotFound: one does not exist (any more); none was deleted.
-            SnapshotInUse: a suspended session needs one; those named before it are gone.
+            SnapshotInUse: a suspended session needs one; the ones named before it were deleted.
         """
         from holdfast.runtime.storage import remove_snapshot
 
@@ -366,8 +366,8 @@ class Holdfast:
         return ladder_sources.ladder(self.context, source, plain_http=plain_http)
 
     def verify(self, *refs: str) -> Verified:
-        """Verify every byte of snapshots, of all or of the named ones; repair what can be repaired, mark the
-        rest.
+        """Verify every byte of all or the named snapshots; repair damage where possible, else mark the
+        snapshot as damaged.
 
         Raises:
             SnapshotNotFound: there is no such snapshot.

@@ -1,6 +1,6 @@
-"""The start of a session as a project's devcontainer.json describes it: image, folder, and commands.
+"""Starts a session as a project's devcontainer.json describes it: image, folder, and commands.
 
-What the file asks for is in `devcontainer`; here it is carried out. A command that fails ends the session.
+`devcontainer` reads the file; its wishes are carried out here. A command that fails ends the session.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def start(
 
 
 def _with_own(env: Mapping[str, str], own: Any) -> list[str]:
-    """Return variables as options have them; those of the caller come last, and win."""
+    """Return variables as options have them; the caller's come last, and win."""
     texts = [f"{key}={value}" for key, value in own.items()] if isinstance(own, Mapping) else list(own or ())
     return [*(f"{key}={value}" for key, value in env.items()), *texts]
 

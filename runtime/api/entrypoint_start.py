@@ -1,6 +1,6 @@
-"""What an image itself would run, its ENTRYPOINT with CMD, as a job of a session: only when asked for.
+"""Runs an image's own ENTRYPOINT with CMD as a job of a session: only when asked for.
 
-The job has a terminal of its own beside the shell, in the image's user, folder and variables.
+The job has a terminal of its own, and the image's user, folder and variables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of a session: the entries of its journal that a caller may want to know of.
+"""Events of a session: the journal entries that a caller is likely to want.
 
 A session does not report its own refused connections: this host reads them from the rules, and journals them.
 Following continues across captures, and ends with an event that says why when the session does.

@@ -1,4 +1,4 @@
-"""The artifacts of a home, for programs: listed, read, saved as files, removed. They need no session."""
+"""The artifacts of a home, for programs: listed, read, saved as files, removed; without a session."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class HomeArtifacts:
-    """What sessions have registered as artifacts, and the home keeps until it is removed by `remove`."""
+    """The artifacts that sessions have registered. The home keeps each until `remove`."""
 
     def __init__(self, home: Home) -> None:
         self._store = ArtifactStore(home)
 
     def list(self, session: str | None = None) -> list[KeptArtifact]:
-        """Return all artifacts, or those of a session by its name or id, oldest first.
+        """Return all artifacts, or only a session's (its name or id), oldest first.
 
         Raises:
             StoreError: the index cannot be read.
@@ -29,7 +29,7 @@ class HomeArtifacts:
         return self._store.listed(session)
 
     def find(self, name: str, session: str | None = None) -> KeptArtifact:
-        """Return the artifact of a name; `session` is a name or id, also of one that is gone.
+        """Return the artifact of a name; `session` is a name or id, also of a removed session.
 
         Raises:
             ArtifactNotFound: there is none.
@@ -62,7 +62,7 @@ class HomeArtifacts:
         return file.place
 
     def remove(self, name: str, session: str | None = None) -> KeptArtifact:
-        """Remove an artifact, and return what it was. Records that name it keep its digest.
+        """Remove an artifact and return its description. Records that name it keep its digest.
 
         Raises:
             ArtifactNotFound, InvalidArgument: as `find`.

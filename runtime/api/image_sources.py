@@ -86,7 +86,7 @@ class ImageSources:
             policy: when its registry is asked: if the engine lacks the image, `always`, or `never`.
 
         Raises:
-            InvalidArgument: that is no name, or no policy.
+            InvalidArgument: the name or the policy is not valid.
             ImageError: the registry does not give it, or the engine lacks it and must not ask.
             EngineError: the engine refuses.
         """

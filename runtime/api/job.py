@@ -89,7 +89,7 @@ class Job:
         offset: int = 0,
         follow: bool = True,
     ) -> None:
-        """Pass on its output from an offset, and what comes until it ends: as text, or as bytes."""
+        """Pass on the job's output from an offset until it ends: as text, or as bytes."""
         with self._line.explained():
             _Reading(self._line, self.id, on_output, on_bytes, offset, follow=follow).read()
 
@@ -104,7 +104,7 @@ class Job:
         typing_input.send(self._line, "job_send", data, patience, id=self.id)
 
     def resize(self, rows: int, cols: int) -> None:
-        """Change the size of its terminal, in characters; what runs there is notified.
+        """Change the size of its terminal, in characters; the program there is notified.
 
         Raises:
             InvalidArgument: the size is not valid.
@@ -197,9 +197,9 @@ def start(
     lease_wait: float | None,
     how: Mapping[str, Any],
 ) -> Job:
-    """Start a command. It is started once, even if the connection is lost.
+    """Start a command, exactly once even if the connection is lost.
 
-    `how` has further arguments as they are sent; those that are not set are left out.
+    `how` has further arguments as they are sent; unset ones are left out.
     """
     data = call_arguments.text(command, "command").encode("utf-8", "surrogateescape")
     lease_wait = call_arguments.seconds(lease_wait, "lease_wait")
@@ -217,7 +217,7 @@ def start(
 
 
 def listed(line: SessionChannel, ref: str | None = None) -> list[JobInfo]:
-    """Return all jobs that a session knows, oldest first; or the one with that id or name."""
+    """Return all jobs that a session knows, oldest first, or only the job with an id or name."""
     from holdfast.runtime.api.job_info import JobList
 
     wanted: dict[str, Any] = {} if ref is None else {"id": ref}

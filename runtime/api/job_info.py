@@ -32,9 +32,9 @@ class JobInfo(GuestValue):
     """A job as its session reports it.
 
     `exit_code` is None while it runs, and 128+n if a signal ended it; `killed_by` is the sender of a signal.
-    `observed` is what the job does now: it may wait for a password. Its output is kept from `start_offset`
-    to `end_offset`. `duration` is in seconds, so far or in total. `rows` and `cols` are the size of its
-    terminal.
+    `observed` is the job's present state, such as waiting for a password. Its output is kept from
+    `start_offset` to `end_offset`. `duration` is in seconds, so far or in total. `rows` and `cols` are the
+    size of its terminal.
     """
 
     id: Name

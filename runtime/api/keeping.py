@@ -19,7 +19,7 @@ class Keeping:
 
     @property
     def quota(self) -> int | None:
-        """The bytes that all snapshots of this home may take; None for no limit."""
+        """The limit of bytes for all snapshots of this home; None if there is no limit."""
         return home_settings.quota(self._context.home)
 
     @quota.setter

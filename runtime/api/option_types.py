@@ -32,7 +32,7 @@ class NewOptions(TypedDict, total=False):
 
 
 class PolicyOptions(TypedDict, total=False):
-    """The fields of a policy; durations and sizes may be texts. `Policy` explains them."""
+    """The fields of a policy; durations and sizes can be texts. `Policy` explains them."""
 
     every: int | None
     before_risky: bool | None

@@ -34,7 +34,7 @@ MOST_PATHS = 20_000
 
 
 class Sizes(GuestValue):
-    """The sizes of files, in the order in which they were requested; None for what is not a file."""
+    """The sizes of files, in the order of the request; None for a path that is not a file."""
 
     sizes: Annotated[list[Count | None], listed(MOST_PATHS)]
 
@@ -145,6 +145,6 @@ def _disk(context: Context, line: SessionChannel, row: SessionRow) -> Disk:
 
 
 def _ask(line: SessionChannel, op: str, payload: bytes = b"", **args: Any) -> Frame:
-    """Send a request that may be repeated."""
+    """Send a request that is safe to repeat."""
     with line.explained():
         return line.persistence().run(lambda: line.client().request(op, payload=payload, **args))

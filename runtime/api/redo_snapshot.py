@@ -1,4 +1,4 @@
-"""Repeats what led to a snapshot in a new session, where the snapshot itself cannot be restored live.
+"""Repeats, in a new session, the actions that led to a snapshot which cannot be restored live.
 
 It chooses where to begin, and runs; what is repeated and what counts as the same is decided in
 `task/redo_rules`. Nothing of the captured session is touched.
@@ -55,14 +55,14 @@ class RedoPlace(replay_commands.CommandPlace, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Redo:
-    """What was repeated, in which session.
+    """The result of `redo`: the repeated actions, and their session.
 
     Attributes:
         session: the name of the session, which continues.
         session_id: its id.
         base: the snapshot it began from; empty for a fresh session.
-        rung: what was restored of that, `live` or `files`; `fresh` without one.
-        actions: all of them up to the one where it ended, in order.
+        rung: how the base was restored, `live` or `files`; `fresh` without a base.
+        actions: all repeated actions, in order.
         left: how many were not reached.
     """
 
@@ -95,9 +95,9 @@ def redo(
     report: Callable[[RedoneAction], None],
     patience: Patience | None = None,
 ) -> Redo:
-    """Make a session from an earlier snapshot and repeat in it what led to this one.
+    """Make a session from an earlier snapshot and repeat the actions that led to this one.
 
-    `handle` makes the handle of a session; the other arguments are those of `Snapshot.redo`.
+    `handle` makes the handle of a session; for the other arguments see `Snapshot.redo`.
 
     Raises:
         InvalidArgument: `since` is not of its past, or there is nothing to repeat.
@@ -144,7 +144,7 @@ def _check(actions: list[StatedAction], snapshot: SnapshotRow, options: RedoOpti
 def _base(
     context: Context, snapshot: SnapshotRow, since: str | None, rung: Name | None
 ) -> tuple[SnapshotRow | None, str]:
-    """Return where to begin, and what is restored of it: the best possible, unless it was asked for."""
+    """Return the base and how to restore it: the best possible way, unless one was chosen."""
     if since == BEGIN:
         return None, "fresh"
     chosen = None if since is None else snapshot_actions.earlier(context, snapshot, since)
@@ -225,6 +225,6 @@ def _redone(session: RedoPlace, action: StatedAction, source: str, options: Redo
 
 
 def _digest(session: RedoPlace, kind: str) -> str:
-    """Return the digest of the output of what has just ended; the session is used by no other caller."""
+    """Return the digest of the last output; no other caller uses the session."""
     last = session.journal(kinds=[f"{kind}_ended"], limit=1) if kind in ("command", "cell") else []
     return output_digest(last[-1].kind, last[-1].details) if last else ""

@@ -105,9 +105,9 @@ def again(
 
     Args:
         session: where it runs.
-        one: what is run.
-        limit: seconds that it may take.
-        key: under which it runs at most once there.
+        one: the action to repeat.
+        limit: its time limit in seconds.
+        key: the idempotency key, under which it runs at most once in the session.
         reason: for the journal.
     """
     if why := _skipped(one):

@@ -1,5 +1,6 @@
-"""Reads from the journals of a home what was done on tasks since a time: of all sessions, those that are gone
-as well.  What the entries mean is decided in `task/work_report`.
+"""Reads the work on tasks since a time from the journals of a home, also of removed sessions.
+
+`task/work_report` decides on the meaning of the entries.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ KIND = "task_changed"
 
 
 def reported_work(context: Context, since: float) -> WorkReport:
-    """Return what was done since a time, in Unix seconds.
+    """Return the work since a time, in Unix seconds.
 
-    What a rewind has undone is not part of it: it is in another timeline of its session.
+    Work that a rewind has undone is left out: it belongs to a different timeline.
     """
     store = context.store
     sessions = store.sessions(removed=True)

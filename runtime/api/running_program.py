@@ -49,7 +49,7 @@ class RunningProgram:
         on_offset: OnStreamOffset | None = None,
         start: Mapping[str, int] | None = None,
     ) -> ProgramResult:
-        """Wait until it ends, and return what it wrote from its beginning.
+        """Wait for the program's end, and return its output from the beginning.
 
         Args:
             timeout: seconds after which it is ended, with all that it started: SIGTERM, then SIGKILL.
@@ -151,7 +151,7 @@ class SessionPrograms:
     ) -> RunningProgram:
         """Start a program and leave it running; with `input`, `write` gives it its standard input.
 
-        `name` is what to call it in lists: a line of at most 64 characters.
+        `name` is its name in lists: a line of at most 64 characters.
 
         Raises:
             InvalidArgument: there is no such program, directory or user.

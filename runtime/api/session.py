@@ -1,6 +1,6 @@
 """A handle on one session: its shell, its kernel, its snapshots.
 
-It holds no state that matters: any number of handles, in any process, may refer to one session.
+It holds no state that matters: any number of handles, in any process, can refer to one session.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Session:
 
     @cached_property
     def kernel(self) -> SessionKernel:
-        """What is done in its kernels."""
+        """The calls of its kernels: cells, interrupts, restarts."""
         return _kernel()(self._line)
 
     @cached_property
@@ -142,12 +142,12 @@ class Session:
 
     @cached_property
     def programs(self) -> SessionPrograms:
-        """Programs beside its shell."""
+        """Programs that run outside its shell."""
         return _programs()(self._line)
 
     @cached_property
     def task(self) -> SessionTask:
-        """What is to be done in it, how far that is, and why."""
+        """The session's task record: goal, plan, progress and decisions."""
         return _task()(self, self._line)
 
     @cached_property
@@ -230,8 +230,8 @@ class Session:
 
     @property
     def state(self) -> str:
-        """`running`, `suspended`, `dead`, `creating` or `removed`; `paused` if another one than Holdfast has
-        paused it (`docker pause`).
+        """`running`, `suspended`, `dead`, `creating` or `removed`; `paused` if a program other than Holdfast
+        has paused it (`docker pause`).
         """
         return self._row.seen_state
 
@@ -259,11 +259,11 @@ class Session:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What its caller calls it by, in pairs of a key and a text. A copy has none."""
+        """The labels that callers gave it, pairs of a key and a text. A copy has no labels."""
         return dict(self._row.details.labels)
 
     def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Session:
-        """Give it these labels in place of those it has: a mapping, or texts `KEY=VALUE`.
+        """Replace its labels: a mapping, or texts `KEY=VALUE`.
 
         Raises:
             InvalidArgument: one is not valid, or there are more than 50.

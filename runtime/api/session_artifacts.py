@@ -1,7 +1,7 @@
-"""Files of a session as artifacts: kept in the home, found by rule; and orphans, which are not registered.
+"""Artifacts of a session: files kept in the home, found by rule; and orphans, which are not registered.
 
-What the session says of a file is checked: one that is no plain file, is too large, or changes while it is
-read is refused. What is kept is what was read.
+Reports of the session about a file are checked: one that is not a plain file, is too large, or changes while
+it is read is refused. The bytes that were read are kept.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SessionArtifacts:
     def collect(self) -> list[str]:
         """Register the files that the policy's patterns match, new or changed; return their names.
 
-        What cannot be kept is reported as progress, and left out.
+        Files that cannot be kept are reported as progress, and left out.
 
         Raises:
             InvalidArgument: there is no task, a pattern is not valid, or too many files match.
@@ -141,9 +141,9 @@ class SessionArtifacts:
         return names
 
     def orphans(self) -> list[OrphanFile]:
-        """Return files that were generated in the session and that nothing accounts for.
+        """Return generated files of the session that nothing accounts for.
 
-        They are no artifacts, under no version control, and not named by the record.
+        They are neither artifacts, nor under version control, nor named by the record.
 
         Raises:
             InvalidArgument: there is no task.
@@ -203,7 +203,7 @@ class SessionArtifacts:
         return self._insight.drift(f"#{first[0].seq}").files if first else ()
 
     def _tracked(self, paths: list[str]) -> set[str]:
-        """Return those of these paths that a git repository in the session has."""
+        """Return the given paths that a git repository in the session tracks."""
         if not paths:
             return set()
         argv = ["sh", "-c", _TRACKED, "sh", *paths]

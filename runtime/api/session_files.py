@@ -33,7 +33,7 @@ MOST_IN_MEMORY = 256 << 20
 class SessionFiles:
     """Files of one session. Relative paths begin in the directory of its shell, `~` is its user's home.
 
-    Names that are no UTF-8 have lone surrogates, as `os.fsdecode` makes them. Every call continues across
+    Names that are not UTF-8 have lone surrogates, as `os.fsdecode` makes them. Every call continues across
     snapshots. `stat`, `download` and `write_tar` also read what a session has left that has ended. They raise
     SessionFileNotFound, SessionFileDenied or SessionFileError, all OSErrors.
     """
@@ -72,7 +72,7 @@ class SessionFiles:
     ) -> builtins.list[FoundFile]:
         """Return the files below a folder by their names, or with `containing` lines of them, in order.
 
-        Links are not followed; other file systems, and what may not be read, are left out.
+        Links are not followed; other file systems and unreadable folders are left out.
 
         Args:
             path: the folder.
@@ -101,7 +101,7 @@ class SessionFiles:
     def replace(self, path: str, old: str, new: str) -> int:
         """Replace a text wherever it is in a file, and return how often it was there.
 
-        What another program writes to the file at the same time is lost.
+        Changes that a different program makes to the file at the same time are lost.
 
         Raises:
             InvalidArgument: the text to be replaced is empty, or the file has more than 256 MiB.
@@ -148,7 +148,7 @@ class SessionFiles:
     def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
         """Write a file: readers see the old content or the new one, never a part.
 
-        `mode` are its permissions; by default those of the file it replaces, else 0644.
+        `mode` are its permissions; by default the replaced file's, else 0644.
         """
         content = data.encode() if isinstance(data, str) else bytes(data)
         self.write_parts(path, [content], mode=mode)
@@ -168,7 +168,7 @@ class SessionFiles:
         self._requests().make_folder(path, parents=parents)
 
     def move(self, path: str, to: str) -> None:
-        """Give a file or folder another name on the same file system, in place of a file that has it."""
+        """Rename a file or folder on the same file system; an existing file of the new name is replaced."""
         began = time.time()
         self._requests().move(path, to)
         self._brought("moved", path, began, to=to)
@@ -188,8 +188,8 @@ class SessionFiles:
     ) -> FileWatch:
         """Watch a folder or a file; iterate over the result, and close it (`with`).
 
-        The watch has begun on return. Changes are found by what is there when the session looks, some
-        milliseconds after they happened: what is made and removed at once may not be seen. Nothing is lost
+        The watch has begun on return. Changes are found by comparison, some milliseconds after they
+        happened: a file that is made and removed in between is not seen. Nothing is lost
         over a snapshot, a rewind, or a lost connection. Writes through memory mappings are not seen.
 
         Args:
@@ -207,7 +207,7 @@ class SessionFiles:
     def download(self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported) -> Copied:
         """Copy a file or a folder of the session to this machine, under the name `to`.
 
-        Of what the session has there, only files, folders and links that stay below the copy are made.
+        Only files, folders and links that stay below the copy are made.
         `report` is called with the counts so far.
 
         Raises:
@@ -242,7 +242,7 @@ class SessionFiles:
         return made
 
     def write_tar(self, path: str, stream: IO[bytes]) -> Copied:
-        """Write a file or what is in a folder of the session to a stream, as tar."""
+        """Write a file or the contents of a folder of the session to a stream, as tar."""
         try:
             return self._tar(path, stream)
         except SessionDead as error:
@@ -303,7 +303,7 @@ class SessionFiles:
 
 
 def owned_by(files: SessionFiles, owner: str) -> SessionFiles:
-    """Return the same files, with the same rights; what is made belongs to a user, whose home `~` is.
+    """Return the same files with the same rights; new files belong to a user, whose home `~` is.
 
     Relative paths begin in that home.
     """
@@ -313,7 +313,7 @@ def owned_by(files: SessionFiles, owner: str) -> SessionFiles:
 def located(
     files: SessionFiles, path: str, *, follow: bool = True, attributes: bool = False
 ) -> tuple[str, SessionFile]:
-    """Return the absolute path of a file, and what is there; with `follow` false, a link itself."""
+    """Return the absolute path of a file and its description; with `follow` false, of a link itself."""
     return files._requests().look(path, follow=follow, attributes=attributes)
 
 
@@ -385,7 +385,7 @@ def unzipped(files: SessionFiles, stream: IO[bytes], to: str) -> Copied:
     """Unpack a zip archive, a file that can be sought in, into a folder of the session.
 
     Raises:
-        InvalidArgument: it is no such archive, or has a member that is refused.
+        InvalidArgument: it is not a zip archive, or has a member that is refused.
         SessionFileError: something cannot be written.
     """
     from holdfast.runtime.files import zip_archives

@@ -76,7 +76,7 @@ def _started(
     """
     if devcontainer is None and (build_network is not None or remote_sources):
         raise InvalidArgument(
-            "cannot choose what a build may do: nothing is built", hint="name a devcontainer"
+            "cannot choose the rights of a build: nothing is built", hint="name a devcontainer"
         )
     copied = template is not None or warm
     cold = partial(_cold, context, remove=remove, policy=policy)

@@ -45,7 +45,7 @@ class ArtifactStore:
         self._contents = home.root / "artifacts" / "content"
 
     def listed(self, session: str | None = None) -> list[KeptArtifact]:
-        """Return all artifacts, or those of a session by its name or id, oldest first.
+        """Return all artifacts, or only a session's (its name or id), oldest first.
 
         Raises:
             StoreError: the index cannot be read.

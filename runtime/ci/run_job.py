@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.base import ids
+from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, SessionDead
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.ci import (
@@ -126,8 +127,8 @@ class JobRun:
     @contextmanager
     def _session(self, taken: Checkout | None) -> Iterator[Session]:
         """Yield the session of the job, which ends with it."""
-        plain, _ = job_environment.split(self._job.variables, self.redaction)
-        options = {**self._job.options, "env": plain}
+        open_, _ = job_environment.split(self._job.variables, self.redaction)
+        options = {**self._job.options, "env": open_}
         if taken is not None and taken.inside and not options.get("workdir"):
             options["workdir"] = str(layout.WORKSPACE / taken.inside)
         name = f"ci-{ids.new_id()[:8]}"
@@ -143,7 +144,9 @@ class JobRun:
         _, hidden = job_environment.split(self._job.variables, self.redaction)
         for number, text in enumerate([*self._job.setup, self._job.command]):
             if number < len(self._job.setup):
-                self._context.progress(f"setup: {self.redaction.text(text)}")
+                shown = self.redaction.text(text)
+                self._context.progress(f"setup: {shown}")
+                self._context.doing(f"setup: {plain(shown, 100)}")
             whole = text
             if hidden:
                 job_environment.hand_over(self._context.engine, str(session.row.container_id), hidden, owner)
@@ -155,6 +158,8 @@ class JobRun:
                 watched = watching.run(whole, began, self._job.patience)
             except SessionDead as error:
                 return self._lost(text, error, time.monotonic() - started)
+            finally:
+                self._context.idle()
             if watched.result is not None:
                 self._flush()
             if watched.result is None or failure_record.exit_code(watched) != 0:

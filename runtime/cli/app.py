@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from holdfast.runtime.cli import deprecated, first_guesses, printing, reporting
+from holdfast.runtime.cli import deprecated, first_guesses, printing, readable_help, reporting
 from holdfast.runtime.cli.arguments import Json, Separated
 from holdfast.runtime.cli.caller import EarlyOptions
 from holdfast.runtime.cli.families import FAMILIES
@@ -30,12 +30,17 @@ USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 class Verbs(TyperGroup):
     """The group of all verbs."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the verbs in their families, all lines in one column."""
-        width = max(len(verb) for verb in self.list_commands(ctx))
-        for family, lines in FAMILIES.items():
-            with formatter.section(family):
-                formatter.write_dl([(verb.ljust(width), line) for verb, line in lines.items()])
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the verbs of every day, the names of all others, and the options: one screen."""
+        first, *others = FAMILIES
+        width = max(map(len, FAMILIES))
+        with formatter.section(first):
+            formatter.write_dl([(verb.ljust(width), line) for verb, line in FAMILIES[first].items()])
+        with formatter.section("More (`holdfast help all` explains each)"):
+            formatter.write_dl([(family, ", ".join(FAMILIES[family])) for family in others])
+        options = [record for each in self.get_params(ctx) if (record := each.get_help_record(ctx))]
+        with formatter.section("Options (`holdfast VERB --help` lists those of a verb)"):
+            formatter.write_dl([record for record in options if "completion" not in record[0]])
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb. Report Ctrl-C as an error; Typer would exit quietly."""
@@ -53,13 +58,21 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _all_verbs(wanted: bool) -> None:
+    if wanted:
+        width = max(len(verb) for lines in FAMILIES.values() for verb in lines)
+        for number, (family, lines) in enumerate(FAMILIES.items()):
+            printing.say(f"{chr(10) if number else ''}{family}:")
+            for verb, line in lines.items():
+                printing.say(f"  {verb.ljust(width)}  {line}")
+        raise typer.Exit
+
+
 def _early(
     json: Json = False,
     as_: Annotated[
         str | None,
-        typer.Option(
-            "--as", metavar="ACTOR", help="Who is acting, for the journal: agent:NAME or person:NAME."
-        ),
+        typer.Option("--as", metavar="ACTOR", help="The actor for the journal: agent:NAME or person:NAME."),
     ] = None,
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")
@@ -69,6 +82,9 @@ def _early(
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
+    ] = False,
+    help_all: Annotated[
+        bool, typer.Option("--help-all", hidden=True, is_eager=True, callback=_all_verbs)
     ] = False,
 ) -> None:
     """Sandbox sessions whose live execution state can be captured, restored and forked."""
@@ -100,6 +116,11 @@ def application(verb: str | None = None) -> typer.Typer:
     return app
 
 
+def readable(verb: str | None = None) -> Any:
+    """Return the command of the command line, or of one verb of it, with the help that people read."""
+    return readable_help.polish(typer.main.get_command(application(verb)))
+
+
 def _needed(given: Sequence[str]) -> str | None:
     """Return the verb of a command line, if it needs no other; help and completion of verbs need all."""
     if COMPLETION in os.environ:
@@ -128,7 +149,7 @@ def call(given: list[str]) -> int:
 
 
 def _run(given: list[str]) -> int:
-    command = typer.main.get_command(application(_needed(given)))
+    command = readable(_needed(given))
     lighten(command)
     result = command.main(given, prog_name="holdfast", standalone_mode=False)
     return result if isinstance(result, int) else 0
@@ -142,5 +163,9 @@ def _usage(error: BaseException, *, as_json: bool) -> int:
         sys.stderr.write(message + "\n")
         return code
     command = getattr(context, "command_path", "holdfast")
-    printing.report("usage", f"cannot understand this: {message}", f"`{command} --help`", as_json=as_json)
+    verb = command.partition(" ")[2]
+    hint = f"`{command} --help`"
+    if verb in (*SEPARATED, "run") and message.startswith("No such option"):
+        hint = f"options of the command itself go behind `--`: `{command} NAME -- ls -la`; {hint}"
+    printing.report("usage", f"cannot understand this: {message}", hint, as_json=as_json)
     return code

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     pass
 
 
-def _sessions(incomplete: str) -> list[str]:
+def session_names(incomplete: str) -> list[str]:
+    """Completion: names of sessions."""
     return [name for name in peek.names(Home.default().database, "sessions") if name.startswith(incomplete)]
 
 
@@ -25,15 +26,17 @@ def snapshot_names(incomplete: str) -> list[str]:
 
 def session_and_snapshot_names(incomplete: str) -> list[str]:
     """Completion: names of sessions, and labels and ids of snapshots."""
-    return _sessions(incomplete) + snapshot_names(incomplete)
+    return session_names(incomplete) + snapshot_names(incomplete)
 
 
 SessionRef = Annotated[
     str,
-    typer.Argument(metavar="SESSION", help="Name, or a unique prefix of the id.", autocompletion=_sessions),
+    typer.Argument(
+        metavar="SESSION", help="Name, or a unique prefix of the id.", autocompletion=session_names
+    ),
 ]
 SessionRefs = Annotated[
-    list[str], typer.Argument(metavar="SESSION...", help="Names or ids.", autocompletion=_sessions)
+    list[str], typer.Argument(metavar="SESSION...", help="Names or ids.", autocompletion=session_names)
 ]
 SnapshotRef = Annotated[
     str,

@@ -17,7 +17,7 @@ app = typer.Typer(name="artifact", no_args_is_help=True, help="Fetch files that 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of an artifact.")]
 Of = Annotated[
     str | None,
-    typer.Option("--session", metavar="S", help="The session, also one that is gone, by name or id."),
+    typer.Option("--session", metavar="S", help="Name or id of the session, also of a removed one."),
 ]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.base import actors
 
@@ -50,6 +50,11 @@ def doing(step: Step | None) -> None:
         line(step)
 
 
+def _watcher() -> Callable[[Step | None], None] | None:
+    """Return what shows the steps of a server, unless no person would see them."""
+    return None if EarlyOptions.quiet or _line() is None else doing
+
+
 @functools.cache
 def _line() -> StepLine | None:
     from holdfast.runtime.cli import step_line  # what ends soon has no steps
@@ -74,7 +79,7 @@ def _over(url: str) -> Holdfast:
         )
     if EarlyOptions.reason is not None:
         raise InvalidArgument("cannot give a reason over a URL before the verb", hint="leave out --reason")
-    return Holdfast(url, actor=EarlyOptions.actor or actors.of_command_line(_is_person()))
+    return Holdfast(url, actor=EarlyOptions.actor or actors.of_command_line(_is_person()), on_step=_watcher())
 
 
 def _is_person() -> bool:

@@ -1,13 +1,14 @@
 """Pictures and pages that cells show: kept as files, named in one line, and drawn in terminals that can.
 
 The bytes are a session's. Their header is read, and nothing is decoded here: a terminal that draws them does
-so as a browser would. Knows no kernel and no session.
+so as a browser would; only sixels are made of the pixels. Knows no kernel and no session.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -45,7 +46,7 @@ class CellPictures:
     Args:
         folder: where they are kept.
         bounded: keep only the newest there; else all.
-        graphics: the protocol of the terminal, `kitty` or `iterm`; None: it draws none.
+        graphics: the protocol of the terminal, `kitty`, `iterm` or `sixel`; None: it draws none.
     """
 
     def __init__(self, folder: Path, *, bounded: bool, graphics: str | None) -> None:
@@ -69,6 +70,8 @@ class CellPictures:
                 if self._graphics and size is not None and len(content) <= DRAWN_MOST:
                     sys.stdout.write("".join(drawn(self._graphics, content)) + "\n")
                     sys.stdout.flush()
+                if kind == "text/html":
+                    _show_tables(value)
                 about = f"{size[0]} x {size[1]} " if size else ""
                 printing.note(f"{about}{ending[1:].upper()}: {path}")
                 return True
@@ -98,7 +101,11 @@ def terminal_graphics(environment: Mapping[str, str]) -> str | None:
     program = environment.get("TERM_PROGRAM", "").lower()
     if environment.get("KITTY_WINDOW_ID") or environment.get("TERM") == "xterm-kitty" or program == "ghostty":
         return "kitty"
-    return "iterm" if program in ("iterm.app", "wezterm", "vscode", "mintty") else None
+    if program in ("iterm.app", "wezterm", "vscode", "mintty"):
+        return "iterm"
+    # Windows Terminal sets WT_SESSION, and draws sixels since 1.22.
+    sixel = environment.get("TERM", "").startswith(("foot", "mlterm", "contour", "yaft"))
+    return "sixel" if sixel or environment.get("WT_SESSION") else None
 
 
 def png_size(content: bytes) -> tuple[int, int] | None:
@@ -114,6 +121,12 @@ def drawn(graphics: str, content: bytes) -> Iterator[str]:
 
     Sources: kitty's terminal graphics protocol; iTerm2's inline images protocol.
     """
+    if graphics == "sixel":
+        if importlib.util.find_spec("PIL") is not None:  # it comes with the packages of `mcp`
+            from holdfast.runtime.cli import sixel_pictures
+
+            yield sixel_pictures.sixels(content) or ""
+        return
     text = base64.b64encode(content).decode("ascii")
     if graphics == "iterm":
         yield f"\x1b]1337;File=inline=1;size={len(content)}:{text}\x07"
@@ -130,6 +143,13 @@ def chosen(save: str | None, home: Path) -> CellPictures:
     if save is not None:
         return CellPictures(Path(save), bounded=False, graphics=graphics)
     return CellPictures(home / "pictures", bounded=True, graphics=graphics)
+
+
+def _show_tables(page: str) -> None:
+    from holdfast.runtime.cli import html_tables  # few pages are shown
+
+    for head, *rows in html_tables.tables(page):
+        printing.table(head, rows)
 
 
 def _content(kind: str, value: str) -> bytes | None:

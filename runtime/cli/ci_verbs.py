@@ -73,7 +73,7 @@ def run(
         ),
     ] = None,
     summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append a Markdown summary of what failed.")
+        Path | None, typer.Option(metavar="FILE", help="Append a Markdown summary of the failure.")
     ] = None,
     redact: Annotated[
         Texts,
@@ -90,7 +90,8 @@ def run(
         str | None, typer.Option(metavar="files", help="If a live capture is not possible, keep the files.")
     ] = None,
     captures: Annotated[
-        int, typer.Option(min=0, help="Most captures the command itself may request (one per failing test).")
+        int,
+        typer.Option(min=0, help="The most captures that the command can request (one per failing test)."),
     ] = 5,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the session after the job.")] = False,
     checkout: Annotated[
@@ -118,7 +119,7 @@ def run(
     from holdfast.runtime.store import policy
 
     if export is not None and push is not None:
-        raise InvalidArgument("cannot export and push at once", hint="choose --export DIR or --push REF")
+        raise InvalidArgument("cannot export and push in one call", hint="choose --export DIR or --push REF")
     if plain_http and push is None:
         raise InvalidArgument("cannot do without TLS: --plain-http needs --push", hint="add --push REF")
     if fallback not in (None, "files"):

@@ -14,7 +14,7 @@ from holdfast.runtime.cli.drift_verbs import All, Every, Limit
 
 def diff(
     before: Annotated[str, typer.Argument(metavar="SNAP", help="Label or id of a snapshot.")],
-    after: Annotated[str, typer.Argument(metavar="SNAP", help="Label or id of the other one.")],
+    after: Annotated[str, typer.Argument(metavar="SNAP", help="Label or id of the second snapshot.")],
     limit: Limit = 12,
     files: Every = False,
     everything: All = False,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import Check
 
 
+_NAMES = 22
+"""Columns for the name of a check; only a few names are longer."""
+
+
 def doctor(
     ci: Annotated[
         bool,
@@ -25,7 +30,7 @@ def doctor(
     security: Annotated[
         bool,
         typer.Option(
-            "--security", help="Show what isolates sessions from this host, and what would improve it."
+            "--security", help="Show how sessions are isolated from this host, and how to improve that."
         ),
     ] = False,
     json: Json = False,
@@ -40,8 +45,9 @@ def doctor(
         found = ci_host.checks(controller().context)
         _show(found, as_json=wants_json(json))
         raise typer.Exit(ci_host.exit_code(found))
-    found = controller().doctor()
-    _show(found, as_json=wants_json(json))
+    from holdfast.runtime.doctor.doctor import each
+
+    found = _shown(each(controller().context), as_json=wants_json(json))
     if not all(check.ok for check in found):
         raise typer.Exit(1)
 
@@ -64,6 +70,27 @@ def _security(*, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
+def _shown(checks: Iterator[Check], *, as_json: bool) -> list[Check]:
+    """Run the checks; show each as it ends, and at the end what helps. JSON is one list."""
+    if as_json:
+        found = list(checks)
+        _show(found, as_json=True)
+        return found
+    found = []
+    for check in checks:
+        found.append(check)
+        printing.say(f"{'ok' if check.ok else 'NO'}  {check.name.ljust(_NAMES)}  {check.detail}")
+        sys.stdout.flush()
+    _say_hints(found)
+    return found
+
+
+def _say_hints(found: Sequence[Check]) -> None:
+    for check in found:
+        if not check.ok and check.hint:
+            printing.note(f"{check.name}: {check.hint}")
+
+
 def _show(found: Sequence[Check], *, as_json: bool) -> None:
     if as_json:
         printing.emit(
@@ -74,6 +101,4 @@ def _show(found: Sequence[Check], *, as_json: bool) -> None:
         )
     else:
         printing.table(("", "CHECK", "FOUND"), (("ok" if c.ok else "NO", c.name, c.detail) for c in found))
-        for check in found:
-            if not check.ok and check.hint:
-                printing.note(f"{check.name}: {check.hint}")
+        _say_hints(found)

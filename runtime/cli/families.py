@@ -25,9 +25,9 @@ FAMILIES: Mapping[str, Mapping[str, str]] = {
         "resume": "Continue a suspended session, or start a dead one again.",
         "rewind": "Take a session back to a snapshot, in place.",
         "network": "Show or change what a session can reach.",
-        "shells": "List shells, open one beside the main one, or close it.",
+        "shells": "List shells, open a further one, or close it.",
         "lease": "Show, take, return or hand over the shell.",
-        "kernels": "List kernels and what others there are, open or close one.",
+        "kernels": "List kernels, running and available ones; open or close one.",
         "kernel": "Interrupt or restart the Jupyter kernel.",
     },
     "Run": {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
+from holdfast.base import quantities
 from holdfast.runtime.cli.deprecated import verb_index
 
 VERBS: Mapping[str, tuple[str, ...]] = {
@@ -34,12 +36,25 @@ VERBS: Mapping[str, tuple[str, ...]] = {
     "version": ("--version",),
 }
 """The words that replace a verb of another tool. None destroys what the other verb would have kept."""
+BELOW: Mapping[tuple[str, str], str] = {
+    ("key", "ls"): "list",
+    ("key", "delete"): "rm",
+    ("artifact", "list"): "ls",
+    ("artifact", "delete"): "rm",
+    ("image", "list"): "ls",
+}
+"""The same for the verbs of groups, which are not all named alike."""
+IN_SECONDS = ("--timeout", "--patience", "--busy-wait", "--lease-wait")
+"""Options that take seconds in every verb but `ci`, which takes units; people give units to all."""
+_UNIT = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[smhd]")
 _HELP = "-h"
 
 
 def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return a command line with such words replaced, and a note for each verb that was."""
     words = ["--version" if word == "-V" else word for word in given[:1]] + list(given[1:])
+    if words == ["help", "all"]:
+        return ["--help-all"], []
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if not words:
@@ -50,8 +65,26 @@ def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
         notes = [] if found[0].startswith("-") else [f"`{words[at]}` is `holdfast {' '.join(found)}` here"]
         words[at : at + 1] = found
         at += len(found) - 1
+    group, below = words[at], words[at + 1] if at + 1 < len(words) else ""
+    if (same := BELOW.get((group, below))) is not None:
+        words[at + 1] = same
+    if group != "ci":
+        _use_seconds(words, at + 1)
     # Behind the verb, or that of a group; later it may be a word of the command that is to be run.
     for place in range(min(at + 3, len(words))):
         if words[place] == _HELP and not any(word.startswith("-") for word in words[at + 1 : place]):
             words[place] = "--help"
     return words, notes
+
+
+def _use_seconds(words: list[str], first: int) -> None:
+    """Replace durations with a unit by seconds, in options before `--`."""
+    end = words.index("--") if "--" in words else len(words)
+    for place in range(first, end):
+        name, equals, value = words[place].partition("=")
+        if name not in IN_SECONDS:
+            continue
+        if equals and _UNIT.fullmatch(value):
+            words[place] = f"{name}={quantities.parse_duration(value):g}"
+        elif not equals and place + 1 < end and _UNIT.fullmatch(words[place + 1]):
+            words[place + 1] = f"{quantities.parse_duration(words[place + 1]):g}"

@@ -13,104 +13,35 @@ Usage: holdfast [OPTIONS] COMMAND [ARGS]...
   Sandbox sessions whose live execution state can be captured, restored and
   forked.
 
-Options:
-  --json                One JSON object or list on standard output.
-  --as ACTOR            Who is acting, for the journal: agent:NAME or
-                        person:NAME.
-  --reason TEXT         Why, for the journal.
-  -q, --quiet           Do not show on the terminal what is under way.
-  --version             Show the version.
-  --install-completion  Install completion for the current shell.
-  --show-completion     Show completion for the current shell, to copy it or
-                        customize the installation.
-  --help                Show this message and exit.
-
 Every day:
-  new             Start a session.
-  ls              List sessions.
-  exec            Run a command in the session's shell.
-  cell            Run code in the session's Jupyter kernel.
-  attach          Join the session's terminal.
-  pulse           Show what is running and what it is waiting for.
-  snapshot        Capture a session, running processes included.
-  restore         Start a new session from a snapshot.
-  fork            Start several copies of a session or snapshot.
-  rm              End sessions and delete them.
+  new        Start a session.
+  ls         List sessions.
+  exec       Run a command in the session's shell.
+  cell       Run code in the session's Jupyter kernel.
+  attach     Join the session's terminal.
+  pulse      Show what is running and what it is waiting for.
+  snapshot   Capture a session, running processes included.
+  restore    Start a new session from a snapshot.
+  fork       Start several copies of a session or snapshot.
+  rm         End sessions and delete them.
 
-Sessions:
-  suspend         Capture a session and free its memory.
-  resume          Continue a suspended session, or start a dead one again.
-  rewind          Take a session back to a snapshot, in place.
-  network         Show or change what a session can reach.
-  shells          List shells, open one beside the main one, or close it.
-  lease           Show, take, return or hand over the shell.
-  kernels         List kernels and what others there are, open or close one.
-  kernel          Interrupt or restart the Jupyter kernel.
+More (`holdfast help all` explains each):
+  Sessions   suspend, resume, rewind, network, shells, lease, kernels, kernel
+  Run        run, cp, wait, send, screen, jobs, job, output, kill
+  Work       task, checkpoint, handoff, board, report, artifact
+  Observe    events, journal, drift, replay, watch
+  Snapshots  snapshots, template, diff, verify, redo, rmi, serve-captures
+  Move       move, receive, fits, thaw, export, import, push, pull, key
+  CI         ci, retry, bisect
+  Keep       policy, autosnap, pin, unpin, quota, gc
+  Agents     mcp, serve
+  Machine    doctor, image
 
-Run:
-  run             Run a program without shell and terminal.
-  cp              Copy files into a session or out of it.
-  wait            Wait for a running command to end.
-  send            Type text and keys into the terminal.
-  screen          Show what the terminal shows now.
-  jobs            List commands started by `exec --detach`.
-  job             Show the state of one of them.
-  output          Print what one of them wrote.
-  kill            Send one of them a signal.
-
-Work:
-  task            Record what is to be done, and how far it is.
-  checkpoint      Capture a session with the record of its task.
-  handoff         Print what a successor needs to continue.
-  board           Show where the tasks of all sessions stand.
-  report          Show what was done since a time, and verified how.
-  artifact        Fetch files that sessions have produced.
-
-Observe:
-  events          Show deaths, waits, captures and refused connections.
-  journal         Show what was run, by whom, why, and its result.
-  drift           Show what has changed since a moment, and who did it.
-  replay          Play back what the terminal showed.
-  watch           Show changes of a session's files as they happen.
-
-Snapshots:
-  snapshots       List snapshots.
-  template        Keep a session as a template for new ones.
-  diff            Show what differs between two snapshots.
-  verify          Check every stored byte, and repair what can be.
-  redo            Repeat in a new session what led to a snapshot.
-  rmi             Delete snapshots.
-  serve-captures  Take snapshots when programs in a session ask.
-
-Move:
-  move            Move a session to another machine, live.
-  receive         Take in a session: `move` starts this over there.
-  fits            Show how much of a snapshot can run on this machine.
-  thaw            Fetch, check and restore a captured failure, and attach.
-  export          Write a snapshot to a signed file.
-  import          Read a snapshot from a file.
-  push            Send a snapshot to a registry.
-  pull            Fetch a snapshot from a registry.
-  key             Manage the keys that sign snapshots.
-
-CI:
-  ci              Run a job; if it fails, capture it alive.
-  retry           Repeat a command from one snapshot: is it flaky?
-  bisect          Find the snapshot from which a command begins to fail.
-
-Keep:
-  policy          Set when to capture automatically, and what to keep.
-  autosnap        Capture sessions when they are idle.
-  pin             Keep snapshots until they are deleted by hand.
-  unpin           Let policy and quota delete snapshots again.
-  quota           Limit the room that snapshots take.
-  gc              Delete what is expired, orphaned or over quota.
-
-Agents:
-  mcp             Serve agents over the Model Context Protocol.
-  serve           Serve programs over HTTP and WebSockets.
-
-Machine:
-  doctor          Try out what this machine supports.
-  image           Build and list the images of sessions.
+Options (`holdfast VERB --help` lists those of a verb):
+  --json         One JSON object or list on standard output.
+  --as ACTOR     The actor for the journal: agent:NAME or person:NAME.
+  --reason TEXT  Why, for the journal.
+  -q, --quiet    Do not show on the terminal what is under way.
+  --version      Show the version.
+  --help         Show this message and exit.
 """

@@ -76,7 +76,7 @@ def _check_build(folder: str | None, devcontainer: str | None, *, what: bool, ho
         raise InvalidArgument("cannot choose what is built: nothing is", hint="add --build FOLDER")
     if folder is None and devcontainer is None and how:
         raise InvalidArgument(
-            "cannot choose what a build may do: nothing is built", hint="add --build or --devcontainer"
+            "cannot choose the rights of a build: nothing is built", hint="add --build or --devcontainer"
         )
 
 

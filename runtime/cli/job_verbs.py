@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.errors import CommandNotFound
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
 from holdfast.runtime.cli.caller import controller, wants_json
@@ -14,6 +16,8 @@ from holdfast.runtime.cli.caller import controller, wants_json
 if TYPE_CHECKING:
     from holdfast.runtime.api.job_info import JobInfo
 
+_CELL = re.compile("cell-([0-9]{1,9})")
+"""A cell by its number in the kernel, in the place of a job."""
 JobRef = Annotated[
     str, typer.Argument(metavar="JOB", help="Id of a job, a unique prefix of it, or its name.")
 ]
@@ -51,12 +55,35 @@ def output_(
         int,
         typer.Option("--from", metavar="OFFSET", help="Offset to start at; negative: counted from the end."),
     ] = 0,
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="DIR", help="Of a cell: keep its pictures in this folder.")
+    ] = None,
     raw: Raw = False,
 ) -> None:
-    """Print what a job wrote to its terminal."""
+    """Print what a job wrote to its terminal; or, as `cell-N`, what the cell In[N] showed."""
+    if cell := _CELL.fullmatch(job):
+        _show_cell(session, int(cell[1]), save)
+        return
     found = controller().session(session).job(job)
     with printing.guest_output(raw=raw) as show:
         found.follow(on_bytes=show, offset=begin, follow=follow)
+
+
+def _show_cell(session: str, number: int, save: str | None) -> None:
+    from holdfast.runtime.cli.cell_view import CellView
+
+    found = controller().session(session)
+    entries = found.journal(kinds=["cell_ended"])
+    of = next(
+        (each.details for each in reversed(entries) if each.details.get("execution_count") == number), None
+    )
+    if of is None:
+        raise CommandNotFound(
+            f"cannot show cell {number} of session {found.name}: its journal has no cell of that number",
+            hint=f"`holdfast journal {found.name} --kind cell_ended` lists them",
+        )
+    outputs = of.get("outputs")
+    CellView(found.name, save).kept(outputs if isinstance(outputs, list) else [])
 
 
 def kill(

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from holdfast.runtime.cli.cell_view import CellView
     from holdfast.runtime.guest_rpc.results import CellEvent
 
 # The exit code for each way a cell ends.
@@ -41,9 +42,12 @@ def cell(
 
         printing.emit({"id": found.id, "name": found.name, **plain_tables.cell_result(result)})
     else:
-        result = found.cell(code, **how, on_event=lambda event: _show(event, save), on_input=_ask)
+        from holdfast.runtime.cli.cell_view import CellView
+
+        view = CellView(found.name, save)
+        result = found.cell(code, **how, on_event=lambda event: _show(event, view), on_input=_ask)
         if result.recorded:
-            printing.note("it ran before under this key; what it showed is no longer kept")
+            printing.note("it ran before under this key; its output is no longer kept")
         if result.lost:
             printing.note(
                 f"{printing.size(result.lost)} of the output were lost: they came faster than they were read"
@@ -53,29 +57,13 @@ def cell(
     return EXIT[result.status]
 
 
-def _show(event: CellEvent, save: str | None) -> None:
-    from holdfast.base.text import colored
-
-    printing.make_room()
+def _show(event: CellEvent, view: CellView) -> None:
     if event.kind == "stream":
-        stream = sys.stderr if event.name == "stderr" else sys.stdout
-        stream.write(colored(event.text, keep=stream.isatty()))
-        stream.flush()
+        view.stream(event.name, event.text)
     elif event.kind == "error" and event.error is not None:
-        text = "\n".join(event.error.traceback) or f"{event.error.ename}: {event.error.evalue}"
-        sys.stdout.flush()
-        sys.stderr.write(colored(text, keep=sys.stderr.isatty()) + "\n")
+        view.error(event.error.ename, event.error.evalue, event.error.traceback)
     elif event.kind in ("execute_result", "display_data"):
-        if any(kind.startswith("image/") or kind == "text/html" for kind in event.data):
-            from holdfast.base.home import Home
-            from holdfast.runtime.cli import cell_pictures  # most cells show none
-
-            if cell_pictures.chosen(save, Home.default().root).show(event.data):
-                return
-        value = event.data.get("text/plain")
-        shown = value if isinstance(value, str) else f"<{', '.join(map(str, event.data))}>"
-        sys.stdout.write(colored(shown, keep=sys.stdout.isatty()) + "\n")
-        sys.stdout.flush()
+        view.bundle(event.data)
 
 
 def _ask(prompt: str, password: bool) -> str:
@@ -85,7 +73,7 @@ def _ask(prompt: str, password: bool) -> str:
         import getpass
 
         return getpass.getpass(colored(prompt, keep=False))
-    sys.stdout.write(colored(prompt, keep=sys.stdout.isatty()))
+    sys.stdout.write(colored(prompt, keep=printing.has_color(sys.stdout)))
     sys.stdout.flush()
     return _read(prompt, password)
 

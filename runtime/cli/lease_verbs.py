@@ -32,7 +32,7 @@ def lease(
         typer.Option("--for", metavar="TIME", help="For how long, such as 90s, 10m or 2h (default 15m)."),
     ] = None,
     as_: Annotated[
-        str | None, typer.Option("--as", metavar="ACTOR", help="Who is acting: person:NAME or agent:NAME.")
+        str | None, typer.Option("--as", metavar="ACTOR", help="The actor: person:NAME or agent:NAME.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Take it even if someone holds it.")] = False,
     shell: Shell = MAIN,

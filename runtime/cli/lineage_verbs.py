@@ -105,7 +105,9 @@ def rewind(
     ] = None,
     discard: Annotated[
         bool,
-        typer.Option("--discard", help="Do not snapshot the present state; what no snapshot has is lost."),
+        typer.Option(
+            "--discard", help="Do not snapshot the present state: changes since the last one are lost."
+        ),
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Allow a snapshot of another session's lineage.")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.base import printable_json
+from holdfast.runtime.cli import printing
 
 PIECE = 3 << 16
 """Bytes; a multiple of three, so that pieces in base64 need no filling (RFC 4648)."""
@@ -23,7 +24,7 @@ def emit(value: Mapping[str, Any], name: str, data: bytes) -> None:
     If the bytes are not UTF-8, `<name>_base64` also has them in base64.
     """
     for piece in pieces(value, name, data):
-        sys.stdout.write(piece)
+        sys.stdout.write(printing.encodable_json(piece, sys.stdout))
 
 
 def pieces(value: Mapping[str, Any], name: str, data: bytes) -> Iterator[str]:

@@ -124,6 +124,10 @@ def _open_streams() -> None:
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    if not sys.stdout.encoding.startswith("utf") or not sys.stderr.encoding.startswith("utf"):
+        from holdfast.runtime.cli import terminal_text
+
+        terminal_text.never_fail()
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

@@ -76,7 +76,7 @@ def lines(reached: Reach, now: datetime) -> list[str]:
     if (more := len(reached.refused) - SHOWN) > 0:
         found.append(f"          and {more} more destinations: --json")
     if reached.refused_more:
-        found.append("          others may have been refused: no more than these are recorded within an hour")
+        found.append("          more can have been refused: at most this many are recorded in an hour")
     return found
 
 

@@ -29,13 +29,30 @@ GAP = 2
 """Blanks between two columns of a table."""
 clear_line: Callable[[], None] | None = None
 """Clears the line that says what is under way (`step_line`), if there is one."""
+line_open = False
+"""Whether the last output of a session did not end its line, into which no step may be written."""
 _PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 """Bytes of output that no terminal needs to be protected from."""
 
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """Write one JSON value to standard output."""
-    say(printable_json.dumps(value))
+    say(encodable_json(printable_json.dumps(value), sys.stdout))
+
+
+def encodable_json(text: str, stream: TextIO) -> str:
+    """Return JSON that a stream can take: with escapes if its encoding is not one of Unicode."""
+    if text.isascii() or stream.encoding.lower().startswith("utf"):
+        return text
+    return printable_json.ascii_only(text)
+
+
+def has_color(stream: TextIO) -> bool:
+    """Return whether a stream shows colors: it is a terminal, and its user has not chosen otherwise.
+
+    See https://no-color.org.
+    """
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def say(text: str) -> None:
@@ -70,7 +87,7 @@ def report(
     make_room()
     if as_json:
         body = {"code": code, "message": plain(message), "hint": plain(hint, 2000), **(more or {})}
-        sys.stderr.write(printable_json.dumps({"error": body}) + "\n")
+        sys.stderr.write(encodable_json(printable_json.dumps({"error": body}), sys.stderr) + "\n")
         return
     sys.stderr.write(f"holdfast: {plain(message)}\n")
     if hint:
@@ -107,7 +124,10 @@ def guest_output(*, raw: bool = False, file: TextIO | None = None) -> Iterator[C
 
 
 def _write(file: TextIO, data: bytes) -> None:
+    global line_open
     make_room()
+    if data:
+        line_open = not data.endswith(b"\n")
     file.flush()
     file.buffer.write(data)
     file.buffer.flush()
@@ -134,7 +154,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for number, line in enumerate(lines):
         cells = (cell + " " * (width - _width(cell) + GAP) for cell, width in zip(line, widths, strict=True))
         text = "".join(cells).rstrip()
-        say(f"\x1b[1m{text}\x1b[0m" if terminal and number == 0 and "NO_COLOR" not in os.environ else text)
+        say(f"\x1b[1m{text}\x1b[0m" if number == 0 and has_color(sys.stdout) else text)
 
 
 def _width(text: str) -> int:

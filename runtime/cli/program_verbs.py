@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
+from holdfast.base import ids
+from holdfast.errors import InvalidArgument, SessionNotFound
+from holdfast.runtime.cli import image_choice, printing
+from holdfast.runtime.cli.arguments import Json, Raw, session_names
 from holdfast.runtime.cli.caller import controller, wants_json
 
 if TYPE_CHECKING:
+    from holdfast.runtime.api.controller import Holdfast
+    from holdfast.runtime.api.session import Session
     from holdfast.runtime.guest_rpc.program_result import ProgramResult
 
 PIECE = 256 << 10
+DATA = "data"
+"""The image of this name is built here, and has no tag."""
 TIMED_OUT = 124
 SIGNALLED = 128
 
 
 def run(
-    session: SessionRef,
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION|IMAGE",
+            help="Name of a session or prefix of its id; or an image as NAME:TAG, or `data`.",
+            autocompletion=session_names,
+        ),
+    ],
     argv: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARG...]", help="What to run.")],
     stdin: Annotated[
         bool, typer.Option("--input", "-i", help="Pass standard input on to the program.")
@@ -39,7 +53,7 @@ def run(
         str | None, typer.Option(metavar="NAME", help="User of the session to run it as.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="End it, and what it started, after this many seconds.")
+        float | None, typer.Option(metavar="S", help="End the program and its children after S seconds.")
     ] = None,
     raw: Raw = False,
     json: Json = False,
@@ -47,20 +61,61 @@ def run(
     """Run a program without shell and terminal. Exits with its code, or 124 after a timeout.
 
     Its output and its errors are passed on separately, byte for byte. The shell stays free for others.
+    An image gets a session of its own, which is removed at the end.
     """
     variables = dict(_variable(each) for each in env or ())
-    programs = controller().session(session).programs
     given = _input() if stdin else None
-    start = partial(programs.run, argv, input=given, env=variables, cwd=cwd, user=user, timeout=timeout)
-    if wants_json(json):
+    with _session(session) as found:
+        programs = found.programs
+        start = partial(programs.run, argv, input=given, env=variables, cwd=cwd, user=user, timeout=timeout)
+        code = _ran(start, timeout, raw=raw, as_json=wants_json(json))
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _session(ref: str) -> Iterator[Session]:
+    """Yield the session of this name, or one of this image, which is removed at the end.
+
+    A name that no session has is not taken for an image: a slip would fetch one that was not meant.
+    """
+    holdfast = controller()
+    if (found := _existing(holdfast, ref)) is not None:
+        yield found
+        return
+    nothing: Any = dict.fromkeys(("folder", "file", "target", "policy", "devcontainer"))
+    image = image_choice.choose(holdfast, image=ref, arguments=(), entrypoint=False, **nothing)
+    with holdfast.new(image=image, remove=True) as made:
+        yield made
+
+
+def _existing(holdfast: Holdfast, ref: str) -> Session | None:
+    """Return the session of this name; None if it names an image."""
+    if is_image(ref):
+        return None
+    try:
+        return holdfast.session(ref)
+    except SessionNotFound as error:
+        if ref == DATA:
+            return None
+        hint = f"`holdfast ls` lists sessions; an image is named with its tag: {ref}:latest"
+        raise SessionNotFound(str(error), hint=hint) from None
+
+
+def is_image(ref: str) -> bool:
+    """Return whether a name can only be that of an image: it has a tag, a digest or a registry."""
+    return re.fullmatch(ids.NAME, ref) is None and (":" in ref or "/" in ref)
+
+
+def _ran(start: Callable[..., ProgramResult], timeout: float | None, *, raw: bool, as_json: bool) -> int:
+    if as_json:
         result = start()
         printing.emit(result.as_dict())
-        raise typer.Exit(_code(result))
+        return _code(result)
     with printing.guest_output(raw=raw) as out, printing.guest_output(raw=raw, file=sys.stderr) as err:
         result = start(on_stdout=out, on_stderr=err)
     if result.timed_out:
         printing.note(f"the program was ended after {timeout:g} s")
-    raise typer.Exit(_code(result))
+    return _code(result)
 
 
 def _variable(text: str) -> tuple[str, str]:

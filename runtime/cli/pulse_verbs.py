@@ -48,7 +48,7 @@ def pulse(
     """Show what is going on in a session: processes, files, sockets, terminals, kernels, limits."""
     if sum(each is not None for each in (port, pid, file)) + watch > 1:
         raise InvalidArgument(
-            "cannot show several things at once", hint="give one of --port, --pid, --file and --watch"
+            "cannot show several things in one call", hint="give one of --port, --pid, --file and --watch"
         )
     found, as_json = controller().session(session), wants_json(json)
     try:

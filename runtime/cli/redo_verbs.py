@@ -31,7 +31,7 @@ def redo(
     rung: Annotated[
         Literal["live", "files"] | None,
         typer.Option(
-            "--as", metavar="RUNG", help="What to restore of that: live or files. Default: the best."
+            "--as", metavar="RUNG", help="How to restore the base: live or files. Default: the best."
         ),
     ] = None,
     skip: Annotated[
@@ -45,7 +45,7 @@ def redo(
         bool, typer.Option("--exit-codes", help="Compare exit codes only, and no outputs.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="Seconds that each command may take.")
+        float, typer.Option("--timeout", metavar="S", help="The most seconds for each command.")
     ] = 600.0,
     json: Json = False,
 ) -> None:

@@ -31,11 +31,11 @@ def serve(
     ] = False,
     host_name: Annotated[
         list[str] | None,
-        typer.Option("--host-name", metavar="NAME", help="A name clients may use for this server."),
+        typer.Option("--host-name", metavar="NAME", help="A name that clients can use for this server."),
     ] = None,
     origin: Annotated[
         list[str] | None,
-        typer.Option("--origin", metavar="URL", help="Pages of this origin may use the server."),
+        typer.Option("--origin", metavar="URL", help="Let pages of this origin use the server."),
     ] = None,
     rate: Annotated[
         float, typer.Option("--rate", min=0, help="Requests a second in the long run; 0 is any number.")
@@ -47,7 +47,7 @@ def serve(
     """Serve sessions over HTTP and WebSockets, to those who have the token."""
     door_packages.check("serve", "serve")
     if listen is not None and unix is not None:
-        raise InvalidArgument("cannot listen on a port and a unix socket at once", hint="leave out one")
+        raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
     from holdfast.runtime.cli.served_doors import ServedDoors
     from holdfast.runtime.http_doors import door_listener, door_token
     from holdfast.runtime.serve import api_server

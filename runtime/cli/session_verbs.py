@@ -72,7 +72,7 @@ def new(
     label: Annotated[
         list[str] | None,
         typer.Option(
-            "--label", metavar="KEY=VALUE", help="What to find it by, as in `ls --label`. Repeatable."
+            "--label", metavar="KEY=VALUE", help="A label to find it by, as in `ls --label`. Repeatable."
         ),
     ] = None,
     json: Json = False,
@@ -118,7 +118,7 @@ def new(
 def ls(
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="KEY[=VALUE]", help="Only those with this label. Repeatable."),
+        typer.Option("--label", metavar="KEY[=VALUE]", help="Only sessions with this label. Repeatable."),
     ] = None,
     json: Json = False,
 ) -> None:

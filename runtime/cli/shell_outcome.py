@@ -65,7 +65,7 @@ def report(found: Session, result: ExecResult, shell: str, *, as_json: bool = Fa
 def notes(found: Session, result: ExecResult, shell: str) -> None:
     """Tell what the caller should know of an outcome."""
     if result.recorded:
-        printing.note("it ran before under this key; this is what was recorded")
+        printing.note("it ran before under this key; this is its recorded result")
     if result.lost and result.recorded:
         printing.note(f"{printing.size(result.lost)} of its output are no longer kept")
     elif result.lost:

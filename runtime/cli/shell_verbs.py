@@ -37,7 +37,7 @@ def exec_(
     lease_wait: LeaseWait = None,
     busy_wait: BusyWait = None,
     detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Run it apart from the shell and print its id.")
+        bool, typer.Option("--detach", "-d", help="Run it as a job, outside the shell, and print its id.")
     ] = False,
     name: Annotated[str | None, typer.Option(help="With --detach: a name for the job.")] = None,
     check: Annotated[

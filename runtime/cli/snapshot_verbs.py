@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.errors import InvalidArgument, SnapshotNotFound
 from holdfast.runtime.cli import capture_actions, fitness_verbs, printing
 from holdfast.runtime.cli.arguments import (
     Allow,
@@ -19,6 +20,9 @@ from holdfast.runtime.cli.arguments import (
     SnapshotRefs,
 )
 from holdfast.runtime.cli.caller import controller, wants_json
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.snapshot import Snapshot
 
 
 def snapshot(
@@ -73,6 +77,18 @@ def template(
         printing.say(made.name)
 
 
+def _snapshot(ref: str) -> Snapshot:
+    """Return a snapshot; a session of that name is told apart."""
+    holdfast = controller()
+    try:
+        return holdfast.snapshot(ref)
+    except SnapshotNotFound as error:
+        if any(ref in (each.name, each.id) for each in holdfast.sessions()):
+            hint = f"it is a session: `holdfast fork {ref}` copies it, `rewind` takes it back to a snapshot"
+            raise SnapshotNotFound(str(error), hint=hint) from None
+        raise
+
+
 def restore(
     snapshot: SnapshotRef,
     name: NameOption = None,
@@ -88,7 +104,7 @@ def restore(
 ) -> None:
     """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
     fitness_verbs.check_commands(as_, run=run_commands)
-    found, as_json = controller().snapshot(snapshot), wants_json(json)
+    found, as_json = _snapshot(snapshot), wants_json(json)
     made = fitness_verbs.restore(
         found, name, as_, require, network=network, allow=allow or (), keep_id=keep_id, as_json=as_json
     )
@@ -130,7 +146,7 @@ def suspend(session: SessionRef, json: Json = False) -> None:
 def resume(
     session: SessionRef,
     here: Annotated[
-        bool, typer.Option("--here", help="Even if it may run where a move of it was cut short.")
+        bool, typer.Option("--here", help="Even if a move was cut short, and it can be running there.")
     ] = False,
     json: Json = False,
 ) -> None:

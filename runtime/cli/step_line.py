@@ -60,7 +60,7 @@ class StepLine:
             with self._lock:
                 under_way = self._step is not None
                 waited = time.monotonic() - self._since
-                if under_way and waited >= PATIENCE:
+                if under_way and waited >= PATIENCE and not printing.line_open:
                     self._draw(waited)
             self._changed.wait(max(PATIENCE - waited, REFRESH) if under_way else None)
 

@@ -32,7 +32,7 @@ LONGEST_INPUT = 256 << 10
 @app.command("set")
 def set_(
     session: SessionRef,
-    goal: Annotated[str | None, typer.Option("--goal", help="What is to be reached; begins a task.")] = None,
+    goal: Annotated[str | None, typer.Option("--goal", help="The goal; begins a task.")] = None,
     resume_at: Annotated[str | None, typer.Option("--resume-at", help="Where exactly to continue.")] = None,
     retry_limit: Annotated[
         int | None, typer.Option("--retry-limit", help="Retries of a step that has failed.", min=0)
@@ -127,7 +127,7 @@ def done(
     session: SessionRef,
     number: Number,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="Seconds that its verification may take.")
+        float, typer.Option("--timeout", metavar="S", help="The most seconds for its verification.")
     ] = 3600.0,
     junit: Annotated[
         str | None,
@@ -297,8 +297,8 @@ def drop(
 @app.command()
 def block(
     session: SessionRef,
-    why: Annotated[str, typer.Argument(metavar="WHY", help="What blocks the work.")],
-    needs: Annotated[str, typer.Option("--needs", help="What would unblock it.")],
+    why: Annotated[str, typer.Argument(metavar="WHY", help="The reason why the work cannot continue.")],
+    needs: Annotated[str, typer.Option("--needs", help="What is needed to continue.")],
     at: Annotated[
         str | None, typer.Option("--step", metavar="STEP", help="The step that is blocked.")
     ] = None,

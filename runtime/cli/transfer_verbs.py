@@ -47,7 +47,7 @@ Secrets = Annotated[
     typer.Option(
         "--secrets",
         metavar="warn|refuse|ignore",
-        help="What to do about secrets found in memory and files (default: as scrub.json says, else warn).",
+        help="Treatment of secrets found in memory and files (default: as scrub.json says, else warn).",
     ),
 ]
 OpeningPassphrase = Annotated[
@@ -61,9 +61,7 @@ Memory = Annotated[
 Cores = Annotated[float | None, typer.Option("--cpus", help="Cores.")]
 FilesOnly = Annotated[
     bool,
-    typer.Option(
-        "--files-only", help="Import the files without memory and processes; needs no trusted signature."
-    ),
+    typer.Option("--files-only", help="Import the files without memory and processes, from any signer."),
 ]
 PlainHttp = Annotated[
     bool, typer.Option("--plain-http", help="Do without TLS, even if the registry is on another machine.")
@@ -82,9 +80,7 @@ def export(
     secrets: Secrets = None,
     shared: Annotated[
         bool,
-        typer.Option(
-            "--shared", help="Keep its parts in `blobs` beside FILE, together with those of others."
-        ),
+        typer.Option("--shared", help="Keep its parts in `blobs` next to FILE, shared with other snapshots."),
     ] = False,
     thin: Annotated[
         bool,

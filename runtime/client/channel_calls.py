@@ -358,7 +358,7 @@ class WatchCall(ChannelCall[bool]):
     @staticmethod
     def _broken() -> ServerUnavailable:
         return ServerUnavailable(
-            "cannot watch on: the connection to the server was lost, and what has changed since is not known",
+            "cannot continue to watch: the connection was lost, and changes since then are not known",
             hint="watch again, and list what is there",
         )
 

@@ -79,7 +79,7 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
         here = listener_owner.is_loopback(parts.hostname)
     else:
         raise InvalidArgument(
-            f"cannot use the server '{plain(url, 200)}': that is no URL of one",
+            f"cannot use the server '{plain(url, 200)}': that is not the URL of a server",
             hint="for example http://127.0.0.1:8420, https://host.example, unix:///run/user/1000/server.sock",
         )
     told = token or os.environ.get(SERVER.variable)

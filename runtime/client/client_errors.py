@@ -84,7 +84,7 @@ def error_of(body: Any) -> HoldfastError:
     """Return the error that an answer reports."""
     told = body.get("error") if isinstance(body, Mapping) else None
     if not isinstance(told, Mapping):
-        return HoldfastError("cannot understand the server: its answer has another form")
+        return HoldfastError("cannot understand the server: its answer has an unexpected form")
     code = str(told.get("code", ""))
     kind = _KINDS.get(code) or _OTHERS.get(code) or HoldfastError
     message, hint = (plain(str(told.get(name) or ""), _LONGEST) for name in ("message", "hint"))

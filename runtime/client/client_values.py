@@ -37,14 +37,14 @@ def table(raw: Any) -> dict[str, Any]:
         ProtocolError: it is something else.
     """
     if not isinstance(raw, dict):
-        raise ProtocolError("cannot understand the server: its answer has another form")
+        raise ProtocolError("cannot understand the server: its answer has an unexpected form")
     return raw
 
 
 def tables(raw: Any) -> list[dict[str, Any]]:
     """Return what must be a list of JSON objects."""
     if not isinstance(raw, list):
-        raise ProtocolError("cannot understand the server: its answer has another form")
+        raise ProtocolError("cannot understand the server: its answer has an unexpected form")
     return [table(each) for each in raw]
 
 
@@ -53,7 +53,7 @@ def texts(raw: Any) -> tuple[str, ...]:
     if raw is None:
         return ()
     if not isinstance(raw, list):
-        raise ProtocolError("cannot understand the server: its answer has another form")
+        raise ProtocolError("cannot understand the server: its answer has an unexpected form")
     return tuple(map(str, raw))
 
 
@@ -63,7 +63,7 @@ def data_in(raw: Table, name: str) -> bytes:
     try:
         return base64.b64decode(coded, validate=True) if coded is not None else str(raw[name]).encode()
     except (KeyError, TypeError, binascii.Error):
-        raise ProtocolError("cannot understand the server: its answer has another form") from None
+        raise ProtocolError("cannot understand the server: its answer has an unexpected form") from None
 
 
 def state(raw: Any) -> State | None:
@@ -214,4 +214,4 @@ def moment(raw: Any) -> datetime:
     try:
         return datetime.fromisoformat(str(raw)).astimezone(UTC)
     except ValueError:
-        raise ProtocolError("cannot understand the server: a time has another form") from None
+        raise ProtocolError("cannot understand the server: a time has an unexpected form") from None

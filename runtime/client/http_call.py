@@ -69,6 +69,11 @@ def answer(status: int, content: bytes) -> Any:
         told = json.loads(content) if content else None
     except (ValueError, RecursionError):
         raise ProtocolError(f"cannot understand the server: it answered {status}, and not in JSON") from None
+    return settled(status, told)
+
+
+def settled(status: int, told: Any) -> Any:
+    """Return an answer that was read; raises as `answer` does."""
     if status >= 400:
         raise error_of(told)
     return told

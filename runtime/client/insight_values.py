@@ -189,7 +189,7 @@ def _shaped(shape: Callable[[Table], dict[str, Any]], told: Table) -> dict[str, 
     try:
         return shape(told)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise ProtocolError("cannot understand the server: its answer has another form") from None
+        raise ProtocolError("cannot understand the server: its answer has an unexpected form") from None
 
 
 def _drift(told: Table) -> dict[str, Any]:

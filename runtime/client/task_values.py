@@ -69,7 +69,7 @@ def artifact(raw: Any) -> KeptArtifact:
     try:
         return KeptArtifact.model_validate(client_values.table(raw))
     except ValidationError as error:
-        raise ProtocolError("cannot understand the server: it sends an artifact of another form") from error
+        raise ProtocolError("cannot understand the server: an artifact has an unexpected form") from error
 
 
 def orphan(raw: Any) -> OrphanFile:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,36 +37,41 @@ _INOTIFY = Path("anon_inode:inotify")
 
 def checks(context: Context) -> list[Check]:
     """Run all checks, in the order in which one builds on another."""
+    return list(each(context))
+
+
+def each(context: Context) -> Iterator[Check]:
+    """Run the same checks, and yield each as it ends."""
 
     def tried(name: str, look: Callable[[], Check]) -> Check:
         context.doing(f"checking: {name}")
-        return guarded(name, look)
+        try:
+            return guarded(name, look)
+        finally:
+            context.idle()
 
-    found = [
-        tried("state directory", lambda: _home(context)),
-        tried("disk space", lambda: _disk(context)),
-    ]
+    yield tried("state directory", lambda: _home(context))
+    yield tried("disk space", lambda: _disk(context))
     engine = tried("engine", lambda: engine_check(context))
-    found += [engine, tried("kernel", _kernel), tried("inotify instances", inotify_check)]
+    yield engine
+    yield tried("kernel", _kernel)
+    yield tried("inotify instances", inotify_check)
     if not engine.ok:
-        context.idle()
-        return found
-    found += [
-        tried("engine disk", lambda: _engine_disk(context)),
-        *selinux_check(security_options(context.engine.info())),
-        tried("session image", lambda: _image(context, "session")),
-        tried("toolbox image", lambda: _image(context, "toolbox")),
-        tried("shared folder", lambda: _shared_folder(context)),
-        tried("disk limit", lambda: _disk_limit(context)),
-        tried("proxies", lambda: _proxies(context)),
-        *([tried("gateway", lambda: _gateway(context))] if context.home.has_gateway else []),
-        tried("leftovers", lambda: _leftovers(context)),
-    ]
-    images_ready = all(check.ok for check in found if check.name.endswith("image"))
+        return
+    yield tried("engine disk", lambda: _engine_disk(context))
+    yield from selinux_check(security_options(context.engine.info()))
+    images = [tried(f"{kind} image", partial(_image, context, kind)) for kind in ("session", "toolbox")]
+    yield from images
+    yield tried("shared folder", lambda: _shared_folder(context))
+    yield tried("disk limit", lambda: _disk_limit(context))
+    yield tried("proxies", lambda: _proxies(context))
+    if context.home.has_gateway:
+        yield tried("gateway", lambda: _gateway(context))
+    yield tried("leftovers", lambda: _leftovers(context))
     context.doing("trying a session, a snapshot and a restore")
-    found += _snapshots(context, images_ready)
+    found = _snapshots(context, all(check.ok for check in images))
     context.idle()
-    return found
+    yield from found
 
 
 def guarded(name: str, look: Callable[[], Check]) -> Check:

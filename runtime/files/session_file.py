@@ -26,7 +26,7 @@ LONGEST_LINE = 1000
 class SessionFile:
     """One file of a session, as it was when the session looked.
 
-    Names that are no UTF-8 have lone surrogates (os.fsdecode). `size` is in bytes, `mode` has the twelve bits
+    Names that are not UTF-8 have lone surrogates (`fsdecode`). `size` is in bytes, `mode` has the twelve bits
     of chmod(2), `mtime_ns` nanoseconds since 1970. `version` differs when the content may have changed;
     `target` is where a link leads. `attributes` are its extended attributes below "user.", by their names
     without that, where they were asked for.

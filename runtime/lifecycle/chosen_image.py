@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 DATA = "data"
 """Our image that is built on request, by the name that callers choose it with."""
 MOST_FOLDERS = writable_places.MOST
+_LAYERS_MOST = 500
+"""Of whose amounts a sum is made."""
 SILENT_SECONDS = 2.0
 
 
@@ -139,13 +141,15 @@ def pull(context: Context, name: str) -> dict[str, Any]:
         else (f"the engine has no image {name}; waiting for its registry")
     )
     slow = threading.Timer(SILENT_SECONDS, context.progress, (asking,))
-    last = ""
+    last, sizes = "", dict[str, tuple[int, int]]()
     slow.start()
     try:
         for event in context.engine.images.pull(repository, tag):
             slow.cancel()
             if "error" in event:
                 raise _not_pulled(name, there, str(event["error"]))
+            if (amount := _pulled(event, sizes)) is not None:
+                context.doing(f"pulling {name}, MiB", *amount)
             status = plain(str(event.get("status")), 100)
             if status != last and "id" not in event:
                 last = status
@@ -154,10 +158,23 @@ def pull(context: Context, name: str) -> dict[str, Any]:
         raise _not_pulled(name, there, str(error)) from error
     finally:
         slow.cancel()
+        context.idle()
     found = context.engine.images.inspect(name)
     if found is None:
         raise _not_pulled(name, there, "its registry gave none")
     return found
+
+
+def _pulled(event: Mapping[str, Any], sizes: dict[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """Return how many MiB of all layers that are known have arrived, and are to arrive; None: no change."""
+    detail, layer = event.get("progressDetail"), event.get("id")
+    if event.get("status") != "Downloading" or not isinstance(detail, Mapping) or not isinstance(layer, str):
+        return None
+    done, total = detail.get("current"), detail.get("total")
+    if not isinstance(done, int) or not isinstance(total, int) or len(sizes) > _LAYERS_MOST:
+        return None
+    sizes[layer] = done, total
+    return sum(part for part, _ in sizes.values()) >> 20, sum(whole for _, whole in sizes.values()) >> 20
 
 
 def _parts(name: str) -> tuple[str, str]:

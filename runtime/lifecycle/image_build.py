@@ -167,6 +167,8 @@ def build(context: Context, wanted: ImageBuild) -> str:
             )
     except OSError as error:
         raise ImageError(f"cannot build {shown}: {plain(str(error), 300)}") from error
+    finally:
+        context.idle()
     name = provided_name(wanted.folder.name, identity)
     context.engine.images.tag(identity, name)
     return name
@@ -190,6 +192,7 @@ def _with_buildkit(context: Context, wanted: ImageBuild, source: BuildSource, co
     def feed(line: str) -> None:
         for shown in log.feed(line):
             context.progress(f"build: {plain(shown, 200)}")
+        context.doing(f"building: {plain(line, 100)}")
 
     with tempfile.TemporaryDirectory() as place:
         identity = buildkit_command.build(
@@ -227,6 +230,8 @@ def _without(context: Context, wanted: ImageBuild, source: BuildSource, network:
         ):
             for line in log.feed(event):
                 context.progress(f"build: {plain(line, 200)}")
+            if written := str(event.get("stream", "")).strip():
+                context.doing(f"building: {plain(written.splitlines()[-1], 100)}")
     except EngineUnavailable:
         raise
     except EngineError as error:

@@ -17,10 +17,13 @@ import anyio
 from holdfast.base.text import colored, plain
 from holdfast.errors import SessionBusy
 from holdfast.runtime.http_doors.session_shares import SessionShares
+from holdfast.runtime.operations import step_watch
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.mcpserver import Context
+
+    from holdfast.runtime.operations.step import Step
 
 Result = TypeVar("Result")
 
@@ -40,6 +43,11 @@ class LastLine:
 
     def __init__(self) -> None:
         self._tail = b""
+        self._step = ""
+
+    def watch(self, step: Step | None) -> None:
+        """Take the step that an operation begins, which is shown until there is output."""
+        self._step = "" if step is None else str(step)
 
     def feed(self, data: bytes) -> None:
         """Add output."""
@@ -47,10 +55,10 @@ class LastLine:
 
     @property
     def text(self) -> str:
-        """The last line with something in it, without control characters."""
+        """The last line with something in it, without control characters; before there is one, the step."""
         shown = colored(self._tail.decode("utf-8", "replace"), keep=False).replace("\r", "\n")
         lines = [line.strip() for line in shown.split("\n") if line.strip()]
-        return plain(lines[-1], _LAST_LINE) if lines else ""
+        return plain(lines[-1] if lines else self._step, _LAST_LINE)
 
 
 class Cancellations:
@@ -99,7 +107,7 @@ class PatientCalls:
         stop: Callable[[], object] | None = None,
         session: str | None = None,
     ) -> Result:
-        """Do the work in a thread, and report the last line that it has fed every 5 s.
+        """Do the work in a thread, and report the last line that it has fed, or its step, every 5 s.
 
         `stop` is called, in a thread, if the client cancels the call. `session` is the one whose share of the
         threads it takes, until the work ends, whether or not its client is still there.
@@ -121,7 +129,7 @@ class PatientCalls:
         async with anyio.create_task_group() as group:
             group.start_soon(self._report, context, last)
             try:
-                await self._in_thread(lambda: outcome.of(lambda: work(last)), session)
+                await self._in_thread(lambda: outcome.of(lambda: _watched(work, last)), session)
             except anyio.get_cancelled_exc_class():
                 if stop is not None and await self.cancellations.received(context):
                     with anyio.CancelScope(shield=True):
@@ -159,6 +167,11 @@ class PatientCalls:
             await anyio.sleep(PROGRESS_SECONDS)
             count += 1
             await context.report_progress(count, message=last.text or "it runs; no output yet")
+
+
+def _watched(work: Callable[[LastLine], Result], last: LastLine) -> Result:
+    with step_watch.watched(last.watch):
+        return work(last)
 
 
 class _Finished(Generic[Result]):

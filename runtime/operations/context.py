@@ -11,6 +11,7 @@ from functools import cached_property
 from holdfast.base.background import Background
 from holdfast.base.home import Home
 from holdfast.base.value_classes import dataclass, field
+from holdfast.runtime.operations import step_watch
 from holdfast.runtime.store import peek
 
 TYPE_CHECKING = False
@@ -47,7 +48,8 @@ class Context:
         actor: the actor for the journal, as `actors.checked` returns it.
         reason: the reason for the journal.
         progress: receives one line for each step of something slow, to be kept.
-        watcher: receives each step of an operation as it begins, to be shown while it lasts.
+        watcher: receives each step of an operation as it begins, to be shown while it lasts; None: that of
+            the call, if it has one (`step_watch`).
         connect: connects to the engine. Raises EngineUnavailable.
         background: work that continues while the caller does something else.
     """
@@ -86,15 +88,15 @@ class Context:
 
     def doing(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Report a step that begins, or how much of it is done; `carry_out` reports the end of the last."""
-        if self.watcher is not None:
+        if (watcher := self.watcher or step_watch.current()) is not None:
             from holdfast.runtime.operations.step import Step  # `exec` has no steps
 
-            self.watcher(Step(text, done, total))
+            watcher(Step(text, done, total))
 
     def idle(self) -> None:
         """Report that nothing is under way any more."""
-        if self.watcher is not None:
-            self.watcher(None)
+        if (watcher := self.watcher or step_watch.current()) is not None:
+            watcher(None)
 
     def session_row(self, ref: str) -> SessionRow:
         """Return the current row of the session with this name, id or unique prefix of an id.

@@ -89,7 +89,7 @@ def _start(context: Context, container: str) -> None:
         networks.leave(engine, container)
         networks.join(engine, container, ())
         provision.start(engine, container)
-        context.progress(f"the address of the session {why}, so it has another one")
+        context.progress(f"the address of the session {why}, so it has a different one")
 
 
 def _is_over(context: Context, container: str) -> bool:

@@ -37,6 +37,7 @@ from holdfast.runtime.serve.routes import (
     snapshot_routes,
     task_routes,
 )
+from holdfast.runtime.serve.step_streams import StepStreams
 from holdfast.runtime.serve.surroundings import Surrounded
 
 STREAMED = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
@@ -54,7 +55,7 @@ and journalled. `Idempotency-Key` lets a command or cell run once however often 
 
 def application(callers: Callers, admission: Admission, rate: RequestRate) -> App:
     """Return what answers the requests of those who are admitted."""
-    return guarded(Surrounded(inner(callers), rate, callers.metrics, STREAMED), admission)
+    return guarded(Surrounded(StepStreams(inner(callers)), rate, callers.metrics, STREAMED), admission)
 
 
 def inner(callers: Callers) -> FastAPI:

@@ -1,1 +1,1 @@
-"""The task of a session: what is to be done in it, how far it is and why; and the kinds of failures."""
+"""The task record of a session: goal, progress, decisions; and the classification of failures."""

@@ -1,4 +1,4 @@
-"""What blocks the work of a session, and the command with which it continues when that is gone.  Pure."""
+"""The report of a blocked task: the blocker, and the command that continues once it is removed.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def resume_command(session: str) -> str:
 
 
 def block_report(session: str, record: TaskRecord) -> Iterator[str]:
-    """Yield the lines of the report: what blocks, evidence, what was tried, what is needed, how to continue.
+    """Yield the lines of the report: the blocker, evidence, attempts, needs, and how to continue.
 
     Args:
         session: its name.

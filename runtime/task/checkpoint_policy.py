@@ -1,4 +1,4 @@
-"""When checkpoints of a task are taken by themselves.  Pure.
+"""The policy of automatic checkpoints of a task.  Pure.
 
 A policy is `step`, after each step that is done, and a time such as `30m`, if the last one is older than that
 when something is recorded; or both.

@@ -1,6 +1,6 @@
-"""From evidence to the kind of a failure, with what was seen and what to look at next.  Pure.
+"""Classifies a failure by its evidence, with the decisive line and where to look next.  Pure.
 
-How it ended counts before what it printed: a killed process cannot lie about memory, and a question on the
+The way it ended counts before its output: a killed process cannot lie about memory, and a question on the
 terminal is not a guess. Programs can print anything, so a kind is advice, never a permission.
 """
 
@@ -25,7 +25,7 @@ _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGI
 
 @dataclass(frozen=True, slots=True)
 class FailureClass:
-    """The kind of a failure, its detail, what to look at next; and what was `seen`, by which rule."""
+    """The kind of a failure, its detail, where to look next; and the line that was `seen`, by which rule."""
 
     failure_type: str
     failure_detail: str

@@ -1,4 +1,4 @@
-"""What is known about a command or cell that failed: how it ended, what happened meanwhile, its last output.
+"""The evidence about a failed command or cell: its end, events during its run, its last output.
 
 Pure. Output and reports come from the session: they are bounded here, and only ever searched.
 """
@@ -21,9 +21,9 @@ MOST_REPORT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How something ended.
+    """The end of a command or cell.
 
-    `exit_code` is 128+n after signal n. `events` are kinds of the session's journal meanwhile (`oom`,
+    `exit_code` is 128+n after signal n. `events` are the kinds of journal entries during its run (`oom`,
     `kernel_died`, `refused`). `waiting` is what it waits for: `line`, `password`, `key`, `pager`, `repl`.
     `error` is the exception of a cell, `report` a test report in JUnit's form.
     """

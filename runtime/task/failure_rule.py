@@ -1,6 +1,6 @@
-"""One rule that recognizes a kind of failure by what commands print, and the check of a user's own.  Pure.
+"""One rule that recognizes a kind of failure by the output of commands, and the check of a user's own.  Pure.
 
-Expressions are those of RE2: their time only grows with the length of the text, which is the session's.
+Expressions are in RE2's syntax: their time only grows with the length of the text, which is the session's.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class FailureRule:
 
     Attributes:
         name: the name that a classification gives as its reason.
-        failure_type: the kind; several rules may recognize one.
+        failure_type: the kind; several rules can recognize the same kind.
         pattern: of RE2, searched in the output line by line; its group `what` is the detail, else the line.
-        focus: what to look at next; `{what}` is the group.
+        focus: where to look next; `{what}` is the group.
         command: of RE2, in the command itself; empty for any.
         codes: exit codes with which it counts; () for any other than 0.
         last: the last match counts, not the first.

@@ -1,7 +1,7 @@
-"""The rules that recognize failures by what commands print.  Pure data.
+"""The rules that recognize failures by the output of commands.  Pure data.
 
-Rules are tried in order: what exhausts the machine first, then causes, then what only reports them. Those of
-compiled languages and of JavaScript, and of their tools, are in `language_rules`.
+Rules are tried in order: exhaustion of the machine first, then causes, then mere reports of them. The rules
+of compiled languages and of JavaScript, and of their tools, are in `language_rules`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A user's rules for failures: `failure-rules.json` in the home, a list of what `parse_rules` takes."""
+"""A user's rules for failures: `failure-rules.json` in the home, a list as `parse_rules` takes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = 1 << 20
 
 
 def read(home: Home) -> tuple[FailureRule, ...]:
-    """Return the rules of a home; none if there is no file.
+    """Return the rules of a home; an empty list without a file.
 
     Raises:
         StoreError: the file cannot be read, or other users can change it.

@@ -1,8 +1,7 @@
-"""What a successor must read to continue, in at most as many tokens as the caller gives.  Pure.
+"""The handoff of a task: the text that a successor needs, within a number of tokens.  Pure.
 
-What matters most comes first: the state of the session, the resume point, the next two steps in full, then
-what must not be decided or risked again. What does not fit is counted, so that the reader knows that there is
-more.
+The most important facts come first: the state of the session, the resume point, the next two steps in full,
+then decisions and risks. Facts that do not fit are counted, so that the reader knows that there is more.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CHANGES_SHARE = 3
 
 @dataclass(frozen=True, slots=True)
 class HandoffPart:
-    """A part of a handoff: its title, its lines, and what one of them is called where they are counted.
+    """A part of a handoff: its title, its lines, and the noun for a line where lines are counted.
 
     `share` limits it to a fraction of the room.
     """
@@ -62,8 +61,8 @@ def handoff(
         session: its name.
         record: its record.
         budget: the most tokens, as `tokens` estimates them.
-        state: what changed in the session since the record was written, in a few lines.
-        standing: how the session is, in a few lines: that it is dead and what brings it back, what runs.
+        state: changes in the session since the record was written, in a few lines.
+        standing: the session's condition in a few lines: whether it is dead, how to bring it back, what runs.
         ran: commands that were sent with a key and that the record does not have, a line each.
 
     Raises:

@@ -1,6 +1,6 @@
 """The task record of a session, as its row keeps it: read, and changed in one transaction, and audited.
 
-Any number of processes may change it: each change is made of the record as it is then. The audit trail is the
+Any number of processes can change it: each change is made of the record as it is then. The audit trail is the
 session's journal, which outlives the session.
 """
 
@@ -37,7 +37,7 @@ def of(row: SessionRow) -> TaskRecord | None:
 
 
 def next_step(record: TaskRecord) -> str | None:
-    """Return the first step that has not ended, with its title; None if there is none."""
+    """Return the first unfinished step with its title; None if there is none."""
     waiting = (f"{number} {step.title}" for number, step in record.steps() if step.status not in ENDED)
     return next(waiting, None)
 

@@ -1,7 +1,7 @@
-"""Commands that were sent with a key, and of which the record of the task says nothing yet.  Pure.
+"""Commands that were sent with a key and are missing in the record of the task.  Pure.
 
-The conversation that sent one may have ended before it verified the step. A successor who knows the key does
-not run the work a second time.
+The conversation that sent such a command can end before it verifies the step. A successor who knows the key
+does not run the work a second time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMMAND, _KEY = 80, 80
 
 @dataclass(frozen=True, slots=True)
 class KeyedCommand:
-    """A command that has ended: its entry in the journal, its key, who sent it, its text and exit code."""
+    """An ended command: its entry in the journal, its key, sender, text and exit code."""
 
     entry: str
     key: str

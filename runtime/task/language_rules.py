@@ -1,7 +1,7 @@
 """The rules for failures of JavaScript, TypeScript, Rust, Go and Java, and of their test runners and tools.
 Pure data.
 
-`RUNNERS` say that tests failed, and come before the causes that a failed test may have printed; `BUILDS` are
+`RUNNERS` say that tests failed, and come before the causes that a failed test can print; `BUILDS` are
 of compilers, package managers and checkers. `failure_rules` puts both into the order in which they are tried.
 """
 

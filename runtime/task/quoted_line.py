@@ -1,7 +1,7 @@
 """The line of an output that a person would quote to say what went wrong.  Pure.
 
-The last line is seldom the one: tools end with hints, versions and where their logs are. Expressions are
-those of RE2, since the text is the session's.
+The last line is seldom that line: tools end with hints, versions and paths of logs. Expressions are in RE2's
+syntax, since the text is the session's.
 """
 
 from __future__ import annotations

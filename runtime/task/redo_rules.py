@@ -1,7 +1,7 @@
 """Which recorded actions can be repeated elsewhere, and whether a repetition came out the same.  Pure.
 
-What was marked to run once is skipped; what cannot be repeated faithfully ends it, because everything after
-it would run in another state. It runs nothing.
+Actions that were marked to run once are skipped; an action that cannot be repeated faithfully is the end,
+because all later ones would run in a different state. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RedoOptions:
         skip: entries that are left out, such as `#12`.
         repeat: idempotency keys whose commands are repeated all the same.
         exit_codes: compare exit codes and statuses only, because outputs differ by nature.
-        seconds: that each may take.
+        seconds: the time limit of each.
     """
 
     skip: Collection[str] = ()
@@ -38,9 +38,9 @@ class RedoOptions:
 
 @dataclass(frozen=True, slots=True)
 class RedoneAction:
-    """An action, and what became of it: `same`, `skipped`, `differs` or `stopped`, and why.
+    """An action and the fate of its repetition: `same`, `skipped`, `differs` or `stopped`, and why.
 
-    `result` and `output_digest` are those of the repetition.
+    `result` and `output_digest` belong to the repetition.
     """
 
     action: StatedAction
@@ -65,7 +65,7 @@ def fate(action: StatedAction, options: RedoOptions) -> tuple[Fate, str]:
 
 
 def difference(action: StatedAction, result: int | str | None, digest: str, options: RedoOptions) -> str:
-    """Return how a repetition differs from what was recorded; empty if it does not."""
+    """Return how a repetition differs from the recorded action; empty if it does not."""
     if action.kind == "job":  # it continues beside the others
         return ""
     if result != action.result:

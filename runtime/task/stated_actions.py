@@ -1,4 +1,4 @@
-"""What was done in a session, action by action, with the reason that was stated for it and its result.  Pure.
+"""The actions in a session, each with its stated reason and its result.  Pure.
 
 It reads the entries of a journal: commands, cells, jobs and programs, and the changes of the task between
 them. It infers no reason: without a stated one it stays empty.
@@ -35,12 +35,12 @@ LONGEST = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class StatedAction:
-    """Something that was done, why, and what came out.
+    """An action, its stated reason, and its result.
 
     Attributes:
         entry: where it began in the journal, such as `#12`; `#12+` for what the host did after entry 12.
         at: when, in Unix seconds.
-        actor: who did it.
+        actor: its actor.
         kind: `command`, `cell`, `job` or `run`; `files_in` and `files_out`, which the host copied into the
             session or out of it; `missing`, entries that are no longer kept.
         text: the command, the code, or what was copied.
@@ -101,7 +101,7 @@ class StatedAction:
 
 @dataclass(slots=True)
 class _Stand:
-    """What an actor has said so far."""
+    """The statements of an actor so far."""
 
     step: str = ""
     decision: str = ""
@@ -127,10 +127,10 @@ def stated_actions(entries: Iterable[Entry], after: int = 0, since: float = 0.0)
     """Return the actions that began after an entry, the oldest first.
 
     Args:
-        entries: a session's line of entries, in order, from its beginning on: what was stated before `after`
-            still holds after it.
+        entries: a session's line of entries, in order, from its beginning: statements before `after` still
+            hold after it.
         after: the number of the last entry of the session before the actions.
-        since: the time of that instant in Unix seconds, for what the host did.
+        since: the time of that instant in Unix seconds, for actions of the host.
     """
     reading = _ActionReading(after, since)
     for entry in entries:

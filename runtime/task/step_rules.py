@@ -1,4 +1,4 @@
-"""What holds for a step of a task: what verifies it, its back end, and who may work on it.  Pure.
+"""The rules of a step of a task: its verification, back end, and claims.  Pure.
 
 It reads records; `task_changes` changes them.
 """
@@ -32,7 +32,7 @@ def verification(record: TaskRecord, of: TaskStep) -> str | None:
     """Return the command that verifies a step: its own, else the policy's; a profile's if it names one.
 
     Raises:
-        InvalidArgument: the policy has no such profile.
+        InvalidArgument: the policy does not have that profile.
     """
     name = profile(record, of)
     if name is None:
@@ -72,10 +72,10 @@ def check_limit(record: TaskRecord, number: str) -> None:
 
 
 def check_free(record: TaskRecord, number: str, by: str) -> None:
-    """Check that a step may be marked as done: no other has claimed it, no question waits for an answer.
+    """Check that a step can be marked as done: no other actor has claimed it, and no question is open.
 
     Raises:
-        InvalidArgument: it may not, and why.
+        InvalidArgument: it cannot, with the reason.
     """
     check_claim(find_step(record, number), number, by)
     for place, each in enumerate(record.questions, start=1):

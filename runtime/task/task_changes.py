@@ -43,7 +43,7 @@ _ATTEMPT_FACTS = {"entry", "outcome", "verified", "profile", "back_end", "failur
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Who makes a change, and when."""
+    """The author and the time of a change."""
 
     by: str
     at: datetime
@@ -72,7 +72,7 @@ def set_(
 ) -> TaskChange:
     """Set the goal, the resume point, or fields of the policy; an empty text removes one.
 
-    Of `profiles` those that are given are added or replaced.
+    The given `profiles` are added or replaced.
 
     Raises:
         InvalidArgument: there is nothing to set, no goal yet, or a value is not valid.
@@ -102,7 +102,7 @@ def plan(record: TaskRecord | None, stamp: Stamp, text: str) -> TaskChange:
 
     Args:
         record: the record so far.
-        stamp: who changes it.
+        stamp: the author of the change.
         text: a line for each phase, then `- STEP` for each step; `- STEP :: COMMAND` verifies it.
 
     Raises:
@@ -145,7 +145,7 @@ def plan(record: TaskRecord | None, stamp: Stamp, text: str) -> TaskChange:
 
 
 def _following(before: TaskRecord, phases: Sequence[TaskPhase]) -> dict[str, Any]:
-    """Return what refers to steps by number, with their numbers in another plan: None if one is gone."""
+    """Return references to steps with the numbers of a new plan; None if a step is missing in it."""
     places = {
         (phase.title, step.title): f"{major}.{minor}"
         for major, phase in enumerate(phases, start=1)
@@ -238,7 +238,7 @@ def verified(record: TaskRecord | None, stamp: Stamp, number: str, command: str,
     """Mark a step as done by a verification that has passed.
 
     Raises:
-        InvalidArgument: what verifies it was changed meanwhile.
+        InvalidArgument: its verification was changed in the meantime.
     """
     before = existing(record)
     if command != verification(before, find_step(before, number)):
@@ -282,7 +282,7 @@ def block(
     entry: str | None = None,
     tried: str | None = None,
 ) -> TaskChange:
-    """Record what blocks the work and what would unblock it; its step is blocked with it."""
+    """Record the blocker of the work and its remedy; the step is blocked as well."""
     before = existing(record)
     made = made_part(
         TaskBlock, why=why, needs=needs, at=stamp.at, by=stamp.by, step=step_number, entry=entry, tried=tried
@@ -334,7 +334,7 @@ def checkpoint(record: TaskRecord | None, stamp: Stamp, snapshot: str, resume_at
 def take_back_checkpoint(
     record: TaskRecord | None, stamp: Stamp, snapshot: str, before: TaskRecord
 ) -> TaskChange:
-    """Undo `checkpoint`, whose snapshot could not be taken, unless another one was recorded meanwhile."""
+    """Undo `checkpoint`, whose snapshot could not be taken, unless a newer one was recorded since."""
     now = existing(record)
     fields: dict[str, Any] = {}
     if now.checkpoint is not None and now.checkpoint.snapshot == snapshot:
@@ -430,7 +430,7 @@ def _replaced(record: TaskRecord, number: str, new: TaskStep) -> TaskRecord:
 
 
 def changed(before: TaskRecord, stamp: Stamp, line: str, **fields: Any) -> TaskChange:
-    """Return the next revision, with other values of some fields.
+    """Return the next revision, with new values of some fields.
 
     Raises:
         InvalidArgument: a value is not valid, or the record would be too large.
@@ -441,7 +441,7 @@ def changed(before: TaskRecord, stamp: Stamp, line: str, **fields: Any) -> TaskC
 
 
 def with_fields(part: Part, **fields: Any) -> Part:
-    """Return a part of a record with other values of some fields, which must be valid as in `changed`."""
+    """Return a part of a record with new values of some fields, which must be valid as in `changed`."""
     kept = {name: getattr(part, name) for name in type(part).model_fields}
     return made_part(type(part), **{**kept, **fields})
 

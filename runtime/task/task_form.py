@@ -1,7 +1,7 @@
 """The task record as JSON: compact, with a number of its form, and within a budget.  Pure.
 
-What does not fit is refused, never cut. Newer forms and damaged ones are told apart, so that neither is
-overwritten by accident.
+A record that does not fit is refused, never cut. Newer and damaged forms are distinguished, so that neither
+is overwritten by accident.
 """
 
 from __future__ import annotations

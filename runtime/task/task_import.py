@@ -1,7 +1,7 @@
-"""A whole record taken over from a file or another session: what it may replace and claim.  Pure.
+"""Imports a whole record from a file or a session, within limits on its changes and claims.  Pure.
 
-Two people, or an agent and a person, change one record: an export that is edited for an hour knows nothing of
-what was recorded meanwhile. So nothing goes without a word, and a tick is not a verification.
+Two people, or an agent and a person, change one record: an export that is edited for an hour lacks the
+changes made since. So nothing is lost silently, and a tick is not a verification.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _check_entries(other: TaskRecord, last: int) -> None:
 
 
 def lacking(record: TaskRecord, other: TaskRecord) -> Iterator[str]:
-    """Yield what a record has and another one lacks, as a reader would name it."""
+    """Yield the parts of a record that a second one lacks, as a reader would name them."""
     for name in _ITEMS:
         kept = {_key(each) for each in getattr(other, name)}
         for each in getattr(record, name):

@@ -1,6 +1,6 @@
 """Items of a task record: decisions, paths not taken, questions, answers, risks, notes, files.  Pure.
 
-Changes as those of `task_changes`, of the lists of a record.
+Changes to the lists of a record, made as in `task_changes`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def decide(record: TaskRecord | None, stamp: Stamp, text: str, why: str) -> Task
 
 
 def alternative(record: TaskRecord | None, stamp: Stamp, text: str, why: str) -> TaskChange:
-    """Record a path that was not taken, and why: a successor may have reason to.
+    """Record a rejected path and the reason: a successor can have cause to take it.
 
     Raises:
         InvalidArgument: a text is not valid.
@@ -69,7 +69,7 @@ def note(
     """Add an open question, a risk, or a remark; a question with a step blocks that step.
 
     Raises:
-        InvalidArgument: it is of another kind, the text is not valid, or there is no such step.
+        InvalidArgument: its kind or text is not valid, or there is no such step.
     """
     before = existing(record)
     if kind not in get_args(NoteKind):
@@ -113,7 +113,7 @@ def artifact(record: TaskRecord | None, stamp: Stamp, made: TaskArtifact) -> Tas
 
 
 def drop(record: TaskRecord | None, stamp: Stamp, kind: str, number: int) -> TaskChange:
-    """Remove an item by its number, from 1: a question that is answered, a risk that is gone.
+    """Remove an item by its number, from 1: an answered question, a past risk.
 
     Raises:
         InvalidArgument: there is no such item.

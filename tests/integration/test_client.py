@@ -29,6 +29,7 @@ from holdfast.errors import (
     SessionFileNotFound,
     SessionNotFound,
 )
+from holdfast.runtime.operations.step import Step
 
 TICKS = "for i in $(seq 40); do echo tick $i; sleep 0.05; done"
 MEET = """
@@ -257,7 +258,18 @@ def test_the_output_of_a_job_as_it_comes(session: RemoteSession) -> None:
     assert b"".join(heard) == job.output(2)
 
 
-def test_a_life_of_a_session(remote: RemoteHoldfast) -> None:
+def test_a_life_of_a_session(server: Served) -> None:
+    """From its start to its removal; what the server does is reported on the way."""
+    steps: list[Step | None] = []
+    with RemoteHoldfast(server.url, token=server.token, on_step=steps.append) as remote:
+        _live(remote)
+    assert {"creating the container of life", "freezing life, copying its memory and files"} <= {
+        step.text for step in steps if step is not None
+    }
+    assert steps[-1] is None
+
+
+def _live(remote: RemoteHoldfast) -> None:
     with pytest.raises(InvalidArgument, match="cannot use label 'a b'"):
         remote.new("life", labels=["a b=c"])
     with remote.new("life", remove=True, env={"MODE": "test"}, labels=["team=a", "run=7"]) as work:

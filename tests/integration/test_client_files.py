@@ -240,7 +240,7 @@ def test_a_watch_whose_server_goes_says_so(
         port = str(first.port)
     with (
         serving(make_cli(shared_home), shared_home, "--listen", port),
-        pytest.raises(ServerUnavailable, match="what has changed since is not known"),
+        pytest.raises(ServerUnavailable, match="changes since then are not known"),
     ):
         list(changes)
     changes.close()

@@ -150,3 +150,14 @@ def test_the_command_passes_streams_and_code(shared: Session, shared_cli: Any, t
     deadline = time.monotonic() + 30
     while shared.run(["pgrep", "-f", "^sleep 88888"]).exit_code == 0:
         assert time.monotonic() < deadline
+
+
+def test_an_image_gets_a_session_of_its_own(shared: Session, shared_cli: Any, shared_hf: Holdfast) -> None:
+    """Which is gone at the end, with the program's code as that of the command; a slip is no image."""
+    before = [each.name for each in shared_hf.sessions()]
+    done = shared_cli("run", shared.row.image, "--", "sh", "-c", "echo in; exit 3")
+    assert (done.code, done.out) == (3, "in\n")
+    assert [each.name for each in shared_hf.sessions()] == before
+    slip = shared_cli("run", "sharde", "--", "true")
+    assert slip.code == 1
+    assert "an image is named with its tag: sharde:latest" in slip.err

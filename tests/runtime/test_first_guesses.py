@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.runtime.cli import app
 from holdfast.runtime.cli.first_guesses import VERBS, translated
 from holdfast.runtime.cli.verb_places import VERBS as EXISTING
 
@@ -24,6 +25,10 @@ from holdfast.runtime.cli.verb_places import VERBS as EXISTING
         ("ps -h", "ls --help"),
         ("-V", "--version"),
         ("version", "--version"),
+        ("key ls", "key list"),
+        ("artifact list --json", "artifact ls --json"),
+        ("exec work --timeout 1m true", "exec work --timeout 60 true"),
+        ("wait work --patience=1.5h", "wait work --patience=5400"),
     ],
 )
 def test_a_guess_becomes_what_does_it(given: str, used: str) -> None:
@@ -38,6 +43,10 @@ def test_a_guess_becomes_what_does_it(given: str, used: str) -> None:
         "",
         "ls",
         "exec work ls -h",
+        "exec work -- sleep --timeout 1m",
+        "exec work --timeout 1x true",
+        "exec work --timeout 5 true",
+        "ci run --timeout 30m -- true",
         "exec work --timeout 3 -- df -h",
         "run work ps -h",
         "exec help",
@@ -55,3 +64,13 @@ def test_guesses_lead_to_verbs_and_hide_none() -> None:
     assert not set(VERBS) & set(EXISTING)
     assert {words[0] for words in VERBS.values()} - {"--version"} <= set(EXISTING)
     assert translated(["stop", "work"])[1] == ["`stop` is `holdfast suspend` here"]
+
+
+def test_help_all_is_the_list_of_all_verbs() -> None:
+    assert translated(["help", "all"]) == (["--help-all"], [])
+
+
+def test_options_of_a_command_have_a_way_in(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first line that many type: `exec work ls -l`."""
+    assert app.call(["exec", "work", "ls", "-l"]) == 2
+    assert "`holdfast exec NAME -- ls -la`" in capsys.readouterr().err

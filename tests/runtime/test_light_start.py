@@ -358,7 +358,7 @@ def test_help_before_a_verb_is_that_of_all(capsys: pytest.CaptureFixture[str]) -
     for words in (["--help"], ["--help", "ls"], ["--json", "--help", "exec"]):
         assert app.call(words) == 0
         shown.append(capsys.readouterr().out)
-    assert shown[0].count("\n") > len(VERBS)
+    assert all(verb in shown[0] for verb in VERBS)
     assert shown == [shown[0]] * 3
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.client.aio.async_artifacts import AsyncArtifacts
     from holdfast.runtime.history.diff.diff_result import Diff
+    from holdfast.runtime.operations.step import Step
     from holdfast.runtime.task.task_standing import TaskStanding
     from holdfast.runtime.task.work_report import WorkReport
 
@@ -36,16 +37,23 @@ class AsyncHoldfast:
             process, for which it starts a server of its own.
         token: by default that of HOLDFAST_TOKEN, else the one in the home if the server is on this machine.
         actor: who uses it, for the journal; by default that of HOLDFAST_ACTOR, else `agent`.
+        on_step: is called with each `Step` of an operation of the server as it begins, and with None at the
+            end.
 
     Raises:
         InvalidArgument: the URL or the actor is not valid, or there is no token.
     """
 
     def __init__(
-        self, url: str | Path | Home | None = None, *, token: str | None = None, actor: str | None = None
+        self,
+        url: str | Path | Home | None = None,
+        *,
+        token: str | None = None,
+        actor: str | None = None,
+        on_step: Callable[[Step | None], None] | None = None,
     ) -> None:
         address, self._end = async_place.opened(url, token)
-        self._transport = AsyncTransport(address, {"Holdfast-Actor": actors.checked(actor)})
+        self._transport = AsyncTransport(address, {"Holdfast-Actor": actors.checked(actor)}, on_step)
 
     if not TYPE_CHECKING:
 
@@ -106,7 +114,7 @@ class AsyncHoldfast:
         return [task_values.standing(each) for each in client_values.tables(told)]
 
     async def report(self, since: datetime) -> WorkReport:
-        """Return what was done on tasks since a time, by whom, and verified how."""
+        """Return the work on tasks since a time: the steps, their actors, and how they were verified."""
         from holdfast.runtime.client import task_values
 
         call = HttpCall("GET", place("report"), {"since": since.astimezone(UTC).isoformat()})
@@ -114,7 +122,7 @@ class AsyncHoldfast:
 
     @property
     def artifacts(self) -> AsyncArtifacts:
-        """What sessions have registered as artifacts, also those that are gone."""
+        """The artifacts that sessions have registered, also removed sessions."""
         from holdfast.runtime.client.aio.async_artifacts import AsyncArtifacts
 
         return AsyncArtifacts(self._transport)

@@ -43,7 +43,7 @@ class AsyncRunningProgram:
         on_offset: OnStreamOffset | None = None,
         start: Mapping[str, int] | None = None,
     ) -> ProgramResult:
-        """Wait until it ends, and return what it wrote from its beginning."""
+        """Wait for the program's end, and return its output from the beginning."""
         args = {"program": self.id, "timeout": timeout, **(start or {})}
         call = ProgramCall(self._session, "program", args, patience=patience)
         call.on_stdout, call.on_stderr, call.on_offset = on_stdout, on_stderr, on_offset

@@ -58,7 +58,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
 
     @cached_property
     def kernel(self) -> AsyncKernel:
-        """What is done in its kernels."""
+        """The calls of its kernels: cells, interrupts, restarts."""
         return AsyncKernel(self._transport, self.id)
 
     @cached_property
@@ -82,12 +82,12 @@ class AsyncSession(AsyncNetwork, AsyncShell):
 
     @cached_property
     def programs(self) -> AsyncPrograms:
-        """Programs beside its shell."""
+        """Programs that run outside its shell."""
         return AsyncPrograms(self._transport, self.id)
 
     @cached_property
     def task(self) -> AsyncTask:
-        """What is to be done in it, how far that is, and why."""
+        """The session's task record: goal, plan, progress and decisions."""
         from holdfast.runtime.client.aio.async_task import AsyncTask  # few programs use it
 
         return AsyncTask(self._transport, self.id)
@@ -151,11 +151,11 @@ class AsyncSession(AsyncNetwork, AsyncShell):
 
     @property
     def labels(self) -> dict[str, str]:
-        """What its caller calls it by, in pairs of a key and a text. A copy has none."""
+        """The labels that callers gave it, pairs of a key and a text. A copy has no labels."""
         return dict(client_values.table(self._told.get("labels") or {}))
 
     async def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
-        """Give it these labels in place of those it has: a mapping, or texts `KEY=VALUE`."""
+        """Replace its labels: a mapping, or texts `KEY=VALUE`."""
         from holdfast.runtime.sessions import session_labels
 
         kept = session_labels.parse(labels)

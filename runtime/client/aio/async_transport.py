@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -15,13 +15,15 @@ from websockets.protocol import State
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
-from holdfast.runtime.client import connect_again, http_call
+from holdfast.runtime.client import connect_again, http_call, step_lines
 from holdfast.runtime.client.aio import async_callbacks, async_receiving, async_requests
 from holdfast.runtime.client.aio.async_waking import AsyncWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.client_errors import error_of
 from holdfast.runtime.client.http_call import HttpCall
+from holdfast.runtime.client.step_lines import StepLines
+from holdfast.runtime.operations.step import Step
 
 Result = TypeVar("Result")
 CONNECT_SECONDS = 10.0
@@ -44,9 +46,15 @@ class AsyncLink:
 
 
 class AsyncTransport:
-    """Sends requests and makes calls."""
+    """Sends requests and makes calls. `watcher` gets the steps of what requests begin."""
 
-    def __init__(self, address: ClientAddress, headers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        address: ClientAddress,
+        headers: dict[str, str],
+        watcher: Callable[[Step | None], None] | None = None,
+    ) -> None:
+        self._watcher = watcher
         self._address = address
         self._headers = headers
         self._http = httpx.AsyncClient(
@@ -74,6 +82,8 @@ class AsyncTransport:
         self, call: HttpCall, content: AsyncIterable[bytes] | bytes | None, headers: dict[str, str]
     ) -> Any:
         self._check()
+        if self._watcher is not None and call.method != "GET" and isinstance(content, bytes | None):
+            return await self._watched(call, content, headers, StepLines(self._watcher))
         try:
             got = await self._http.request(
                 call.method,
@@ -85,6 +95,22 @@ class AsyncTransport:
         except httpx.TransportError as error:
             raise self._unavailable(error) from None
         return http_call.answer(got.status_code, got.content)
+
+    async def _watched(
+        self, call: HttpCall, content: bytes | None, headers: dict[str, str], lines: StepLines
+    ) -> Any:
+        headers = headers | step_lines.HEADERS
+        try:
+            async with self._http.stream(
+                call.method, call.path, params=call.query, content=content, headers=headers
+            ) as got:
+                if got.headers.get("Content-Type") != step_lines.MEDIA_TYPE:
+                    return http_call.answer(got.status_code, await got.aread())
+                async for piece in got.aiter_bytes():
+                    lines.feed(piece)
+        except httpx.TransportError as error:
+            raise self._unavailable(error) from None
+        return lines.answer()
 
     @asynccontextmanager
     async def bytes_of(self, call: HttpCall, headers: dict[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:

@@ -21,12 +21,12 @@ class RemoteArtifacts:
         self._transport = transport
 
     def list(self, session: str | None = None) -> list[KeptArtifact]:
-        """Return all artifacts, or those of a session by its name or id, oldest first."""
+        """Return all artifacts, or only a session's (its name or id), oldest first."""
         told = self._transport.ask(self._call("GET", session=session))
         return [task_values.artifact(each) for each in client_values.tables(told)]
 
     def find(self, name: str, session: str | None = None) -> KeptArtifact:
-        """Return the artifact of a name; `session` is a name or id, also of one that is gone."""
+        """Return the artifact of a name; `session` is a name or id, also of a removed session."""
         call = self._call("GET", "entry", name=name, session=session)
         return task_values.artifact(self._transport.ask(call))
 

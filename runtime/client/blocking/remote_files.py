@@ -131,7 +131,7 @@ class RemoteFiles:
         self._transport.ask(HttpCall("POST", self._place("folders"), {"user": self._user}, body))
 
     def move(self, path: str, to: str) -> None:
-        """Give a file or folder another name on the same file system, in place of a file that has it."""
+        """Rename a file or folder on the same file system; an existing file of the new name is replaced."""
         body = {"path": path, "to": to}
         self._transport.ask(HttpCall("POST", self._place("move"), {"user": self._user}, body))
 

@@ -71,7 +71,7 @@ class RemoteJob:
         offset: int = 0,
         follow: bool = True,
     ) -> None:
-        """Pass on its output from an offset, and what comes until it ends: as text, or as bytes."""
+        """Pass on the job's output from an offset until it ends: as text, or as bytes."""
         found = self.info()
         start = offset if offset >= 0 else max(found.start_offset, found.end_offset + offset)
         if follow or start < found.end_offset:

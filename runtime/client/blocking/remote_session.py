@@ -59,7 +59,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
 
     @cached_property
     def kernel(self) -> RemoteKernel:
-        """What is done in its kernels."""
+        """The calls of its kernels: cells, interrupts, restarts."""
         return RemoteKernel(self._transport, self.id)
 
     @cached_property
@@ -83,12 +83,12 @@ class RemoteSession(RemoteNetwork, RemoteShell):
 
     @cached_property
     def programs(self) -> RemotePrograms:
-        """Programs beside its shell."""
+        """Programs that run outside its shell."""
         return RemotePrograms(self._transport, self.id)
 
     @cached_property
     def task(self) -> RemoteTask:
-        """What is to be done in it, how far that is, and why."""
+        """The session's task record: goal, plan, progress and decisions."""
         from holdfast.runtime.client.blocking.remote_task import RemoteTask  # few programs use it
 
         return RemoteTask(self._transport, self.id)
@@ -152,11 +152,11 @@ class RemoteSession(RemoteNetwork, RemoteShell):
 
     @property
     def labels(self) -> dict[str, str]:
-        """What its caller calls it by, in pairs of a key and a text. A copy has none."""
+        """The labels that callers gave it, pairs of a key and a text. A copy has no labels."""
         return dict(client_values.table(self._told.get("labels") or {}))
 
     def set_labels(self, labels: Mapping[str, str] | Sequence[str]) -> Self:
-        """Give it these labels in place of those it has: a mapping, or texts `KEY=VALUE`."""
+        """Replace its labels: a mapping, or texts `KEY=VALUE`."""
         from holdfast.runtime.sessions import session_labels
 
         kept = session_labels.parse(labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
@@ -16,13 +16,15 @@ from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
-from holdfast.runtime.client import connect_again, http_call
+from holdfast.runtime.client import connect_again, http_call, step_lines
 from holdfast.runtime.client.blocking import remote_callbacks, remote_receiving, remote_requests
 from holdfast.runtime.client.blocking.remote_waking import RemoteWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.client_errors import error_of
 from holdfast.runtime.client.http_call import HttpCall
+from holdfast.runtime.client.step_lines import StepLines
+from holdfast.runtime.operations.step import Step
 
 Result = TypeVar("Result")
 CONNECT_SECONDS = 10.0
@@ -45,9 +47,15 @@ class RemoteLink:
 
 
 class RemoteTransport:
-    """Sends requests and makes calls."""
+    """Sends requests and makes calls. `watcher` gets the steps of what requests begin."""
 
-    def __init__(self, address: ClientAddress, headers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        address: ClientAddress,
+        headers: dict[str, str],
+        watcher: Callable[[Step | None], None] | None = None,
+    ) -> None:
+        self._watcher = watcher
         self._address = address
         self._headers = headers
         self._http = httpx.Client(
@@ -75,6 +83,8 @@ class RemoteTransport:
         self, call: HttpCall, content: Iterable[bytes] | bytes | None, headers: dict[str, str]
     ) -> Any:
         self._check()
+        if self._watcher is not None and call.method != "GET" and isinstance(content, bytes | None):
+            return self._watched(call, content, headers, StepLines(self._watcher))
         try:
             got = self._http.request(
                 call.method,
@@ -86,6 +96,22 @@ class RemoteTransport:
         except httpx.TransportError as error:
             raise self._unavailable(error) from None
         return http_call.answer(got.status_code, got.content)
+
+    def _watched(
+        self, call: HttpCall, content: bytes | None, headers: dict[str, str], lines: StepLines
+    ) -> Any:
+        headers = headers | step_lines.HEADERS
+        try:
+            with self._http.stream(
+                call.method, call.path, params=call.query, content=content, headers=headers
+            ) as got:
+                if got.headers.get("Content-Type") != step_lines.MEDIA_TYPE:
+                    return http_call.answer(got.status_code, got.read())
+                for piece in got.iter_bytes():
+                    lines.feed(piece)
+        except httpx.TransportError as error:
+            raise self._unavailable(error) from None
+        return lines.answer()
 
     @contextmanager
     def bytes_of(self, call: HttpCall, headers: dict[str, str]) -> Iterator[Iterator[bytes]]:

@@ -37,6 +37,13 @@ def escaped(text: str) -> str:
     return re.sub(_UNSEEN, _escape, text)
 
 
+def ascii_only(text: str) -> str:
+    """Escape all characters of JSON beyond ASCII; they occur only in strings."""
+    import re
+
+    return re.sub("[^\x00-\x7e]", _escape, text)
+
+
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x10000:

@@ -131,3 +131,15 @@ def test_steps_are_not_written_into_a_bar(terminal: Terminal) -> None:
 def test_a_step_as_text(step: Step, expected: str) -> None:
     """Amounts are in the text where they are known."""
     assert str(step) == expected
+
+
+def test_a_line_of_output_that_has_not_ended_stays(terminal: Terminal) -> None:
+    """A step waits for the end of the line: it would be written into it, and erase it."""
+    line = terminal.line()
+    printing._write(terminal.stream, b"Collecting")
+    line(Step("setup: pip install x"))
+    line(Step("setup: pip install y"))
+    printing._write(terminal.stream, b" x\n")
+    terminal.until("setup: pip install y")
+    assert terminal.seen.startswith("Collecting x\r\n")
+    line(None)

@@ -205,9 +205,9 @@ def test_a_watch_has_changes_and_says_whether_its_folder_is_gone() -> None:
 def test_a_watch_that_may_have_missed_something_ends_in_an_error() -> None:
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)
-    with pytest.raises(ServerUnavailable, match="what has changed since is not known"):
+    with pytest.raises(ServerUnavailable, match="changes since then are not known"):
         call.opening()
-    with pytest.raises(ServerUnavailable, match="what has changed since is not known"):
+    with pytest.raises(ServerUnavailable, match="changes since then are not known"):
         tell(call, result={"ended": False, "left": True})
     call = WatchCall("s", "watch", {"path": "."})
     opened(call)

@@ -36,7 +36,7 @@ def test_servers(url: str, base: str, channels: str, socket: str | None) -> None
     ["http://", "ftp://host", "http://host/v1", "http://me:pw@host", "http://host?x", "unix://rel", "host:1"],
 )
 def test_others(url: str) -> None:
-    with pytest.raises(InvalidArgument, match="no URL of one"):
+    with pytest.raises(InvalidArgument, match="not the URL of a server"):
         address_of(url, "given")
 
 
