@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.errors import InvalidArgument, SnapshotNotFound
+from holdfast.errors import SnapshotNotFound
 from holdfast.runtime.cli import capture_actions, fitness_verbs, printing
 from holdfast.runtime.cli.arguments import (
     Allow,

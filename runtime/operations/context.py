@@ -11,7 +11,6 @@ from functools import cached_property
 from holdfast.base.background import Background
 from holdfast.base.home import Home
 from holdfast.base.value_classes import dataclass, field
-from holdfast.runtime.operations import step_watch
 from holdfast.runtime.store import peek
 
 TYPE_CHECKING = False
@@ -88,15 +87,22 @@ class Context:
 
     def doing(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Report a step that begins, or how much of it is done; `carry_out` reports the end of the last."""
-        if (watcher := self.watcher or step_watch.current()) is not None:
-            from holdfast.runtime.operations.step import Step  # `exec` has no steps
+        if (watcher := self._watching()) is not None:
+            from holdfast.runtime.operations.step import Step
 
             watcher(Step(text, done, total))
 
     def idle(self) -> None:
         """Report that nothing is under way any more."""
-        if (watcher := self.watcher or step_watch.current()) is not None:
+        if (watcher := self._watching()) is not None:
             watcher(None)
+
+    def _watching(self) -> Watcher | None:
+        if self.watcher is not None:
+            return self.watcher
+        from holdfast.runtime.operations import step_watch  # `exec` has no steps
+
+        return step_watch.current()
 
     def session_row(self, ref: str) -> SessionRow:
         """Return the current row of the session with this name, id or unique prefix of an id.

@@ -41,7 +41,9 @@ def test_a_capture_waits_for_the_disk_a_few_times(hf: Holdfast) -> None:
     session.exec("true")
 
     assert _transactions(hf, session.snapshot) <= 4
-    assert _transactions(hf, session.snapshot) <= 3
+    again = _transactions(hf, session.snapshot)
+    # On a busy machine a session may not be seen still in time: then everything is captured again.
+    assert again <= (3 if hf.store.snapshots(session.id)[-1].details.get("same_as") else 4)
     taken = [row.body["snapshot"] for row in hf.store.entries.of([session.id], ["snapshot"])]
     assert taken == [row.id for row in hf.store.snapshots(session.id)]
 

@@ -87,6 +87,7 @@ def test_a_snapshot_loads_neither_typer_nor_what_makes_containers(shared_cli: An
         text=True,
     )
     code, *names = done.stderr.splitlines()[-1].split()
+    shared_cli("rmi", done.stdout.strip())  # as long as it is not packed, every command looks at it
 
     assert code == "0", done.stderr
     assert {"typer", "rich", "httpx", "tenacity", "holdfast.runtime.lifecycle.provision"} & set(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -93,7 +92,7 @@ def _as_nobody_else() -> Iterator[None]:
     own = os.geteuid()
     dumpable, ends_by = _libc.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0), ctypes.c_int()
     _libc.prctl(_PR_GET_PDEATHSIG, ctypes.byref(ends_by), 0, 0, 0)
-    if not _act_as(_FIRST_USER + secrets.randbelow(_FIRST_USER)):
+    if not _act_as(_FIRST_USER | int.from_bytes(os.urandom(4), "big") >> 2):
         yield
         return
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.kernels.guest.process import KernelFailure
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.wire.call import MAX_ID, ClientCall, Operations
+from holdfast.runtime.guest.wire.call import MAX_ID, ClientCall
 from holdfast.runtime.guest.wire.connection import RequestRefused
 
 if TYPE_CHECKING:
@@ -76,6 +76,3 @@ async def _ensure(kernel: RunningKernel) -> None:
         await kernel.ensure()
     except KernelFailure as failure:
         raise RequestRefused("kernel_failed", str(failure)) from None
-
-
-OPERATIONS: Operations = {"front_end": join}

@@ -187,7 +187,15 @@ def _about(kernel: RunningKernel) -> dict[str, object]:
     return {"kernel": kernel.name, "spec": kernel.spec, "epoch": kernel.epoch, "pid": kernel.pid}
 
 
+async def front_end(guest: Guest, call: ClientCall) -> None:
+    """Join a front end of Jupyter to a kernel."""
+    from holdfast.runtime.guest.wire import front_end_operations  # few sessions have any
+
+    await front_end_operations.join(guest, call)
+
+
 OPERATIONS: Operations = {
+    "front_end": front_end,
     "cell": cell,
     # By another name, so that a supervisor that cannot do it says so.
     "cell_after": cell,
