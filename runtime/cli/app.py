@@ -167,5 +167,7 @@ def _usage(error: BaseException, *, as_json: bool) -> int:
     hint = f"`{command} --help`"
     if verb in (*SEPARATED, "run") and message.startswith("No such option"):
         hint = f"options of the command itself go behind `--`: `{command} NAME -- ls -la`; {hint}"
+        if verb == "exec" and message.split()[-1] in ("-i", "-t"):
+            hint = "`holdfast attach NAME` puts you at the session's shell; " + hint
     printing.report("usage", f"cannot understand this: {message}", hint, as_json=as_json)
     return code

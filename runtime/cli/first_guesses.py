@@ -44,6 +44,8 @@ BELOW: Mapping[tuple[str, str], str] = {
     ("image", "list"): "ls",
 }
 """The same for the verbs of groups, which are not all named alike."""
+WITHOUT_QUESTIONS = ("-f", "--force")
+"""What says elsewhere that `rm` is meant; here it asks nothing."""
 IN_SECONDS = ("--timeout", "--patience", "--busy-wait", "--lease-wait")
 """Options that take seconds in every verb but `ci`, which takes units; people give units to all."""
 _UNIT = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[smhd]")
@@ -68,6 +70,8 @@ def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
     group, below = words[at], words[at + 1] if at + 1 < len(words) else ""
     if (same := BELOW.get((group, below))) is not None:
         words[at + 1] = same
+    if group == "rm":
+        words[at + 1 :] = [word for word in words[at + 1 :] if word not in WITHOUT_QUESTIONS]
     if group != "ci":
         _use_seconds(words, at + 1)
     # Behind the verb, or that of a group; later it may be a word of the command that is to be run.

@@ -25,6 +25,8 @@ from holdfast.runtime.cli.verb_places import VERBS as EXISTING
         ("ps -h", "ls --help"),
         ("-V", "--version"),
         ("version", "--version"),
+        ("rm -f work other", "rm work other"),
+        ("delete --force work", "rm work"),
         ("key ls", "key list"),
         ("artifact list --json", "artifact ls --json"),
         ("exec work --timeout 1m true", "exec work --timeout 60 true"),
@@ -74,3 +76,9 @@ def test_options_of_a_command_have_a_way_in(capsys: pytest.CaptureFixture[str]) 
     """The first line that many type: `exec work ls -l`."""
     assert app.call(["exec", "work", "ls", "-l"]) == 2
     assert "`holdfast exec NAME -- ls -la`" in capsys.readouterr().err
+
+
+def test_the_hint_for_a_terminal_names_attach(capsys: pytest.CaptureFixture[str]) -> None:
+    """`docker exec -it NAME bash` is `holdfast attach NAME` here."""
+    assert app.call(["exec", "-it", "work", "bash"]) == 2
+    assert "`holdfast attach NAME`" in capsys.readouterr().err
