@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
     from holdfast.runtime.cli.step_line import StepLine
+    from holdfast.runtime.operations.context import Context
     from holdfast.runtime.operations.step import Step
 
 
@@ -65,6 +66,19 @@ def _line() -> StepLine | None:
 def is_over_a_url() -> bool:
     """Return whether the controller of this process is that of a server."""
     return bool(os.environ.get("HOLDFAST_URL"))
+
+
+def context_of(holdfast: Holdfast, what: str) -> Context:
+    """Return the context of a home, for verbs that need all of it; `what` names one that does.
+
+    Raises:
+        OnlyInProcess: the controller is that of a server.
+    """
+    if is_over_a_url():
+        from holdfast.runtime.client.client_errors import not_over_a_url
+
+        raise not_over_a_url(what)
+    return holdfast.context
 
 
 def _over(url: str) -> Holdfast:

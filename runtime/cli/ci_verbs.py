@@ -12,7 +12,7 @@ import typer
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, Separated
-from holdfast.runtime.cli.caller import command_text, controller, wants_json
+from holdfast.runtime.cli.caller import command_text, context_of, controller, wants_json
 from holdfast.runtime.cli.session_flags import flags
 from holdfast.runtime.cli.transfer_verbs import (
     PASSPHRASE,
@@ -173,7 +173,8 @@ def _run(job: CIJob, summary: Path | None, *, as_json: bool) -> JobOutcome:
         controller() as holdfast,
         printing.guest_output(file=sys.stderr if as_json else sys.stdout) as show,
     ):
-        running = JobRun(holdfast.context, job, show=show, note=printing.note, known=dict(os.environ))
+        context = context_of(holdfast, "ci run")
+        running = JobRun(context, job, show=show, note=printing.note, known=dict(os.environ))
         outcome = running.run()
     if outcome.failure is not None or outcome.kept:
         _summarize(running.redaction.text(job.command), outcome, summary)

@@ -10,7 +10,7 @@ import typer
 
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json
-from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.caller import context_of, controller, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import Check
@@ -42,12 +42,12 @@ def doctor(
     if ci:
         from holdfast.runtime.ci import ci_host
 
-        found = ci_host.checks(controller().context)
+        found = ci_host.checks(context_of(controller(), "doctor --ci"))
         _show(found, as_json=wants_json(json))
         raise typer.Exit(ci_host.exit_code(found))
     from holdfast.runtime.doctor.doctor import each
 
-    found = _shown(each(controller().context), as_json=wants_json(json))
+    found = _shown(each(context_of(controller(), "doctor")), as_json=wants_json(json))
     if not all(check.ok for check in found):
         raise typer.Exit(1)
 
@@ -56,7 +56,7 @@ def _security(*, as_json: bool) -> None:
     """Print the posture. Exit code 1 if something that Holdfast promises does not hold."""
     from holdfast.runtime.doctor.posture import posture_rules, read_facts
 
-    found = posture_rules.judge(read_facts.read(controller().context))
+    found = posture_rules.judge(read_facts.read(context_of(controller(), "doctor --security")))
     if as_json:
         printing.emit([posture_rules.plain_row(line) for line in found])
     else:

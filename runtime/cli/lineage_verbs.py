@@ -15,7 +15,7 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, Reason, SessionRef, SnapshotRef
-from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.caller import context_of, controller, wants_json
 
 WIDE = 120
 """Columns of a tree that is not shown in a terminal."""
@@ -44,7 +44,7 @@ def snapshots(
     if not isinstance(holdfast, Holdfast) and not tree and session is None:
         _listed(holdfast.snapshots(), as_json=as_json)
         return
-    context = holdfast.context
+    context = context_of(holdfast, "snapshots --tree")
     found = overview(context, with_ran=tree or as_json)
     if session is not None:
         found = found.of(find(context, session))

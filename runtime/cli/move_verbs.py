@@ -11,7 +11,7 @@ import typer
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, SessionRef
-from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.caller import context_of, controller, wants_json
 from holdfast.runtime.cli.transfer_verbs import PASSPHRASE, KeyName, PlainHttp, Secrets, bar
 
 
@@ -62,4 +62,4 @@ def receive() -> None:
     from holdfast.runtime.moving import receiver
 
     with controller() as holdfast:
-        receiver.serve(holdfast.context, sys.stdin.buffer, sys.stdout.buffer)
+        receiver.serve(context_of(holdfast, "receive"), sys.stdin.buffer, sys.stdout.buffer)

@@ -10,7 +10,7 @@ from holdfast.base.text import plain
 from holdfast.errors import SessionNotFound, SnapshotNotFound
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import EitherRef, Json, SnapshotRef
-from holdfast.runtime.cli.caller import command_text, controller, is_over_a_url, wants_json
+from holdfast.runtime.cli.caller import command_text, context_of, controller, is_over_a_url, wants_json
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
@@ -127,7 +127,7 @@ def bisect(
     with controller() as holdfast:
         rows = [holdfast.snapshot(ref).row for ref in (good, bad)]
         found = bisecting.bisect(
-            holdfast.context, rows[0], rows[1], Series(text, count, jobs, timeout), report
+            context_of(holdfast, "bisect"), rows[0], rows[1], Series(text, count, jobs, timeout), report
         )
     if as_json:
         printing.emit(found.as_dict())

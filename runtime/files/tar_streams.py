@@ -10,6 +10,7 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import IO, cast
 
 from holdfast.base.bounded_tar import BoundedTar, PlainStream
@@ -36,7 +37,8 @@ def write(
     made = Copied()
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8") as tar:
         if found.kind == "file":
-            _add(requests, tar, path, found, found.name, made)
+            size = found.size or requests.read(path, 0, PART)[1]  # one of proc(5) claims to be empty
+            _add(requests, tar, path, replace(found, size=size), found.name, made)
         else:
             _add_folder(requests, tar, path, "", made)
         if account:

@@ -354,7 +354,7 @@ def test_errors(server: Served, session: RemoteSession) -> None:
         session.join("0" * 12)
     with RemoteHoldfast(server.url, token="x" * 30) as stranger, pytest.raises(ServerDenied):
         stranger.sessions()
-    with pytest.raises(InvalidArgument, match="no URL"):
+    with pytest.raises(InvalidArgument, match="not the URL"):
         RemoteHoldfast("http://me@host")
 
 
@@ -518,7 +518,14 @@ def test_the_command_line_over_a_url(over: Over, shared: Session, shared_hf: Hol
 
 
 def test_what_it_cannot_do_is_one_line(over: Over) -> None:
-    for words in (("fits", "point"), ("journal", "shared", "--ipynb", "-"), ("gc",), ("doctor",)):
+    for words in (
+        ("fits", "point"),
+        ("journal", "shared", "--ipynb", "-"),
+        ("gc",),
+        ("doctor",),
+        ("doctor", "--security"),
+        ("ci", "run", "--", "true"),
+    ):
         told = over(*words, code=1)
         assert "over a URL" in told.splitlines()[0], (words, told)
     assert "no such name" in over("exec", "nobody", "true", code=1)

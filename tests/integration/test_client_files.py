@@ -199,6 +199,19 @@ def test_files_go_in_and_out(session: RemoteSession, shared: Session, tree: Path
     assert shared.exec("rm /srv/named /tmp/of-nobody /at-the-top").ok
 
 
+def test_a_file_without_a_size_is_read_to_its_end(
+    session: RemoteSession, shared: Session, tmp_path: Path
+) -> None:
+    """Files of proc(5) claim to be empty, and some refuse to be read in large pieces."""
+    path = "/proc/sys/kernel/random/boot_id"
+    booted = Path(path).read_bytes()
+    assert session.files.read(path) == shared.files.read(path) == booted
+    shared.files.download(path, tmp_path / "booted")
+    session.files.download(path, tmp_path / "booted-over-url")
+    assert {each.read_bytes() for each in tmp_path.iterdir()} == {booted}
+    assert shared.files.read("/proc/kallsyms") == session.files.read("/proc/kallsyms")
+
+
 def test_a_watch(session: RemoteSession, shared: Session) -> None:
     shared.exec("mkdir /srv/watched")
     with session.files.watch("/srv/watched", recursive=True) as changes:

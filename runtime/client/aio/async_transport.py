@@ -99,7 +99,7 @@ class AsyncTransport:
     async def _watched(
         self, call: HttpCall, content: bytes | None, headers: dict[str, str], lines: StepLines
     ) -> Any:
-        headers = headers | step_lines.HEADERS
+        headers = self._address.headers | headers | step_lines.HEADERS
         try:
             async with self._http.stream(
                 call.method, call.path, params=call.query, content=content, headers=headers

@@ -100,7 +100,7 @@ class RemoteTransport:
     def _watched(
         self, call: HttpCall, content: bytes | None, headers: dict[str, str], lines: StepLines
     ) -> Any:
-        headers = headers | step_lines.HEADERS
+        headers = self._address.headers | headers | step_lines.HEADERS
         try:
             with self._http.stream(
                 call.method, call.path, params=call.query, content=content, headers=headers

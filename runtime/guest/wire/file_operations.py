@@ -20,6 +20,7 @@ from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.named_path import NamedPath, json_bytes, refusing
 
 MAX_READ = 4 << 20
+_PIECE = 64 << 10
 PER_TURN = 200
 """Names looked at before others get their turn: about a millisecond."""
 PER_FRAME = 2000
@@ -89,11 +90,25 @@ async def read(guest: Guest, call: ClientCall) -> None:
             if not stat.S_ISREG(found.st_mode):
                 kind = file_facts.KINDS.get(stat.S_IFMT(found.st_mode), "device")
                 raise RequestRefused("not_a_file", f"cannot read {place.shown}: it is a {kind}, not a file")
-            data = os.pread(descriptor, length, offset)
+            # Files of proc(5) have no size; some refuse to be read in large pieces.
+            if found.st_size == 0:
+                data, size = _unsized(descriptor, length, offset)
+            else:
+                data, size = os.pread(descriptor, length, offset), found.st_size
         finally:
             os.close(descriptor)
-    told = file_facts.of(found, place.path)
-    await call.finish("data", data, size=told["size"], version=told["version"])
+    await call.finish("data", data, size=size, version=file_facts.of(found, place.path)["version"])
+
+
+def _unsized(descriptor: int, length: int, offset: int) -> tuple[bytes, int]:
+    """Return a range of a file that claims to be empty, and its size; one byte too many if there is more."""
+    data = b""
+    while len(data) < length:
+        piece = os.pread(descriptor, min(_PIECE, length - len(data)), offset + len(data))
+        if not piece:
+            return data, offset + len(data)
+        data += piece
+    return data, offset + len(data) + 1
 
 
 async def begin(guest: Guest, call: ClientCall) -> None:

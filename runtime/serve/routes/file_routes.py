@@ -84,13 +84,11 @@ async def read(
     if known is not None and tag in {each.strip() for each in known.split(",")}:
         return Response(status_code=304, headers=headers)
     asked = _RANGE.fullmatch(part or "")
-    begin, end = _range(asked, found.size)
-    headers["Content-Length"] = str(end - begin)
-    if asked is not None:
-        headers["Content-Range"] = f"bytes {begin}-{end - 1}/{found.size}"
+    # A file that claims to be empty may be one of proc(5): it ends where it ends.
+    begin, end = (0, None) if found.size == 0 and asked is None else _range(asked, found.size)
 
     async def piece(offset: int) -> bytes:
-        wanted = min(PART, end - offset)
+        wanted = PART if end is None else min(PART, end - offset)
         reading = partial(_part, path=path, user=user, offset=offset, length=wanted)
         return await who.in_session(session, reading)
 
@@ -99,11 +97,17 @@ async def read(
         while data:
             offset += len(data)
             yield data
-            data = await piece(offset) if offset < end else b""
-        if offset < end:
+            data = await piece(offset) if end is None or offset < end else b""
+        if end is not None and offset < end:
             raise SessionFileError("cannot send the rest: the file became shorter")
 
     first = await piece(begin)  # now, while an error can still have a status
+    if end is None and len(first) < PART:
+        end = len(first)
+    if end is not None:
+        headers["Content-Length"] = str(end - begin)
+    if asked is not None:
+        headers["Content-Range"] = f"bytes {begin}-{(end or 0) - 1}/{found.size}"
 
     return StreamingResponse(
         content(first),
