@@ -130,8 +130,8 @@ def push(
         SessionExists: its session is here, and the tag has the same one as another machine has continued it.
         HoldfastError: as `send` does; InvalidArgument and RegistryError.
     """
-    _check_tag(context, snapshot, wire)
     with RegistryDestination(wire, context.home.root / "uploads") as destination:
+        _check_tag(context, snapshot, wire)
         sent = send(context, snapshot, destination, options, series)
     about = (sent.signed_by or "", sent.warnings, sent.findings, sent.scrubbed, options.new_key)
     return Pushed(str(destination.reference), sent.digest, sent.bytes, sent.sent, *about)
@@ -142,8 +142,8 @@ def _check_tag(context: Context, snapshot: SnapshotRow, wire: Wire) -> None:
     if row is None or wire.reference.digest:
         return
     try:
-        with RegistryOrigin(wire) as origin:
-            there = form.parse(form.BundleIndex, origin.index(), "its index").annotations
+        # Its end would close the wire, which the push needs.
+        there = form.parse(form.BundleIndex, RegistryOrigin(wire).index(), "its index").annotations
     except HoldfastError:  # nothing is there, or something else; or the push will say why
         return
     chain = session_identity.tenures(context.store, row)
