@@ -14,7 +14,7 @@ import typer
 
 from holdfast.base import ids
 from holdfast.errors import InvalidArgument, SessionNotFound
-from holdfast.runtime.cli import image_choice, printing
+from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import Json, Raw, session_names
 from holdfast.runtime.cli.caller import controller, wants_json
 
@@ -82,6 +82,8 @@ def _session(ref: str) -> Iterator[Session]:
     if (found := _existing(holdfast, ref)) is not None:
         yield found
         return
+    from holdfast.runtime.cli import image_choice  # most runs are in a session
+
     nothing: Any = dict.fromkeys(("folder", "file", "target", "policy", "devcontainer"))
     image = image_choice.choose(holdfast, image=ref, arguments=(), entrypoint=False, **nothing)
     with holdfast.new(image=image, remove=True) as made:
