@@ -433,7 +433,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def _differs(value: Any, pattern: str) -> bool:
-    """Return whether a text is not of a form; what is no text is refused for that, after this."""
+    """Return whether a text is not of a form; values of other types are refused by the type, later."""
     return isinstance(value, str) and re.fullmatch(pattern, value) is None
 
 
