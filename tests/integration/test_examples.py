@@ -24,7 +24,7 @@ PRINTED = {
     "devcontainer": "['dev', 'prepared']\n['dev', 'prepared']\n",
 }
 
-OF_CLIENTS = {"e2b_migration", "inspect_eval"}
+OF_CLIENTS = {"e2b_migration"}
 """Those that need packages of others; `doors/test_readme_agents.py` runs them."""
 
 

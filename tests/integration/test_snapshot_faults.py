@@ -30,6 +30,7 @@ from holdfast.errors import (
 )
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.capture import capture
 from holdfast.runtime.capture.capture import Taking
 from holdfast.runtime.guest import layout
 from holdfast.runtime.sessions.session_lock import session_lock
@@ -323,19 +324,21 @@ def test_an_interrupt_after_the_last_step_undoes_nothing(
 ) -> None:
     """Complete work stays complete: an interrupted suspension can be resumed, a snapshot restored."""
     session = hf.new("parent")
-    complete = Operations.complete
 
-    def completed_and_interrupted(operations: Operations, *args: Any, **kwargs: Any) -> None:
-        complete(operations, *args, **kwargs)
-        signal.raise_signal(signal.SIGINT)
+    def interrupted(call: Callable[[], object], completing: Any = Operations) -> None:
+        complete = completing.complete
 
-    def interrupted(call: Callable[[], object]) -> None:
+        def completed_and_interrupted(*args: Any, **kwargs: Any) -> Any:
+            result = complete(*args, **kwargs)
+            signal.raise_signal(signal.SIGINT)
+            return result
+
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
-            patch.setattr(Operations, "complete", completed_and_interrupted)
+            patch.setattr(completing, "complete", completed_and_interrupted)
             call()
         assert nothing_begun(hf)
 
-    interrupted(lambda: session.snapshot("whole"))
+    interrupted(lambda: session.snapshot("whole"), capture)
     interrupted(lambda: hf.snapshot("whole").restore("copy"))
     assert alive(hf.session("copy"))
     interrupted(lambda: hf.session("copy").suspend())

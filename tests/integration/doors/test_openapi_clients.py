@@ -46,7 +46,7 @@ def ran(folder: Path, *command: str | Path, **environment: str) -> str:
         check=False,
     )
     assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-3000:])
-    return done.stdout
+    return done.stderr + done.stdout
 
 
 def checks(printed: str) -> int:
@@ -62,7 +62,9 @@ def test_python(server: Served, shared: Session, description: Path, tmp_path: Pa
     ran(tmp_path, PYTHON / "openapi-spec-validator", description)
     generate = ("generate", "--path", description, "--meta", "none", "--output-path", tmp_path / "generated")
     said = ran(tmp_path, PYTHON / "openapi-python-client", *generate)
-    left_out = re.findall(r"WARNING parsing (\S+ \S+) within", said)
+    left_out = re.findall(
+        r"WARNING parsing (\S+ \S+) within \S+ Endpoint will not be generated", " ".join(said.split())
+    )
     assert left_out == ["PUT /v1/sessions/{session}/files/tree"], said  # it has no form for a tar stream
     where = {"ADDRESS": server.url, "TOKEN": server.token, "SESSION": shared.id, "PYTHONPATH": str(tmp_path)}
     assert checks(ran(tmp_path, PYTHON / "python", SCRIPTS / "ten_calls.py", **where)) >= 13
