@@ -12,7 +12,6 @@ from holdfast.runtime.sessions import session_labels
 from holdfast.runtime.sessions.session_options import SessionOptions
 
 Place = Annotated[str, Field(min_length=1, max_length=300, pattern=TEXT)]
-Folder = Annotated[str, Field(pattern=r"^/[^\x00]{1,299}$")]
 Said = Annotated[str, Field(min_length=1, max_length=60, pattern=TEXT)]
 """A value as a person writes it; the library reads it, and says what is wrong with it."""
 Labels = Annotated[
