@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from starlette.requests import HTTPConnection, Request
@@ -44,6 +45,12 @@ class _Request:
 
     async def kernels(self) -> list[GatewayKernel]:
         return await self.table.kernels(self.caller, self.only)
+
+    async def call(self, kernel: GatewayKernel, verb: Callable[[SessionKernel, str], None]) -> None:
+        """Do something with a kernel in its session."""
+        await self.caller.in_session(
+            kernel.row.id, lambda session: verb(SessionKernel(session._line), kernel.info.name)
+        )
 
     async def current(self, kernel: GatewayKernel) -> dict[str, Any]:
         """Return the model of a kernel as its session reports it now."""
@@ -114,9 +121,7 @@ async def interrupt(request: Request) -> Response:
     """Interrupt what runs in a kernel."""
     asked = _Request(request)
     found = await asked.kernel()
-    await asked.caller.in_session(
-        found.row.id, lambda session: SessionKernel(session._line).interrupt(found.info.name)
-    )
+    await asked.call(found, SessionKernel.interrupt)
     return Response(status_code=204)
 
 
@@ -124,9 +129,7 @@ async def restart(request: Request) -> Response:
     """Replace the process of a kernel: its variables are gone, also for the agent."""
     asked = _Request(request)
     found = await asked.kernel()
-    await asked.caller.in_session(
-        found.row.id, lambda session: SessionKernel(session._line).restart(found.info.name)
-    )
+    await asked.call(found, SessionKernel.restart)
     asked.table.forget_looks(found.row.id)
     return JSONResponse(await asked.current(found))
 
