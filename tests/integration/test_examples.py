@@ -20,6 +20,7 @@ PRINTED = {
     "flaky_hunt": "flaky\nkept one that ",
     "failing_frame": "the program: captured\nthe copy: ('3', 3)\n",
     "dev_server": "visit 1\nsuspended\nvisit 2\n",
+    "password_prompt": "waits for a password: Password: \nin the copy: wrong\nin the original: unlocked\n",
     "durable_job": "left it running\nlines in the log: 1\nlines in the log: 1\n",
     "devcontainer": "['dev', 'prepared']\n['dev', 'prepared']\n",
 }
