@@ -330,10 +330,10 @@ class Holdfast:
             SnapshotNotFound: one does not exist (any more); none was deleted.
             SnapshotInUse: a suspended session needs one; the ones named before it were deleted.
         """
-        from holdfast.runtime.storage import remove_snapshot
+        from holdfast.runtime.storage import snapshot_storage
 
         found = list({each.id: each for each in map(self.snapshot, refs)}.values())
-        remove_snapshot.remove_snapshots(self.context, [each.row for each in found])
+        snapshot_storage.remove_snapshots(self.context, [each.row for each in found])
         return found
 
     def fork(

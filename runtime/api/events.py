@@ -18,7 +18,7 @@ from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import reconnect, wire_fields
 from holdfast.runtime.guest_rpc.event import LATEST, Event, parse
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.store import past_lives
+from holdfast.runtime.store import timelines
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.guest_client import Connection
@@ -83,8 +83,8 @@ def read(
         try:
             row = line.row
             refusals.look(row)
-            if past_lives.rewound_at(row) > began:  # it went back: numbers start again there
-                began, after = time.time(), min(after, past_lives.resumes_after(row))
+            if timelines.rewound_at(row) > began:  # it went back: numbers start again there
+                began, after = time.time(), min(after, timelines.resumes_after(row))
             args = {"after_seq": after, "follow": follow, "kinds": wanted}
             connection = line.persistence().run(partial(_open, line, args))
             with connection:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.runtime.artifacts.artifact_store import ArtifactStore
-from holdfast.runtime.artifacts.saved_artifact import SavedArtifact
+from holdfast.runtime.artifacts.kept_artifact import SavedArtifact
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.runtime.retention import home_settings
+from holdfast.runtime.retention import prune
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -20,11 +20,11 @@ class Keeping:
     @property
     def quota(self) -> int | None:
         """The limit of bytes for all snapshots of this home; None if there is no limit."""
-        return home_settings.quota(self._context.home)
+        return prune.quota(self._context.home)
 
     @quota.setter
     def quota(self, size: int | None) -> None:
-        home_settings.set_quota(self._context.home, size)
+        prune.set_quota(self._context.home, size)
 
     def collect_garbage(self, *, dry_run: bool = False) -> list[Garbage]:
         """Remove what nothing needs: expired snapshots, leftovers, stale images. Return what was removed.

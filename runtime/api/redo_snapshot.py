@@ -18,8 +18,7 @@ from holdfast.runtime.api import replay_commands, snapshot_actions
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.sessions import option_table
-from holdfast.runtime.store.past_lives import journal_of, of_life
-from holdfast.runtime.store.timelines import line_of
+from holdfast.runtime.store.timelines import journal_of, line_of, of_life
 from holdfast.runtime.task import redo_rules
 from holdfast.runtime.task.redo_rules import RedoneAction, RedoOptions
 from holdfast.runtime.task.stated_actions import output_digest

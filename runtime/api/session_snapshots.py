@@ -273,7 +273,7 @@ class SessionSnapshots:
         """
         self._settle()
         from holdfast.runtime.moving import move_session
-        from holdfast.runtime.moving.receiver_address import ReceiverAddress
+        from holdfast.runtime.moving.receiver_channel import ReceiverAddress
         from holdfast.runtime.transfer import bundle_transfer
         from holdfast.runtime.transfer.transfer_options import SendOptions, quiet
         from holdfast.snapshots.registry.reference import Reference

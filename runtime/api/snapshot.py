@@ -323,6 +323,6 @@ class Snapshot:
         Raises:
             SnapshotInUse: a suspended session needs it.
         """
-        from holdfast.runtime.storage import remove_snapshot
+        from holdfast.runtime.storage import snapshot_storage
 
-        remove_snapshot.remove_snapshot(self._context, self._row)
+        snapshot_storage.remove_snapshot(self._context, self._row)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.history.lineage import family
 from holdfast.runtime.journal import journal_query
-from holdfast.runtime.store.past_lives import journal_of
+from holdfast.runtime.store.timelines import journal_of
 from holdfast.runtime.task.stated_actions import StatedAction, stated_actions
 
 if TYPE_CHECKING:

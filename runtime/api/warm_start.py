@@ -21,7 +21,7 @@ from holdfast.images import build
 from holdfast.runtime.lifecycle import chosen_image
 from holdfast.runtime.restore import template_start
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.storage import snapshot_storage
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
@@ -96,4 +96,4 @@ def _forget_others(context: Context, series: str, label: str) -> None:
     for row in context.store.snapshots():
         if (row.label or "").startswith(series) and row.label != label and row.details.template:
             with suppress(SnapshotInUse):  # a session is being restored from it
-                remove_snapshot.remove_snapshot(context, row)
+                snapshot_storage.remove_snapshot(context, row)

@@ -19,12 +19,11 @@ from holdfast.errors import (
 from holdfast.runtime.capture import reuse_check, snapshot_reuse
 from holdfast.runtime.capture.capture import Taking, new_row
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import health
 from holdfast.runtime.sessions.session_lock import check_runs, turn
-from holdfast.runtime.storage import remove_snapshot, snapshot_storage
+from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.rows import OperationKind, SnapshotRow
 from holdfast.snapshots import manifest
 
@@ -169,7 +168,7 @@ def _finished(context: Context, operation: OperationRow) -> bool:
         return False
     state = context.engine.inspect(session.container_id or "")
     if state is not None and state.running:
-        remove_snapshot.remove_snapshot(context, taken)
+        snapshot_storage.remove_snapshot(context, taken)
         return False
     _put_away(context, session, taken, operation.id)
     return True

@@ -12,7 +12,7 @@ from holdfast.base import ids
 from holdfast.errors import InvalidArgument, SnapshotInUse
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.operations.context import Context
-from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 
@@ -40,7 +40,7 @@ def make(
     made = context.store.mark_template(taken.id, instead_of=before.id if before is not None else None)
     if before is not None:
         with suppress(SnapshotInUse):  # a session is suspended in it, or being restored from it
-            remove_snapshot.remove_snapshot(context, before)
+            snapshot_storage.remove_snapshot(context, before)
     return made
 
 

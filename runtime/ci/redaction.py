@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from holdfast.runtime.guest.records import masking
-from holdfast.runtime.scrubbing import forms
-from holdfast.runtime.scrubbing import stream as scrubbing
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing import known_values
+from holdfast.runtime.scrubbing import scrubber as scrubbing
+from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.snapshots.failure import Failure
 
@@ -52,11 +52,13 @@ class Redaction:
         chosen = {name: value for name, value in variables.items() if self.secret(name)}
         for name, value in variables.items():
             chosen |= {f"{name}: password": word for word in _IN_ADDRESS.findall(value) if name not in chosen}
-        self.names = tuple(sorted(name for name, value in chosen.items() if forms.hidden(value)))
-        self.too_short = tuple(
-            sorted(name for name, value in chosen.items() if value and not forms.hidden(value))
+        self.names = tuple(
+            sorted(name for name, value in chosen.items() if known_values.can_be_hidden(value))
         )
-        found = {form for name in self.names for form in forms.of(chosen[name])}
+        self.too_short = tuple(
+            sorted(name for name, value in chosen.items() if value and not known_values.can_be_hidden(value))
+        )
+        found = {form for name in self.names for form in known_values.forms(chosen[name])}
         texts = sorted((form.encode("utf-8", "surrogateescape") for form in found), key=len, reverse=True)
         self.secrets = tuple(texts[:MOST])
         self._any = re.compile(b"|".join(map(re.escape, self.secrets))) if self.secrets else None

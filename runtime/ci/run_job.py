@@ -32,8 +32,7 @@ from holdfast.runtime.ci.watched_command import CommandWatch, WatchedOutcome
 from holdfast.runtime.guest import layout
 from holdfast.runtime.lifecycle.create import create
 from holdfast.runtime.lifecycle.teardown import finish_removal
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind

@@ -24,12 +24,12 @@ def build(
 ) -> None:
     """Build missing images."""
     from holdfast.images import build as images
-    from holdfast.runtime.egress import home_file
+    from holdfast.runtime.egress import home_network
 
     holdfast = controller()
     known = holdfast.engine.images
     made = [(each, images.ensure(known, each, printing.note)) for each in kind or images.ALWAYS]
-    for place in home_file.refresh(holdfast.home).found:
+    for place in home_network.refresh(holdfast.home).found:
         printing.note(f"network: packages come from {place}, which is opened for sessions")
     if wants_json(json):
         printing.emit([{"id": tag, "name": tag, "kind": each} for each, tag in made])

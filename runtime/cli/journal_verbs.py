@@ -48,7 +48,7 @@ def journal(
     json: Json = False,
 ) -> None:
     """Show what was run in a session, by whom, why, and with what result, even after the session is gone."""
-    from holdfast.runtime.journal import entry_text
+    from holdfast.runtime.journal import event_text
 
     holdfast = controller()
     if ipynb is not None and is_over_a_url():
@@ -69,8 +69,8 @@ def journal(
     )
     if ipynb is not None:
         from holdfast.runtime.journal import notebook
-        from holdfast.runtime.journal.scrubbed_journal import without_secrets
         from holdfast.runtime.scrubbing import rules_file
+        from holdfast.runtime.scrubbing.scrubber import without_secrets
 
         clean = without_secrets(entries, rules_file.read(holdfast.home).matcher())
         _write(ipynb, notebook.write(notebook.notebook(clean, kernel, found.name)))
@@ -78,7 +78,7 @@ def journal(
         printing.emit([entry.as_dict() for entry in entries])
     else:
         for entry in entries:
-            printing.say(entry_text.line(entry, asked=found.name))
+            printing.say(event_text.entry_line(entry, asked=found.name))
 
 
 def _write(path: Path, text: str) -> None:

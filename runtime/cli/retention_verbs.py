@@ -79,7 +79,7 @@ def policy(
     json: Json = False,
 ) -> None:
     """Show or set when a session is captured automatically, and which of those snapshots are kept."""
-    from holdfast.runtime.retention import policy_text
+    from holdfast.runtime.store import policy
     from holdfast.runtime.store.policy import Policy
 
     found = controller().session(session)
@@ -99,7 +99,7 @@ def policy(
     if wants_json(json):
         printing.emit({"id": found.id, "name": found.name, "policy": now.as_dict()})
     else:
-        for line in policy_text.format_policy(now):
+        for line in policy.format_policy(now):
             printing.say(plain(line))
 
 

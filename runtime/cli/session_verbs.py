@@ -12,7 +12,7 @@ from holdfast.runtime.cli import image_choice, printing, session_table
 from holdfast.runtime.cli.arguments import Json, NameOption, SessionRefs
 from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.cli.session_flags import flags
-from holdfast.runtime.retention import policy_text
+from holdfast.runtime.store.policy import parse_text
 
 
 @flags("new")
@@ -103,7 +103,7 @@ def new(
     made = new(
         name if given is None else given,
         image=chosen,
-        policy=None if policy is None else policy_text.policy(policy),
+        policy=None if policy is None else parse_text(policy),
         template=template,
         warm=warm,
         labels=label,

@@ -209,13 +209,15 @@ def _disk_limit(context: Context) -> Check:
 
 def _proxies(context: Context) -> Check:
     """Report whether sessions can use a proxy. It may be intended, but users should know."""
-    from holdfast.runtime.egress import home_file
+    from holdfast.runtime.egress import home_network
 
-    found = ", ".join(str(one) for one in home_file.ways_out(context.home))
+    found = ", ".join(str(one) for one in home_network.ways_out(context.home))
     if not found:
         return Check("proxies", True, "none is open for sessions")
     summary = f"sessions reach everything that can be reached through {plain(found, 200)}"
-    return Check("proxies", True, f"{summary}; `close` in {home_file.NAME} of the state directory shuts it")
+    return Check(
+        "proxies", True, f"{summary}; `close` in {home_network.NAME} of the state directory shuts it"
+    )
 
 
 def _gateway(context: Context) -> Check:

@@ -27,7 +27,7 @@ from holdfast.errors import (
     SessionError,
     StoreError,
 )
-from holdfast.runtime.egress import home_file, host_network, name_lookup, reach
+from holdfast.runtime.egress import home_network, host_network
 from holdfast.runtime.sessions import init_program, name_files, network_exceptions, session_options
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots.checkpointer import netrules
@@ -147,7 +147,7 @@ class Closing:
             InvalidArgument: one has none.
         """
         items = [Allowed.parse(text) for text in options.allow]
-        lookup = name_lookup.ready((item.host for item in items if item.is_name), _NAMES_SECONDS)
+        lookup = host_network.lookup_of((item.host for item in items if item.is_name), _NAMES_SECONDS)
         _, unknown = network_exceptions.openings(items, lookup)
         if unknown:
             raise InvalidArgument(
@@ -163,9 +163,9 @@ class Closing:
             name_files.add(hosts, state.hostname, [one for one in state.addresses if one not in but])
 
     def _opened(self, options: SessionOptions) -> list[Opening]:
-        items = [*map(Allowed.parse, options.allow), *home_file.read(self.home).every]
-        patience = _NAMES_SECONDS if options.allow else home_file.GLANCE
-        lookup = name_lookup.ready((item.host for item in items if item.is_name), patience)
+        items = [*map(Allowed.parse, options.allow), *home_network.read(self.home).every]
+        patience = _NAMES_SECONDS if options.allow else home_network.GLANCE
+        lookup = host_network.lookup_of((item.host for item in items if item.is_name), patience)
         found, unknown = network_exceptions.openings(items, lookup)
         for name in unknown:
             self.progress(f"network: no address is known for {name}; it stays closed")
@@ -174,11 +174,15 @@ class Closing:
     def _rules(self, options: SessionOptions, state: ContainerState) -> NetworkRules:
         """Return the rules of a session whose container runs, and write its policy for the gateway."""
         machine = host_network.look()
-        rules = reach.rules(options.network, machine, _bridge(state), self._opened(options))
+        rules = host_network.rules(options.network, machine, _bridge(state), self._opened(options))
         return replace(rules, gateway=self._gateway(options, state, machine, rules))
 
     def _gateway(
-        self, options: SessionOptions, state: ContainerState, machine: reach.HostNetwork, rules: NetworkRules
+        self,
+        options: SessionOptions,
+        state: ContainerState,
+        machine: host_network.HostNetwork,
+        rules: NetworkRules,
     ) -> Opening | None:
         """Return the gateway's address if this session uses it; remove a policy left by another session."""
         if not options.by_gateway:
@@ -191,7 +195,7 @@ class Closing:
 
         # On its own, such a session reaches nothing; through the gateway, only the internet.
         if options.network == "domains":
-            rules = reach.rules("internet", machine, _bridge(state), rules.opened)
+            rules = host_network.rules("internet", machine, _bridge(state), rules.opened)
         caller = session_policy.Caller(state.labels["holdfast.session"], state.addresses, state.gateways)
         place = session_policy.begin(self.engine, self.home, self.progress, options, caller, rules)
         return netrules.Opening(ip_network(place.address), place.port)
@@ -296,9 +300,9 @@ def resolver_file(home: Home) -> Path:
     return path
 
 
-def _bridge(state: ContainerState) -> reach.Bridge:
+def _bridge(state: ContainerState) -> host_network.Bridge:
     subnets = tuple(ip_interface(text).network for text in state.subnets)
-    return reach.Bridge(subnets, tuple(ip_interface(text).ip for text in state.gateways))
+    return host_network.Bridge(subnets, tuple(ip_interface(text).ip for text in state.gateways))
 
 
 def _astray(why: str) -> ImageError:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base.locks import exclusive
 from holdfast.errors import InvalidArgument, NetworkNotClosed, SessionBusy
-from holdfast.runtime.egress import attempt_log, home_file, host_network, session_policy
+from holdfast.runtime.egress import attempt_log, home_network, host_network, session_policy
 from holdfast.runtime.egress.attempt_log import Refusal
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.operations.operation import carry_out, is_orphan
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, is_orphan, undoes
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.sessions.session_options import SessionOptions
@@ -84,7 +83,7 @@ def reach(context: Context, session: SessionRow) -> Reach:
     if options.network == "none":
         return Reach(options.network, (), (), (), refused, more)
     resolvers = tuple(map(str, host_network.look().resolvers))
-    known = tuple(map(str, home_file.read(context.home).every))
+    known = tuple(map(str, home_network.read(context.home).every))
     secrets = tuple((one.name, tuple(map(str, one.hosts))) for one in options.secrets)
     if options.network == "domains":
         resolvers = ()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, NetworkNotClosed, StoreError
-from holdfast.runtime.egress import gateway, home_file, vault
+from holdfast.runtime.egress import gateway, home_network, vault
 from holdfast.runtime.gateway import refusal_log
 from holdfast.runtime.gateway.names import Domain
 from holdfast.runtime.gateway.refusal_log import RefusedHost
@@ -138,7 +138,7 @@ def _forget(home: Home, session_id: str) -> None:
 def _policy(
     home: Home, options: SessionOptions, caller: Caller, rules: NetworkRules, progress: Callable[[str], None]
 ) -> SessionRules:
-    text = home_file.read(home)
+    text = home_network.read(home)
     opened = [*map(Allowed.parse, options.allow), *text.every]
     found = []
     for one in options.secrets:

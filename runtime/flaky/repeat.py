@@ -1,35 +1,41 @@
 """Runs a command in many copies of one snapshot, some at a time, and keeps those that are worth a look.
 
 The names of all copies are written down beforehand, so that a process that comes after a killed one knows
-which to remove; kept copies are released at the end. The decisions are in `spread` and `memory_room`.
+which to remove; kept copies are released at the end. The decisions are in `spread`.
 """
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.base import ids
 from holdfast.base.background import Background
+from holdfast.base.text import plain
 from holdfast.errors import (
     HoldfastError,
     InvalidArgument,
     LiveUnsupported,
     RunsEnded,
+    SessionBusy,
     SessionExists,
     SessionNotFound,
     SnapshotNotFound,
 )
-from holdfast.runtime.flaky import memory_room, single_run
-from holdfast.runtime.flaky.spread import Run, Spread, to_keep
+from holdfast.runtime.flaky import spread
+from holdfast.runtime.flaky.spread import End, Run, Spread, to_keep
+from holdfast.runtime.guest import layout
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
+from holdfast.runtime.guest_rpc.shell_calls import ShellCall
 from holdfast.runtime.lifecycle.teardown import finish_removal
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
@@ -37,8 +43,10 @@ from holdfast.snapshots import manifest
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
+    from holdfast.runtime.guest_rpc.results import ExecResult
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.store.rows import SnapshotRow
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
 
 undoes(OperationKind.RETRY)(finish_removal)
 
@@ -50,6 +58,10 @@ KEPT = 8
 """Limit of kept copies of diverging runs."""
 LOOK = 0.5
 """Seconds between two checks for memory that others may have freed."""
+OVERHEAD = 64 << 20
+"""Memory of a container and its supervisor's own growth, beside the captured memory. Bytes."""
+SPARE = 0.1
+"""Share of the machine's memory that stays free, whatever is requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +229,8 @@ class _Many:
             while True:
                 if self._failure is not None or self._next > self.series.n or self._differs():
                     return None
-                available, total = memory_room.look()
-                if self._active == 0 or memory_room.fits(available, total, self._memory, self._coming):
+                available, total = memory_here()
+                if self._active == 0 or memory_fits(available, total, self._memory, self._coming):
                     break
                 self._changed.wait(LOOK)
             number, self._next = self._next, self._next + 1
@@ -242,7 +254,7 @@ class _Many:
         if over:  # it was not there yet when the others were removed
             self._remove(session)
             return
-        found = single_run.run(
+        found = _run_once(
             row,
             SessionChannel(own, lambda: row),
             number,
@@ -296,3 +308,103 @@ def _memory(context: Context, snapshot: SnapshotRow) -> int:
     except SnapshotNotFound:
         return 0
     return processes.memory_bytes if processes is not None else 0
+
+
+class _Patient(ShellCall):
+    """A command that keeps running when its caller's time limit has passed, to be inspected as it hangs."""
+
+    def __init__(self, line: SessionChannel, command: str, patience: float | None) -> None:
+        limit = Patience(patience)
+        limit.begin()  # now, and not when it has begun
+        super().__init__(
+            line.client(),
+            line.persistence(),
+            command,
+            shell=layout.MAIN,
+            timeout=None,
+            patience=limit,
+            on_bytes=lambda _data: None,  # only keeps the end
+        )
+
+
+def _run_once(
+    row: SessionRow,
+    line: SessionChannel,
+    number: int,
+    command: str,
+    limit: float | None,
+    beside: Callable[[str, float | None], ExecResult],
+) -> Run:
+    """Run a command in a copy; every outcome is a result.
+
+    Args:
+        row: the copy.
+        line: how it is reached.
+        number: of the run.
+        command: text for its shell.
+        limit: seconds after which it has not ended; None for as long as it takes.
+        beside: runs a command beside what has the shell, within a limit.
+
+    Raises:
+        InvalidArgument: it cannot be run anywhere.
+    """
+    started = time.monotonic()
+    apart = False
+    try:
+        try:
+            with line.explained():
+                result = _Patient(line, command, limit).run()
+        except SessionBusy:
+            # The captured command still runs in the shell: run this one beside it.
+            apart = True
+            result = beside(command, limit)
+    except InvalidArgument:
+        raise
+    except HoldfastError as error:
+        ended = plain(str(error).rpartition(": ")[2], 200)
+        return Run(number, "died", detail=ended, duration=time.monotonic() - started, apart=apart)
+    end, code, detail = _end(result)
+    lines = spread.output_lines(result.output)
+    names = tuple(name for name in (row.name, row.id, (row.container_id or "")[:12]) if name)
+    return Run(
+        number,
+        end,
+        code,
+        detail,
+        time.monotonic() - started,
+        tuple(lines),
+        names,
+        spread.digest(lines, names),
+        apart,
+    )
+
+
+def _end(result: ExecResult) -> tuple[End, int | None, str]:
+    if result.waiting is not None:
+        return "waiting", None, plain(result.waiting.detail or "", 60)
+    if result.shell_exited and result.exit_code is None:
+        return "shell ended", None, ""
+    if result.signal is not None:
+        return "signal", result.signal, ""
+    if result.exit_code is None:
+        return "timeout", None, ""
+    return "exit", result.exit_code, ""
+
+
+def memory_fits(available: int, total: int, copy: int, coming: int) -> bool:
+    """Return whether a copy of this many bytes can be started.
+
+    Args:
+        available: bytes the kernel could give without swapping.
+        total: bytes of the machine.
+        copy: bytes of memory a snapshot holds.
+        coming: copies that were started and may not have taken their memory yet.
+    """
+    return available - (coming + 1) * (copy + OVERHEAD) >= SPARE * total
+
+
+def memory_here() -> tuple[int, int]:
+    """Return available and total bytes of this machine; unlimited where it does not say."""
+    found = dict(re.findall(r"(\w+): +(\d+) kB", Path("/proc/meminfo").read_text()))
+    total = int(found.get("MemTotal", 0)) << 10
+    return int(found.get("MemAvailable", 1 << 40)) << 10, total

@@ -14,12 +14,11 @@ from mitmproxy.connection import Client
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from holdfast.runtime.gateway import destinations, strict_heads
+from holdfast.runtime.gateway.destinations import Lookups, MachinesResolver, NoAnswer
 from holdfast.runtime.gateway.exchange import Exchange
-from holdfast.runtime.gateway.lookups import Lookups, MachinesResolver, NoAnswer
 from holdfast.runtime.gateway.names import Address, canonical, parsed_address
-from holdfast.runtime.gateway.policies import Policies
 from holdfast.runtime.gateway.refusal_log import Refusals
-from holdfast.runtime.gateway.session_rules import SessionRules
+from holdfast.runtime.gateway.session_rules import Policies, SessionRules
 
 BUFFERED = 1 << 20
 """Size limit of a body in which placeholders are replaced; a larger one passes unchanged."""

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from holdfast.runtime.gateway.policies import Policies
+from holdfast.runtime.gateway.session_rules import Policies
 
 FOLDER = Path("/holdfast")
 """The mount point of sessions/, refused/, authority/."""

@@ -1,6 +1,5 @@
-"""The rights of a session at the gateway: a value, and its form in a file. Pure.
-
-The host writes one file for each session; the gateway reads it when the session calls.
+"""The rights of a session at the gateway: a value, its form in a file for each source address, and the places
+of the gateway in a session, which are fixed because restored memory has them.
 """
 
 from __future__ import annotations
@@ -8,13 +7,32 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.gateway.names import Address, Domain, canonical, with_port
+from holdfast.runtime.gateway.names import Address, Domain, canonical, parsed_address, with_port
 
 Network = IPv4Network | IPv6Network
 
 _PORTS = {"https": 443, "http": 80}
+ADDRESS, PORT = "192.0.2.1", 3128
+"""An address of TEST-NET-1 (RFC 5737), which belongs to no one: the session's own rules redirect it."""
+PROXY = f"http://{ADDRESS}:{PORT}"
+
+TRUST = "/opt/holdfast/trust"
+"""Folder of the host as a session with secrets sees it. Its image has a link of the same name to the system's
+own roots, so that a program that remembers this place still finds roots where nothing is mounted.
+"""
+ROOTS = f"{TRUST}/roots.pem"
+TRUST_VARIABLES = (
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "PIP_CERT",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+)
+"""Variables in which OpenSSL and Python, requests, curl, pip, Node.js and git look for trusted roots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +146,36 @@ def load(text: str) -> SessionRules:
         opened_names=tuple((canonical(name), int(port)) for name, port in fields["opened_names"]),
         names=tuple((canonical(name), ip_address(address)) for name, address in fields["names"]),
     )
+
+
+class Policies:
+    """The policies in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, tuple[tuple[int, int, int], SessionRules | None]] = {}
+
+    def of(self, peer: str) -> SessionRules | None:
+        """Return the policy for a source address; None if it has none. An invalid file counts as none."""
+        address = parsed_address(peer)
+        if address is None:
+            return None
+        path = self._folder / f"{address}.json"
+        try:
+            found = path.stat()
+            stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+            kept = self._known.get(str(address))
+            if kept is None or kept[0] != stamp:
+                kept = (stamp, _read(path))
+                self._known[str(address)] = kept
+            return kept[1]
+        except OSError:
+            self._known.pop(str(address), None)
+            return None
+
+
+def _read(path: Path) -> SessionRules | None:
+    try:
+        return load(path.read_text())
+    except (ValueError, KeyError, TypeError):
+        return None

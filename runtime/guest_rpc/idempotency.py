@@ -27,7 +27,7 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.runtime.guest_rpc import wire_fields
-from holdfast.runtime.store import past_lives
+from holdfast.runtime.store import timelines
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -117,7 +117,7 @@ def run(
     if not 0 < len(order.key) <= MAX_KEY:
         raise InvalidArgument(f"cannot use this key: it must have 1 to {MAX_KEY} characters")
     present = _present(context, session)
-    intents = Intents(context.home.intents / f"{session.id}.jsonl", past_lives.rewound_at(present or session))
+    intents = Intents(context.home.intents / f"{session.id}.jsonl", timelines.rewound_at(present or session))
     before = intents.find(order.key)
     if before is not None and before.get("what") != order.digest and before.get("state") != "refused":
         raise InvalidArgument(

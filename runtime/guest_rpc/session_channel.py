@@ -11,7 +11,7 @@ from holdfast.runtime.guest_rpc import guest_client
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.sessions import health
-from holdfast.runtime.store import past_lives
+from holdfast.runtime.store import timelines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class SessionChannel:
         """Return the reconnection of a call that can be repeated until it ends or the session does."""
         return Persistence(
             lambda: health.check(self._context, self._row().id),
-            lambda: past_lives.rewound_at(self.row),
+            lambda: timelines.rewound_at(self.row),
             lambda: health.is_held(self._context, self._row().id),
         )
 

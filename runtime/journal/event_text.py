@@ -1,6 +1,6 @@
 """Events and journal entries as sentences, for people and for an agent's context.
 
-Pure. Their contents come from the guest and may be anything; the caller makes them safe to show.
+Their contents come from sessions and may be anything; the caller makes them safe to show.
 """
 
 from __future__ import annotations
@@ -9,12 +9,18 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from holdfast.base.text import plain
+from holdfast.runtime.store.entry import Entry
+
 _WOKEN = {
     "started": "began",
     "restored": "was restored, and continues here",
     "resumed": "continues after a snapshot",
     "aborted": "continues after a snapshot that failed",
 }
+MAX_LINE = 160
+_OF_THE_ONE_BEFORE = ("command_ended", "cell_ended", "changed")
+"""They are indented."""
 
 
 def format_event(kind: str, data: Mapping[str, Any]) -> str:
@@ -244,3 +250,17 @@ def _name(number: str) -> str:
         return signal.Signals(int(number)).name
     except ValueError:
         return f"signal {number}"
+
+
+def entry_line(entry: Entry, *, asked: str) -> str:
+    """Format one entry. Sessions other than the one asked for are named."""
+    at = entry.time.astimezone()
+    number = f"{entry.seq}{'+' if entry.host else ''}"
+    where = "" if entry.session == asked else f" [{entry.session}]"
+    mark = " " if entry.current else "~"
+    kind = "" if entry.kind in SENTENCES else f"{entry.kind.replace('_', ' ')}: "
+    indent = "  " if entry.kind in _OF_THE_ONE_BEFORE else ""
+    text = indent + plain(kind + format_event(entry.kind, entry.details), MAX_LINE)
+    reason = Fields(entry.details)("reason", "")
+    why = f"  ({plain(reason, 80)})" if reason else ""
+    return f"{mark}{number:>6}  {at:%m-%d %H:%M:%S}  {entry.actor or '-':<14}{where} {text}{why}".rstrip()

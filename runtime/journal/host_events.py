@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base.request_id import request_id
 from holdfast.errors import StoreError
 from holdfast.runtime.journal.mirror import mirror
-from holdfast.runtime.store.past_lives import journal_of
-from holdfast.runtime.store.timelines import Branch
+from holdfast.runtime.store.timelines import Branch, journal_of
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.base.resolve import resolve
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.journal.mirror import mirror
-from holdfast.runtime.store import past_lives
+from holdfast.runtime.store import timelines
 from holdfast.runtime.store.entry import Entry
 from holdfast.runtime.store.journal_entries import EntryFilter
 from holdfast.runtime.store.timelines import family_of, line_of
@@ -64,7 +64,7 @@ def read(
         mirror(store, context.home, each)
     branches = store.entries.branches()  # the entries just read say exactly where sessions branched off
     parts = {part.session_id: part for part in line_of(session_id, branches)}
-    names = past_lives.names(store.sessions(removed=True))
+    names = timelines.names_of_lives(store.sessions(removed=True))
     newest_first = limit is not None
 
     def chosen() -> Generator[Entry]:

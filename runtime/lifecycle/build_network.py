@@ -21,8 +21,7 @@ from holdfast.runtime.egress import host_network
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.lifecycle.take_back import take_back
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.sessions import image_settings, init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store.rows import OperationKind

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
 from holdfast.errors import ImageError
-from holdfast.runtime.egress import host_network, name_lookup
+from holdfast.runtime.egress import host_network
 from holdfast.runtime.lifecycle import build_file, chosen_image
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _is_this_machine(host: str) -> bool:
     try:
         found = [ip_address(host)]
     except ValueError:
-        found = [ip_address(text) for text in name_lookup.ready([host], _NAME_SECONDS)(host)]
+        found = [ip_address(text) for text in host_network.lookup_of([host], _NAME_SECONDS)(host)]
     return any(one.is_loopback or one.is_link_local or one.is_unspecified or one in own for one in found)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.base import ids
 from holdfast.base.text import plain
 from holdfast.errors import SessionExists
-from holdfast.runtime.egress import secret, vault
+from holdfast.runtime.egress import vault
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.files.session_file import asked
 from holdfast.runtime.guest import layout
@@ -18,8 +18,7 @@ from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import chosen_image, naming, provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.context import Context
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.sessions import init_program
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store import policy as policies
@@ -103,7 +102,7 @@ def create(
 
 def _with_secrets(context: Context, options: SessionOptions, given: Sequence[str]) -> SessionOptions:
     """Store the values of secrets on this host; the session gets placeholders."""
-    kept = [secret.parse(text) for text in given]
+    kept = [vault.parse(text) for text in given]
     fields = options.model_dump(mode="json") | {"secrets": [one.option() for one in kept]}
     chosen = SessionOptions.parse(**fields)
     vault.keep(context.home, kept)

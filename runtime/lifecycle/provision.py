@@ -157,17 +157,17 @@ def create_container(
     with held():
         container = engine.create_session_container(**made)
     if options.secrets:
-        from holdfast.runtime.egress import authority
+        from holdfast.runtime.egress import gateway
 
-        authority.install_roots(engine, home, row.id, container)
+        gateway.install_roots(engine, home, row.id, container)
     identity_messages.say_who(place.run_dir(home, row.id), replace(row, container_id=container), kept)
     return container
 
 
 def _trust(home: Home, session_id: str) -> Path:
-    from holdfast.runtime.egress import authority
+    from holdfast.runtime.egress import gateway
 
-    return authority.folder(home, session_id)
+    return gateway.trust_folder(home, session_id)
 
 
 def _labels(

@@ -10,8 +10,7 @@ from holdfast.errors import StoreError
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
 from holdfast.runtime.lifecycle import provision
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.storage import snapshot_storage
@@ -70,9 +69,9 @@ def erase(context: Context, session_id: str) -> None:
         forget_oldest(store)
         store.update_session(session_id, state="removed", container_id=None)
         if row.options.get("secrets"):
-            from holdfast.runtime.egress import secret_values
+            from holdfast.runtime.egress import vault
 
-            secret_values.forget(context, row.options)
+            vault.forget_values(context, row.options)
 
 
 def _end_container(context: Context, session_id: str, container_id: str | None) -> None:

@@ -17,7 +17,7 @@ import anyio
 from holdfast.base.text import colored, plain
 from holdfast.errors import SessionBusy
 from holdfast.runtime.http_doors.session_shares import SessionShares
-from holdfast.runtime.operations import step_watch
+from holdfast.runtime.operations import step
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -170,7 +170,7 @@ class PatientCalls:
 
 
 def _watched(work: Callable[[LastLine], Result], last: LastLine) -> Result:
-    with step_watch.watched(last.watch):
+    with step.watched(last.watch):
         return work(last)
 
 

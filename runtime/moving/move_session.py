@@ -24,15 +24,12 @@ from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import teardown
 from holdfast.runtime.moving import move_wire, travelling_identity
 from holdfast.runtime.moving.move_wire import Refused, SessionThere, WireBroken
-from holdfast.runtime.moving.receiver_address import ReceiverAddress
-from holdfast.runtime.moving.receiver_channel import ReceiverChannel
-from holdfast.runtime.moving.receiver_destination import ReceiverDestination
-from holdfast.runtime.moving.travelling_options import travelling
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.moving.receiver_channel import ReceiverAddress, ReceiverChannel, ReceiverDestination
+from holdfast.runtime.moving.travelling_identity import travelling_options
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.sessions import health, moving_mark, session_identity
-from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.transfer import bundle_transfer
 from holdfast.runtime.transfer.bundle_series import BundleSeries
@@ -109,7 +106,7 @@ def move(
         teardown.remove(context, session.id)
         for snapshot in moved.brought:
             with suppress(HoldfastError):  # one that something needs stays
-                remove_snapshot.remove_snapshot(context, snapshot)
+                snapshot_storage.remove_snapshot(context, snapshot)
         locks.discard(context.home.locks, f"move-{session.id}")
     return moved.result
 
@@ -128,7 +125,7 @@ def undo_move(context: Context, operation: OperationRow) -> OperationState:
         found = context.store.find_snapshot(snapshot_id)
         if found is not None:
             with suppress(HoldfastError):
-                remove_snapshot.remove_snapshot(context, found)
+                snapshot_storage.remove_snapshot(context, found)
     return "failed"
 
 
@@ -154,7 +151,7 @@ class _Moving:
         self._address = address
         self._send = options
         self._through = through
-        self._options = travelling(session.name, session.options)
+        self._options = travelling_options(session.name, session.options)
         self._identity = travelling_identity.of(context.store, session)
         self._source = socket.gethostname()
         self._sent: list[int] = []

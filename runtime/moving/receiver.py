@@ -8,32 +8,37 @@ the source can ask for it again.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self
 
 from holdfast.base import actors, ids, locks
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import (
+    BundleRefused,
     BundleUntrusted,
     HoldfastError,
     InvalidArgument,
     LiveUnsupported,
     SessionExists,
+    StoreError,
 )
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.moving import move_wire, travelling_identity
-from holdfast.runtime.moving.arrivals import Arrivals, Arrived
 from holdfast.runtime.moving.travelling_identity import TravellingIdentity
 from holdfast.runtime.restore import restore_service
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.sessions import option_table, session_identity
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.sessions.tenures import Tenures
-from holdfast.runtime.storage import remove_snapshot, snapshot_storage
+from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store import policy
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.transfer import bundle_transfer
@@ -42,6 +47,7 @@ from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 from holdfast.runtime.verification import verification_result
 from holdfast.snapshots.bundle import form, loading, media
+from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.resuming import Resuming
 
@@ -49,9 +55,15 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
+
 Fields = Mapping[str, Any]
 STARTING = 300.0
 """Seconds to wait for another receiver that is starting the same session."""
+LEAST = 1 << 30
+"""Bytes that stay free on the disk."""
+LEAST_FILES = 10_000
+"""Files that can still be made on it, where their number is limited."""
+_BLOCK = 1 << 20
 
 
 def serve(context: Context, incoming: BinaryIO, outgoing: BinaryIO) -> None:
@@ -257,7 +269,7 @@ class Receiver:
         for row in self._imported.values():
             if row.id not in used:
                 with suppress(HoldfastError):  # `gc` removes it later
-                    remove_snapshot.remove_snapshot(self._context, row)
+                    snapshot_storage.remove_snapshot(self._context, row)
 
     def _session_of(self, attempt: str) -> SessionRow | None:
         """Return what an attempt has brought here, even if it has left and come back in another one since."""
@@ -305,3 +317,115 @@ def _described(row: SessionRow) -> dict[str, Any]:
 
 def _policy(given: Any) -> dict[str, Any] | None:
     return policy.parse(given).as_dict() or None if isinstance(given, dict) and given else None
+
+
+class Arrivals:
+    """The folder of parts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def has(self, digest: str, size: int) -> bool:
+        """Return whether a part is there in full.
+
+        Raises:
+            BundleRefused: that is not a digest.
+        """
+        with suppress(FileNotFoundError):
+            return self._path(digest).stat().st_size == size
+        return False
+
+    def take(self, digest: str, size: int, stream: BinaryIO) -> None:
+        """Store a part, the next `size` bytes of the stream, which are read in any case.
+
+        Raises:
+            BundleRefused: it does not match its digest, or ends early.
+            StoreError: it cannot be written; so little would stay free.
+        """
+        left = _Counted(stream, size)
+        try:
+            self._store(digest, size, left)
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"cannot write in {self._folder}: {error.strerror or error}") from error
+        finally:
+            left.drain()
+
+    def _store(self, digest: str, size: int, data: _Counted) -> None:
+        path = self._path(digest)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        room = os.statvfs(self._folder)
+        if room.f_bavail * room.f_frsize < size + LEAST:
+            raise StoreError(
+                f"cannot store what arrives: less than {LEAST >> 20} MiB would stay free",
+                hint=f"make room in {self._folder.parent} there",
+            )
+        if room.f_files and room.f_favail < LEAST_FILES:
+            raise StoreError(
+                f"cannot store what arrives: fewer than {LEAST_FILES} more files could be made",
+                hint=f"remove files on the disk of {self._folder.parent} there",
+            )
+        found = hashlib.sha256()
+        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=f"{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                while block := data.read(_BLOCK):
+                    found.update(block)
+                    file.write(block)
+            if data.left or f"sha256:{found.hexdigest()}" != digest:
+                raise BundleRefused(f"cannot import: {digest[:19]}… does not match its digest")
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def _path(self, digest: str) -> Path:
+        if not DIGEST.fullmatch(digest):
+            raise BundleRefused("cannot import: a part of it has no valid digest")
+        return self._folder / digest.partition(":")[2]
+
+
+class Arrived:
+    """An origin whose parts have all been sent before; `Resuming` finds them in their folder."""
+
+    def __init__(self, name: str, index: bytes) -> None:
+        self.name = name
+        self._index = index
+
+    def index(self) -> bytes:
+        """Return the index, which came last."""
+        return self._index
+
+    def open(self, blob: BlobDescriptor, start: int = 0) -> NoReturn:
+        """Refuse: what is not in the folder was not sent.
+
+        Raises:
+            BundleRefused: always.
+        """
+        raise BundleRefused(f"cannot import: {blob.digest[:19]}… of it was not sent")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Do nothing: there is nothing to close."""
+
+
+class _Counted:
+    """The next bytes of a stream, up to a number."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self._stream = stream
+        self.left = size
+
+    def read(self, most: int) -> bytes:
+        block = self._stream.read(min(most, self.left))
+        self.left -= len(block)
+        return block
+
+    def drain(self) -> None:
+        while self.left and self.read(_BLOCK):
+            pass

@@ -1,27 +1,39 @@
-"""The source's connection to a receiver: a process of ssh, and the requests over its standard streams.
+"""The source's way to a receiver: its address as people write it, a process of ssh, the requests over its
+standard streams, where every wait has an end, and the destination of a bundle that goes straight there.
 
-A receiver that is silent holds no session up for good: each request has its time, after which the connection
-is lost.
+A receiver may be silent, drip, or read nothing. Knows nothing of sessions.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
+import select
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import IO, Any, BinaryIO, Self, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
-from holdfast.errors import MoveFailed
+from holdfast.base import ssh_command
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument, MoveFailed
 from holdfast.runtime.moving import move_wire
 from holdfast.runtime.moving.move_wire import WireBroken
-from holdfast.runtime.moving.patient_pipes import PatientReader, PatientWriter
-from holdfast.runtime.moving.receiver_address import ReceiverAddress
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+_FORM = re.compile(r"(?:ssh://)?((?:[\w.+-]+@)?(?:[\w.-]+|\[[0-9A-Fa-f:.]+\]))(?::(\d{1,5}))?/?", re.ASCII)
+STUCK = 600.0
+"""Seconds in which some of what is sent must be taken: disks can be slow, and networks busy."""
 _BLOCK = 1 << 20
 _ENDING = 5.0
 """Seconds for ssh to end after its input has."""
@@ -35,6 +47,122 @@ _LONG = {"start": STARTING, "import": 6 * STARTING, "fetch": 6 * STARTING}
 """Those that read everything; a person can interrupt the last two."""
 _NOT_FOUND = 127
 """What a shell returns for a command that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverAddress:
+    """A machine that ssh reaches, and how `holdfast` is called there."""
+
+    host: str
+    port: int | None = None
+    remote_command: str = "holdfast"
+
+    @classmethod
+    def parse(cls, text: str, remote_command: str = "holdfast") -> ReceiverAddress:
+        """Parse `[USER@]HOST`, or `ssh://[USER@]HOST[:PORT]`.
+
+        Raises:
+            InvalidArgument: it has another form, or the command is empty.
+        """
+        found = _FORM.fullmatch(text)
+        if found is None or text.startswith("-") or found[1].startswith("-"):
+            raise InvalidArgument(
+                f"cannot move to '{plain(text, 100)}': it is not a machine",
+                hint="[USER@]HOST as ssh knows it, or ssh://[USER@]HOST:PORT",
+            )
+        port = int(found[2]) if found[2] else None
+        if port is not None and not (text.startswith("ssh://") and 0 < port < 65536):
+            raise InvalidArgument(
+                f"cannot move to '{plain(text, 100)}': it has a port that ssh would not understand",
+                hint="write ssh://[USER@]HOST:PORT",
+            )
+        if not remote_command.strip():
+            raise InvalidArgument("cannot move: the command to run there is empty")
+        host = found[1].replace("[", "").replace("]", "")
+        return cls(host, port, remote_command)
+
+    def command(self, environment: Mapping[str, str]) -> list[str]:
+        """Return the command that starts the receiver: ssh with `-p PORT` if there is one, the host, and a
+        shell command.
+
+        Raises:
+            InvalidArgument: HOLDFAST_SSH is not a command.
+        """
+        ssh = ssh_command.chosen(environment) or ["ssh", *ssh_command.ALIVE]
+        port = ["-p", str(self.port)] if self.port is not None else []
+        return [*ssh, *port, self.host, f"{self.remote_command} receive"]
+
+
+class PatientReader(io.RawIOBase):
+    """A pipe that is read until a moment; whatever has come by then, an answer has not."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__()
+        self._pipe = pipe
+        self._seconds, self._until = 0.0, 0.0
+
+    def allow(self, seconds: float) -> None:
+        """Set how long may be read from now on."""
+        self._seconds, self._until = seconds, time.monotonic() + seconds
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Read what there is.
+
+        Raises:
+            WireBroken: nothing came in time.
+        """
+        view = memoryview(buffer)
+        if not _ready(self._pipe.fileno(), select.POLLIN, self._until - time.monotonic()):
+            raise WireBroken(f"it has not answered for {self._seconds:g} s")
+        data = os.read(self._pipe.fileno(), len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._pipe.close()
+        super().close()
+
+
+class PatientWriter:
+    """A pipe that is written to as long as some of it is taken now and then."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        os.set_blocking(pipe.fileno(), False)
+
+    def write(self, data: bytes) -> None:
+        """Write all of it.
+
+        Raises:
+            WireBroken: the other side has ended, or takes nothing.
+        """
+        view = memoryview(data)
+        while view:
+            if not _ready(self._pipe.fileno(), select.POLLOUT, STUCK):
+                raise WireBroken(f"it has taken nothing for {STUCK:g} s")
+            try:
+                view = view[os.write(self._pipe.fileno(), view) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise WireBroken("the connection ended") from error
+
+    def close(self) -> None:
+        """Close the pipe."""
+        with suppress(OSError):
+            self._pipe.close()
+
+
+def _ready(descriptor: int, event: int, seconds: float) -> bool:
+    """Wait until a pipe is ready, or broken, which the next call tells; false if that takes too long."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(max(0, int(seconds * 1000))))
 
 
 class ReceiverChannel:
@@ -140,3 +268,43 @@ def _interrupts_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+class ReceiverDestination:
+    """A receiver as a destination; `source` is what it calls this machine.
+
+    Attributes:
+        kept: True if it keeps what was imported, so that the next bundle may refer to it.
+    """
+
+    def __init__(self, receiver: ReceiverChannel, source: str) -> None:
+        self._receiver = receiver
+        self._source = source
+        self.kept = False
+
+    def layers_there(self, diff_ids: Sequence[str]) -> int:
+        """Return how many of these layers, from the lowest, the receiver's engine has."""
+        found = self._receiver.ask("layers", diff_ids=list(diff_ids))
+        return move_wire.count_of(found, "there", len(diff_ids))
+
+    def has(self, blob: BlobDescriptor) -> bool:
+        """Return whether an earlier attempt, or an earlier bundle, brought it."""
+        return self._receiver.ask("has", digest=blob.digest, size=blob.size).get("has") is True
+
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
+        """Send it."""
+        self._receiver.put(blob.digest, blob.size, data)
+
+    def finish(self, index: bytes) -> str:
+        """Send the index, and have the bundle imported. Return its id there."""
+        found = self._receiver.ask("import", index, source=self._source)
+        self.kept = found.get("kept") is True
+        return plain(str(found.get("snapshot")), 100)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Do nothing: the channel is the caller's."""

@@ -13,14 +13,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
+from holdfast.base.text import plain
 from holdfast.base.value_classes import dataclass
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.sessions import session_identity, session_labels
+from holdfast.runtime.sessions import option_table, session_identity, session_labels
 from holdfast.runtime.sessions.tenures import Tenures
 
 if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow
     from holdfast.runtime.store.store import Store
+
 
 LARGEST = 1 << 16
 """Characters, as JSON, of what clients said of a sandbox."""
@@ -63,3 +65,28 @@ def parse(given: object) -> TravellingIdentity | None:
     if sandbox is not None and (not isinstance(sandbox, dict) or len(json.dumps(sandbox)) > LARGEST):
         raise InvalidArgument("cannot receive: what its clients said of it is not valid, or too much")
     return TravellingIdentity(session_id, chain, session_labels.parse(given.get("labels") or {}), sandbox)
+
+
+def travelling_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a session keeps on another machine.
+
+    Raises:
+        InvalidArgument: it uses something that only this machine has.
+    """
+    mounts = options.get("mounts") or ()
+    if mounts:
+        named = ", ".join(plain(str(one.get("source")), 100) for one in mounts[:3])
+        raise InvalidArgument(
+            f"cannot move {name}: it uses folders of this machine ({named})",
+            hint="they do not travel; a snapshot of it does, without them: `holdfast export`",
+        )
+    secrets = options.get("secrets") or ()
+    if secrets:
+        named = ", ".join(plain(str(one.get("name")), 60) for one in secrets[:5])
+        raise InvalidArgument(
+            f"cannot move {name}: it uses secrets that this machine keeps ({named})",
+            hint="secrets do not travel",
+        )
+    return {
+        key: options[key] for key in option_table.MOVING if options.get(key) not in (None, False, (), [], {})
+    }

@@ -48,7 +48,7 @@ class Context:
         reason: the reason for the journal.
         progress: receives one line for each step of something slow, to be kept.
         watcher: receives each step of an operation as it begins, to be shown while it lasts; None: that of
-            the call, if it has one (`step_watch`).
+            the call, if it has one (`operations.step`).
         connect: connects to the engine. Raises EngineUnavailable.
         background: work that continues while the caller does something else.
     """
@@ -100,9 +100,9 @@ class Context:
     def _watching(self) -> Watcher | None:
         if self.watcher is not None:
             return self.watcher
-        from holdfast.runtime.operations import step_watch  # `exec` has no steps
+        from holdfast.runtime.operations import step  # `exec` has no steps
 
-        return step_watch.current()
+        return step.watcher_of_call()
 
     def session_row(self, ref: str) -> SessionRow:
         """Return the current row of the session with this name, id or unique prefix of an id.

@@ -1,22 +1,34 @@
-"""An operation: several steps, of which either all take effect or none.
+"""An operation: several steps, of which either all take effect or none; and the undo of each kind.
 
 The intent is recorded first. If a step fails or is interrupted, the steps before it are undone at once; if
 the process dies, `recovery` undoes them in the next one. Undoing needs only the operation's row: all that an
 operation makes carries its id as a label or in its name, and rows that it made have a state of their own.
+The modules that carry operations out register how they are undone; this one knows nothing of what they do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from holdfast.base.interrupts import held
 from holdfast.errors import HoldfastError
 from holdfast.runtime.operations.context import Context
-from holdfast.runtime.operations.undo_table import undo_of
 from holdfast.runtime.store import owner
 from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind, OperationRow
+
+if TYPE_CHECKING:
+    from holdfast.runtime.store.rows import OperationState
+
+    Undo = Callable[[Context, OperationRow], OperationState | None]
+    """A function that removes what an operation had made, or finishes it. Every step may be repeated, since
+    an undo may itself be cut short. Returns how the operation ended; None if that must wait for the next
+    process."""
+
+
+_TABLE: dict[OperationKind, Undo] = {}
 
 
 @contextmanager
@@ -74,3 +86,22 @@ def undo(context: Context, operation_id: str) -> None:
 def is_orphan(row: OperationRow) -> bool:
     """Check whether the process that started the operation is gone."""
     return not owner.alive(row.owner_pid, row.owner_start)
+
+
+def undoes(*kinds: OperationKind) -> Callable[[Undo], Undo]:
+    """Register the decorated function for these kinds."""
+
+    def enter(undo: Undo) -> Undo:
+        _TABLE.update(dict.fromkeys(kinds, undo))
+        return undo
+
+    return enter
+
+
+def undo_of(kind: OperationKind) -> Undo:
+    """Return the function that undoes operations of this kind.
+
+    Raises:
+        KeyError: the module that carries them out was not imported.
+    """
+    return _TABLE[kind]

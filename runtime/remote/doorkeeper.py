@@ -1,7 +1,7 @@
 """Beside a remote engine: runs one command line of `holdfast` for a caller on another machine.
 
 Reads frames from standard input and writes frames to standard output; see `relay_frames.py`. Runs in the
-container of `controller_container.py`, and knows nothing of engines or sessions. A caller that is lost is a
+container of `elsewhere.py`, and knows nothing of engines or sessions. A caller that is lost is a
 terminal that hangs up.
 """
 

@@ -6,8 +6,12 @@ import json
 import os
 import select
 import signal
+import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Literal
 
 from holdfast.base.text import plain
 from holdfast.engine import exec_stream
@@ -15,14 +19,16 @@ from holdfast.engine.exec_stream import ExecStream
 from holdfast.errors import EngineUnavailable
 from holdfast.runtime.attachment import local as local_terminal
 from holdfast.runtime.remote import relay_frames
-from holdfast.runtime.remote.caller_streams import ERRORS, INPUT, OUTPUT, CallerStreams
 from holdfast.runtime.remote.relay_frames import frame, frames
+from holdfast.runtime.terminal.resets import BELOW, LEAVE
 
 IMPATIENCE = 3
 """How many signals it takes to end this side, whatever the other does."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _KEPT = 2000
 _HINT = "see its outcome with `holdfast ls` and `holdfast journal`; running sessions are not affected"
+Kind = Literal["none", "pipe", "terminal"]
+INPUT, OUTPUT, ERRORS = 0, 1, 2
 
 
 class Relay:
@@ -116,3 +122,49 @@ class Relay:
         lines = [line for line in self._complaint.decode("utf-8", "replace").splitlines() if line.strip()]
         why = plain(lines[-1], 300) if lines else str(error) or "the connection was lost"
         return EngineUnavailable(f"cannot follow the command on the engine's machine: {why}", hint=_HINT)
+
+
+@dataclass(frozen=True, slots=True)
+class CallerStreams:
+    """What the three streams are; those that are a terminal are one terminal elsewhere."""
+
+    input: Kind
+    output: Kind
+    errors: Kind
+
+    @classmethod
+    def of_process(cls, *, reads: bool) -> CallerStreams:
+        """Look at the streams of this process.
+
+        Args:
+            reads: whether the command reads standard input even when that is not a terminal.
+        """
+        output, errors = _kind(OUTPUT), _kind(ERRORS)
+        if output == "terminal" and os.isatty(INPUT):
+            # Who reads from a terminal in the background is stopped, see tcgetpgrp(3).
+            return cls("terminal" if os.tcgetpgrp(INPUT) == os.getpgrp() else "none", output, errors)
+        return cls("pipe" if reads else "none", output, errors)
+
+    @property
+    def described(self) -> dict[str, object]:
+        """The streams, and the size of the terminal, for the doorkeeper."""
+        size = local_terminal.size(OUTPUT)
+        return {"input": self.input, "output": self.output, "errors": self.errors, "size": size}
+
+    @contextmanager
+    def raw(self) -> Iterator[None]:
+        """Pass every key on, if the input is a terminal, and restore it at the end."""
+        if self.input != "terminal":
+            yield
+            return
+        with local_terminal.raw_keys(INPUT, termios.TCSADRAIN):
+            try:
+                yield
+            except EngineUnavailable:
+                with suppress(OSError):
+                    local_terminal.write(OUTPUT, LEAVE + BELOW)  # what nothing undoes any more
+                raise
+
+
+def _kind(descriptor: int) -> Kind:
+    return "terminal" if os.isatty(descriptor) else "pipe"

@@ -16,8 +16,7 @@ from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle import naming
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.context import Context
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.restore.restore_session import Restoring
 from holdfast.runtime.restore.start_again import start_again
 from holdfast.runtime.sessions import health, moving_mark, session_identity

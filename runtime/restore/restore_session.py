@@ -23,7 +23,7 @@ from holdfast.errors import InvalidArgument, RestoreFailed, SnapshotDamaged, Sto
 from holdfast.runtime.egress import network_changes
 from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.lifecycle import provision
-from holdfast.runtime.operations import step_watch
+from holdfast.runtime.operations import step
 from holdfast.runtime.restore.arrived_session import ArrivedSession
 from holdfast.runtime.restore.compat import command_script, snapshot_ladder
 from holdfast.runtime.sessions import identity_messages, init_program
@@ -158,7 +158,7 @@ class Restoring:
             verified = pool.submit(
                 raw.prepare, self.context.home.root, self._folder, self.kept, threads=CHECKING
             )
-            pending = [pool.submit(step_watch.copied(self._one), row, operation.id, verified) for row in rows]
+            pending = [pool.submit(step.with_watcher(self._one), row, operation.id, verified) for row in rows]
             try:
                 for number, work in enumerate(pending, start=1):
                     work.result()

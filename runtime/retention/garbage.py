@@ -22,16 +22,21 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import ballast, ids, locks
 from holdfast.errors import EngineError, SessionBusy
+from holdfast.images import build
 from holdfast.runtime.artifacts.artifact_store import ArtifactStore
-from holdfast.runtime.egress import secret_values, vault
+from holdfast.runtime.egress import vault
 from holdfast.runtime.lifecycle import orphan_containers, portable_archive
-from holdfast.runtime.retention import prune, stale_images
+from holdfast.runtime.lifecycle.fitting import SOURCE_LABEL
+from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.storage import snapshot_storage
+from holdfast.runtime.store.rows import FITTED, PROVIDED
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home
+    from holdfast.engine.engine_images import ListedImage
     from holdfast.runtime.operations.context import Context
+
 
 MOST = 100_000
 """The most files of one folder that are counted."""
@@ -39,6 +44,8 @@ OLD = timedelta(days=7)
 """Age at which images of other versions and ended operations are stale."""
 IDLE_TRANSFER = 3600.0
 """Age in seconds at which an unfinished transfer from or to a registry is not resumed any more."""
+_KINDS = ("session", "toolbox", "gateway", "portable")
+_NAMES = frozenset({f"holdfast/{kind}:" for kind in _KINDS} | {FITTED, PROVIDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +130,7 @@ def _images(context: Context) -> Iterator[Garbage]:
 
 def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
     """Yield images that another version built, and archives of the portable guest."""
-    for tag, size in stale_images.find(context, older):
+    for tag, size in _stale_images(context, older):
         yield Garbage("image", tag, "of an older version", size, partial(context.engine.images.untag, tag))
     for path in portable_archive.unused(context.home, older.total_seconds()):
         name = str(path.relative_to(context.home.root))
@@ -192,8 +199,8 @@ def _rows(context: Context, older: timedelta) -> Iterator[Garbage]:
 
 
 def _secrets(context: Context) -> Iterator[Garbage]:
-    for placeholder in secret_values.unneeded(context):
-        removal = partial(vault.forget, context.home, placeholder)
+    for placeholder in vault.unneeded(context):
+        removal = partial(vault.forget_value, context.home, placeholder)
         yield Garbage("secret", placeholder[-8:], "no session and no snapshot uses it", 0, removal)
 
 
@@ -234,3 +241,34 @@ def _size(path: Path) -> int:
         for each in islice(chain((path,), below), MOST):
             total += each.lstat().st_blocks * 512
     return total
+
+
+def stale(image: ListedImage, needed: frozenset[str], used: frozenset[str], before: float) -> list[str]:
+    """Return the tags of an image that may be removed. Pure.
+
+    Args:
+        image: the engine's listing of it.
+        needed: tags that this version or a session of this home wants.
+        used: ids and names of images that containers were made from.
+        before: Unix seconds; images made later stay.
+    """
+    tags = set(image.tags)
+    ours = [tag for tag in image.tags if f"{tag.rpartition(':')[0]}:" in _NAMES]
+    if len(ours) != len(tags) or image.id in used or used & tags or needed & tags:
+        return []
+    return ours if 0 < image.created < before else []
+
+
+def _stale_images(context: Context, older: timedelta) -> Iterator[tuple[str, int]]:
+    """Yield the tags that may be removed, with the bytes of their images."""
+    engine = context.engine
+    listed, used = engine.images.listed(), engine.images_in_use()
+    sessions = context.store.sessions()
+    wanted = {build.reference(kind) for kind in _KINDS}
+    wanted |= {name for row in sessions for name in (row.image, row.image_name)}
+    now, there = time.time(), {image.id for image in listed}
+    for image in listed:
+        source = image.labels.get(SOURCE_LABEL)
+        before = now if source is not None and source not in there else now - older.total_seconds()
+        for tag in stale(image, frozenset(wanted), used, before):
+            yield tag, image.size

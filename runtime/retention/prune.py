@@ -1,25 +1,34 @@
-"""Pruning of automatic snapshots that a policy no longer keeps, or that exceed a quota."""
+"""Pruning of automatic snapshots that a policy no longer keeps, or that exceed a quota; and the
+quota of a home.
+
+Snapshots that were taken by hand, are pinned, or are still needed never expire.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.errors import QuotaExceeded, SnapshotInUse
-from holdfast.runtime.retention import expiry, home_settings
-from holdfast.runtime.storage import remove_snapshot, snapshot_storage
+from holdfast.base import private_files
+from holdfast.errors import QuotaExceeded, SnapshotInUse, StoreError
+from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.policy import Policy
 
 if TYPE_CHECKING:
+    from holdfast.base.home import Home
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+
+
+FILE = "settings.json"
 
 
 def overdue(context: Context) -> Iterator[tuple[SessionRow, SnapshotRow]]:
     """Yield the automatic snapshots that the policies of their sessions no longer keep."""
     store = context.store
-    of_sessions = {row.session_id for row in store.snapshots() if expiry.automatic(row)}
+    of_sessions = {row.session_id for row in store.snapshots() if automatic(row)}
     needs = _needs(context)
     for session in store.sessions(removed=True):
         if session.id in of_sessions:
@@ -33,7 +42,7 @@ def expire(context: Context, session: SessionRow) -> list[SnapshotRow]:
 
 def _overdue(context: Context, session: SessionRow, needs: Collection[str]) -> list[SnapshotRow]:
     mine = context.store.snapshots(session.id)
-    return expiry.expired(mine, Policy.of(session.details), needs, datetime.now(UTC))
+    return expired(mine, Policy.of(session.details), needs, datetime.now(UTC))
 
 
 def check_room(context: Context, session: SessionRow) -> None:
@@ -73,10 +82,10 @@ def _room(
     context: Context, limit: _Limit, wanted: int, keep: Collection[str]
 ) -> tuple[list[SnapshotRow], int]:
     """Return `expiry.room` for a limit. What seems too much is packed first: it may be little."""
-    going, missing = expiry.room(limit.rows, limit.quota, wanted, keep)
+    going, missing = room(limit.rows, limit.quota, wanted, keep)
     if (going or missing) and any(snapshot_storage.unpacked(row) for row in limit.rows):
         rows = [snapshot_storage.settle(context, row) for row in limit.rows]
-        return expiry.room(rows, limit.quota, wanted, keep)
+        return room(rows, limit.quota, wanted, keep)
     return going, missing
 
 
@@ -92,14 +101,14 @@ def let_go(context: Context, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
 def let_go_untidily(context: Context, row: SnapshotRow) -> bool:
     """Remove a snapshot unless it is in use, and leave its pages of memory to the next sweep."""
     try:
-        remove_snapshot.remove_snapshot(context, row, tidy=False)
+        snapshot_storage.remove_snapshot(context, row, alone=False)
     except SnapshotInUse:
         return False
     return True
 
 
 def _needs(context: Context) -> set[str]:
-    return expiry.needed(context.store.sessions())
+    return needed(context.store.sessions())
 
 
 class _Limit(NamedTuple):
@@ -111,7 +120,7 @@ class _Limit(NamedTuple):
 
 
 def _limits(context: Context, session: SessionRow) -> list[_Limit]:
-    own, all_ = Policy.of(session.details).quota, home_settings.quota(context.home)
+    own, all_ = Policy.of(session.details).quota, quota(context.home)
     if own is None and all_ is None:
         return []
     rows = context.store.snapshots()
@@ -131,3 +140,94 @@ def _exceeded(session: SessionRow, limit: _Limit, missing: int) -> QuotaExceeded
         hint="`holdfast rmi` or `unpin` some (`holdfast snapshots` has their sizes), or raise the limit: "
         "`holdfast quota`, `holdfast policy S --quota`",
     )
+
+
+def automatic(row: SnapshotRow) -> bool:
+    """Check whether the snapshot was taken automatically."""
+    return row.details.auto is not None
+
+
+def needed(sessions: Iterable[SessionRow]) -> set[str]:
+    """Return the snapshots that existing sessions were made from, or are suspended in."""
+    return {row.parent_snapshot_id for row in sessions if row.parent_snapshot_id and row.state != "removed"}
+
+
+def removable(snapshots: Iterable[SnapshotRow], keep: Collection[str]) -> list[SnapshotRow]:
+    """Return the snapshots that may be removed automatically, oldest first."""
+    found = [row for row in snapshots if automatic(row) and not row.pinned and row.id not in keep]
+    return sorted((row for row in found if row.state != "pending"), key=lambda row: (row.created_at, row.id))
+
+
+def expired(
+    snapshots: Sequence[SnapshotRow], policy: Policy, needs: Collection[str], now: datetime
+) -> list[SnapshotRow]:
+    """Return the snapshots of one session that its policy no longer keeps, oldest first.
+
+    A snapshot that any rule keeps is kept. Times are compared with `now`; one from the future is young.
+
+    Args:
+        snapshots: all snapshots of the session.
+        policy: the session's policy.
+        needs: ids that are still needed.
+        now: the present, in UTC.
+    """
+    mine = sorted((row for row in snapshots if automatic(row)), key=lambda row: (row.created_at, row.id))
+    kept = {row.id for row in mine[max(0, len(mine) - policy.keep) :]}
+    if policy.keep_for is not None:
+        oldest = now - timedelta(seconds=policy.keep_for)
+        kept |= {row.id for row in mine if row.created_at >= oldest}
+    kept |= _last_of_each(mine, policy.hourly, "%Y-%m-%dT%H")
+    kept |= _last_of_each(mine, policy.daily, "%Y-%m-%d")
+    return [row for row in removable(mine, needs) if row.id not in kept]
+
+
+def _last_of_each(snapshots: Sequence[SnapshotRow], count: int, form: str) -> set[str]:
+    """Return the last snapshot of each of the latest `count` hours or days that have any."""
+    last = {row.created_at.strftime(form): row.id for row in snapshots}
+    return {last[when] for when in sorted(last, reverse=True)[:count]}
+
+
+def room(
+    snapshots: Sequence[SnapshotRow], quota: int, wanted: int, keep: Collection[str]
+) -> tuple[list[SnapshotRow], int]:
+    """Return what to remove so that `wanted` more bytes fit into a quota, and how many are still missing.
+
+    If they do not fit in any case, nothing is removed.
+    """
+    over = sum(row.bytes for row in snapshots) + wanted - quota
+    going: list[SnapshotRow] = []
+    for row in removable(snapshots, keep):
+        if over <= 0:
+            break
+        going.append(row)
+        over -= row.bytes
+    return ([], over) if over > 0 else (going, 0)
+
+
+def quota(home: Home) -> int | None:
+    """Return the bytes that all snapshots may take; None without a limit.
+
+    Raises:
+        StoreError: the file cannot be read. An unknown limit does not count as none.
+    """
+    path = home.root / FILE
+    try:
+        found = json.loads(path.read_text()).get("quota")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, AttributeError) as error:
+        raise StoreError(f"cannot read {path}: {error}", hint="`holdfast quota SIZE` rewrites it") from error
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def set_quota(home: Home, size: int | None) -> None:
+    """Set or lift the limit atomically.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    path = home.root / FILE
+    try:
+        private_files.replace(path, json.dumps({"quota": size}))
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from error

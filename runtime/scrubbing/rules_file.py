@@ -23,8 +23,7 @@ from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.scrubbing import known_forms
-from holdfast.runtime.scrubbing.matcher import Matcher
-from holdfast.runtime.scrubbing.rule import PATTERN_LENGTH, Rule, checked, compiled
+from holdfast.runtime.scrubbing.rule import PATTERN_LENGTH, Matcher, Rule, checked, compiled
 
 NAME = "scrub.json"
 LARGEST = 1 << 20

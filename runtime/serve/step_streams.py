@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import printable_json
 from holdfast.base.text import plain
-from holdfast.runtime.operations import step_watch
+from holdfast.runtime.operations import step
 
 if TYPE_CHECKING:
     from holdfast.runtime.http_doors.door_guard import App, Receive, Scope, Send
@@ -58,7 +58,7 @@ class _Answering:
 
     async def run(self, app: App, scope: Scope, receive: Receive) -> None:
         """Have the application answer; raise what it raises."""
-        with step_watch.watched(self._watch):
+        with step.watched(self._watch):
             pump = asyncio.ensure_future(self._pump())
             try:
                 await app(scope, receive, self._take)

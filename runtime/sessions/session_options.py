@@ -19,7 +19,7 @@ from holdfast.base.quantities import parse_size
 from holdfast.base.text import plain
 from holdfast.engine import disk_limits
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.gateway import gateway_paths
+from holdfast.runtime.gateway import session_rules
 from holdfast.runtime.gateway.exchange import is_placeholder
 from holdfast.runtime.gateway.names import Domain
 from holdfast.runtime.gateway.session_rules import SecretHost
@@ -384,7 +384,7 @@ def container_options(
         "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
     }
     if trust is not None:
-        made["mounts"].append(_bind(str(trust), gateway_paths.TRUST, read_only=True))
+        made["mounts"].append(_bind(str(trust), session_rules.TRUST, read_only=True))
     if disk is not None:
         made["storage_opt"] = {"size": str(disk)}
     if options.cpus is not None:
@@ -404,7 +404,7 @@ def container_options(
 
 def places(options: SessionOptions, first: str) -> dict[str, list[str]]:
     """Return where in a session's container something is mounted, `first` being its first program."""
-    trust = [gateway_paths.TRUST] if options.secrets else []
+    trust = [session_rules.TRUST] if options.secrets else []
     return {
         "own": [first, str(layout.RUN_DIR), *trust],
         "given": [*writable_places.ENGINE_FILES, *(mount.target for mount in options.mounts)],
@@ -415,10 +415,10 @@ def _gateway_environment(options: SessionOptions, trust: bool) -> dict[str, str]
     """Return the variables that make programs use the gateway."""
     if not options.by_gateway:
         return {}
-    found = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), gateway_paths.PROXY)
+    found = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), session_rules.PROXY)
     found |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1")
     if trust:
-        found |= dict.fromkeys(gateway_paths.TRUST_VARIABLES, gateway_paths.ROOTS)
+        found |= dict.fromkeys(session_rules.TRUST_VARIABLES, session_rules.ROOTS)
     return found | {one.name: one.placeholder for one in options.secrets}
 
 

@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import EngineError, HoldfastError, SnapshotError, StoreError
-from holdfast.runtime.storage import packing_request
+from holdfast.base import ballast
+from holdfast.base.interrupts import held
+from holdfast.errors import EngineError, HoldfastError, SnapshotError, SnapshotInUse, StoreError
+from holdfast.runtime.operations.context import Context
+from holdfast.runtime.storage import packing_request, snapshot_lock
 from holdfast.runtime.store import packed_sizes
 from holdfast.runtime.store.packed_sizes import Unpacked
+from holdfast.runtime.store.rows import SnapshotRow
 from holdfast.snapshots import manifest, raw_cache, storage
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.chunks.sweeping import THIN, Marks, Swept
@@ -22,8 +27,7 @@ from holdfast.snapshots.storage import Stored
 
 if TYPE_CHECKING:
     from holdfast.engine.engine_images import ListedImage
-    from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.store.rows import SnapshotRow
+
 
 DEEP = 0.9
 STORE_LOCK_SECONDS = 60.0
@@ -238,3 +242,52 @@ def unneeded_images(context: Context) -> list[ListedImage]:
     known = {image_ref(row.id) for row in store.snapshots(pending=True)}
     needed = {row.image_id for row in store.snapshots()} | {row.image for row in store.sessions()}
     return [each for each in found if each.id not in needed and not known.intersection(each.tags)]
+
+
+def remove_snapshots(context: Context, snapshots: Sequence[SnapshotRow]) -> None:
+    """Delete snapshots, and sweep once for all of them; also for those before one that cannot be deleted.
+
+    Raises:
+        SnapshotInUse: as for `remove_snapshot`.
+    """
+    *first, last = snapshots
+    gone = False
+    try:
+        for row in first:
+            remove_snapshot(context, row, alone=False)
+            gone = True
+        remove_snapshot(context, last)
+    except HoldfastError:
+        if gone:
+            tidy(context)
+        raise
+
+
+def remove_snapshot(context: Context, snapshot: SnapshotRow, *, alone: bool = True) -> None:
+    """Delete a snapshot: image, files, row, in this order, so that a removal cut short can be repeated.
+
+    Args:
+        context: the context of the call.
+        snapshot: the row of the snapshot.
+        alone: also free what nothing needs any more: images, and pages of memory, which takes reading all
+            recipes.
+
+    Raises:
+        SnapshotInUse: a suspended session needs the snapshot, or it is being restored.
+    """
+    for session in context.store.sessions():
+        if session.state == "suspended" and session.parent_snapshot_id == snapshot.id:
+            raise SnapshotInUse(
+                f"cannot remove snapshot {snapshot.name}: session {session.name} is suspended in it",
+                hint=f"`holdfast resume {session.name}` or `holdfast rm {session.name}` first",
+            )
+    with ballast.given_up(context.home.root), held(), snapshot_lock.removing(context, snapshot):
+        context.engine.images.remove(image_ref(snapshot.id))
+        if alone:
+            sweep_images(context)
+        folder = context.home.snapshots / snapshot.id
+        shutil.rmtree(folder, ignore_errors=True)
+        context.store.forget_snapshot(snapshot.id)
+        shutil.rmtree(folder, ignore_errors=True)  # the packer may have written a recipe meanwhile
+        if alone:
+            tidy(context)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, Executable, NullPool, Row, create_engine, event
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 
-from holdfast.errors import StoreError
-from holdfast.runtime.store import faults, schema
+from holdfast.errors import HoldfastError, StoreError
+from holdfast.runtime.store import schema
 
 T = TypeVar("T")
 Leaving = Callable[[Mapping[str, str]], None]
@@ -22,6 +23,18 @@ Leaving = Callable[[Mapping[str, str]], None]
 
 # A writer holds the lock for one small transaction and an fsync; a minute means trouble.
 BUSY_SECONDS = 60
+_DAMAGE = "a value in it is damaged"
+# SQLite's messages, and what to do; the first match counts.
+ADVICE = (
+    ("disk is full", "free some disk space; `holdfast rm`, `rmi` and `gc` work on a full disk"),
+    ("disk i/o error", "check the disk: free space, quota, health"),
+    ("unable to open", "make the folder writable, or set HOLDFAST_HOME to one that is"),
+    ("readonly", "make the file writable, or set HOLDFAST_HOME to a folder that is"),
+    ("not a database", "move the file away, or set HOLDFAST_HOME to another folder"),
+    ("malformed", "move the file away, or restore it from a backup"),
+    ("locked", "another process holds it; try again"),
+    ("no such", "move the file away, or restore it from a backup"),
+)
 
 
 class Database:
@@ -51,7 +64,7 @@ class Database:
         )
         event.listen(engine, "connect", _on_connect)
         event.listen(engine, "begin", _on_begin)
-        with faults.translated(path):
+        with translated(path):
             _prepare(engine, path, leaving)
         return cls(engine, path)
 
@@ -64,7 +77,7 @@ class Database:
         try:
             return self._rows(query, make)
         except StoreError as error:
-            if not faults.is_damage(error) or not self.mend():
+            if not is_damage(error) or not self.mend():
                 raise
         return self._rows(query, make)
 
@@ -86,7 +99,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a connection for reading."""
-        with faults.translated(self._path):
+        with translated(self._path):
             joint = self._joined()
             if joint is not None:
                 yield joint
@@ -97,7 +110,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction; no other process writes meanwhile."""
-        with faults.translated(self._path):
+        with translated(self._path):
             joint = self._joined()
             if joint is not None:
                 yield joint
@@ -166,3 +179,34 @@ def _on_connect(connection: Any, _record: Any) -> None:
 
 def _on_begin(db: Connection) -> None:
     db.exec_driver_sql("BEGIN IMMEDIATE" if db.get_execution_options().get("immediate") else "BEGIN")
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn what SQLAlchemy raises into StoreError. Violations of uniqueness pass."""
+    try:
+        yield
+    except (IntegrityError, HoldfastError):
+        raise
+    except SQLAlchemyError as error:
+        if isinstance(error, OperationalError) and "decode to utf-8" in str(error.orig).lower():
+            raise _damaged(path) from error
+        why = str(error.orig) if isinstance(error, DBAPIError) else type(error).__name__
+        hint = next((advice for sign, advice in ADVICE if sign in why.lower()), "")
+        raise StoreError(f"cannot use {path}: {why}", hint=hint) from error
+    except OSError as error:
+        raise StoreError(f"cannot use {path}: {error.strerror or error}") from error
+    except (ValueError, TypeError) as error:
+        raise _damaged(path) from error
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether an error is that of a value that cannot be read, and of nothing else."""
+    return isinstance(error, StoreError) and _DAMAGE in str(error)
+
+
+def _damaged(path: Path) -> StoreError:
+    return StoreError(
+        f"cannot use {path}: {_DAMAGE}",
+        hint="`holdfast ls` and `holdfast snapshots` set it aside, and name its row from then on",
+    )

@@ -11,20 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sqlalchemy import (
-    Row,
-    delete,
-    insert,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Row, delete, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast.base import ids
 from holdfast.base.resolve import resolve
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound
-from holdfast.runtime.store import parents, peek, schema
+from holdfast.runtime.store import peek, schema
 from holdfast.runtime.store.database import Database, Leaving
 from holdfast.runtime.store.journal_entries import Entries
 from holdfast.runtime.store.operations import Operations
@@ -34,6 +27,7 @@ from holdfast.runtime.store.rows import SessionRow, SnapshotRow, columns
 if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import SessionKeys, SnapshotKeys
     from holdfast.runtime.store.rows import SessionState, SnapshotKind
+
 
 _STATES_OF_SESSIONS = frozenset({"creating", "running", "suspended", "dead", "removed"})
 _STATES = frozenset({"pending", "ready", "damaged"})
@@ -292,7 +286,7 @@ class Store:
         Does nothing the second time.
         """
         with self._db.writing() as db:
-            parents.close_gap(db, snapshot_id)
+            _close_gap(db, snapshot_id)
             db.execute(delete(schema.snapshots).where(schema.snapshots.c.id == snapshot_id))
 
     def together(self) -> AbstractContextManager[None]:
@@ -332,3 +326,20 @@ def _whole(table: Any) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ValueError("it is no table")
     return table
+
+
+def _close_gap(db: Connection, snapshot_id: str) -> None:
+    """Give the successors of a snapshot its predecessor."""
+    sessions, snapshots = schema.sessions, schema.snapshots
+    found = db.execute(select(snapshots.c.parent_snapshot_id).where(snapshots.c.id == snapshot_id)).first()
+    if found is None:
+        return
+    above = found.parent_snapshot_id
+    children = update(snapshots).where(snapshots.c.parent_snapshot_id == snapshot_id)
+    db.execute(children.values(parent_snapshot_id=above))
+    columns = select(sessions.c.id, sessions.c.parent_snapshot_id, sessions.c.details)
+    for row in db.execute(columns.where(sessions.c.parent_snapshot_id.is_not(None))).all():
+        details = SessionDetails(row.details or {})
+        if snapshot_id in (row.parent_snapshot_id, details.ancestor):
+            changed = details.plus(ancestor=above)
+            db.execute(update(sessions).where(sessions.c.id == row.id).values(details=changed))

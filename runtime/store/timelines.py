@@ -1,4 +1,5 @@
-"""The entries of sessions that make up the past of a session.  Pure.
+"""The entries of sessions that make up the past of a session, and its earlier lives.  Pure; `lives` writes
+them.
 
 A restored session continues where its snapshot was taken: its past is that of the captured session up to that
 point, and so on. What came later there is another timeline.
@@ -6,8 +7,13 @@ point, and so on. What came later there is another timeline.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+
+from holdfast.base.value_classes import dataclass
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +58,44 @@ def family_of(session_id: str, branches: Mapping[str, Branch]) -> set[str]:
     return {
         other for other in {session_id, root, *branches} if line_of(other, branches)[0].session_id == root
     }
+
+
+def journal_of(snapshot: SnapshotRow) -> str:
+    """Return the session whose journal covers the time before a snapshot, or an earlier life of one."""
+    return str(snapshot.details.life or snapshot.session_id)
+
+
+def names_of_lives(sessions: Iterable[SessionRow]) -> dict[str, str]:
+    """Return names by the ids of sessions and of their earlier lives."""
+    found: dict[str, str] = {}
+    for row in sessions:
+        found |= {row.id: row.name, **{str(life["id"]): row.name for life in row.details.lives}}
+    return found
+
+
+def of_life(sessions: Iterable[SessionRow], life: str) -> SessionRow | None:
+    """Return the session with this id, or of which this is an earlier life; None if neither is known."""
+    return next(
+        (row for row in sessions if row.id == life or any(each["id"] == life for each in row.details.lives)),
+        None,
+    )
+
+
+def rewound_at(session: SessionRow) -> float:
+    """Return when a session was last rewound, in Unix seconds; 0 if it never was."""
+    return float(session.details.rewound.get("at", 0.0))
+
+
+def resumes_after(session: SessionRow) -> int:
+    """Return the number of the journal entry it was last rewound to."""
+    return int(session.details.rewound.get("position", 0))
+
+
+def predecessor(session: SessionRow, known: Collection[str]) -> str | None:
+    """Return the predecessor of a session: the snapshot it was made from, or the nearest existing
+    one before.
+    """
+    if session.parent_snapshot_id in known:
+        return session.parent_snapshot_id
+    ancestor = session.details.ancestor
+    return ancestor if ancestor in known else None

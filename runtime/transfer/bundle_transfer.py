@@ -26,7 +26,7 @@ from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, R
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
-    from holdfast.runtime.scrubbing.secret_finding import SecretFinding
+    from holdfast.runtime.scrubbing.secret_search import SecretFinding
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.runtime.transfer.bundle_series import BundleSeries
     from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions

@@ -19,12 +19,11 @@ from holdfast.errors import SecretsFound, SnapshotDamaged
 from holdfast.runtime.egress import vault
 from holdfast.runtime.guest.records import masking
 from holdfast.runtime.history.drift import baseline
-from holdfast.runtime.scrubbing import rules_file, secret_finding, values
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing import known_values, rules_file, secret_search
 from holdfast.runtime.scrubbing.members import Members
+from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.runtime.scrubbing.scrubber import Scrubber
-from holdfast.runtime.scrubbing.search import Search
-from holdfast.runtime.scrubbing.secret_finding import SecretFinding
+from holdfast.runtime.scrubbing.secret_search import Search, SecretFinding
 from holdfast.runtime.transfer import memory_owners, searched_files
 from holdfast.runtime.transfer.searched_layers import FILE, SearchedLayers
 from holdfast.snapshots import record
@@ -76,9 +75,9 @@ class Inspection:
         given = kept.options.get("env")
         own = {str(k): str(v) for k, v in given.items()} if isinstance(given, dict) else {}
         known = [
-            *values.rules(vault.values(home), ["*"]),
-            *values.rules(host, rules.env),
-            *values.rules(own, [*rules.env, *filter(masking.secret, own)]),
+            *known_values.rules(vault.values(home), ["*"]),
+            *known_values.rules(host, rules.env),
+            *known_values.rules(own, [*rules.env, *filter(masking.secret, own)]),
         ]
         every = [*known, *rules.rules] if self._action != "ignore" else []
         self.scrubber = Scrubber(Matcher(every, rules.allow))
@@ -101,11 +100,11 @@ class Inspection:
     @property
     def found(self) -> tuple[SecretFinding, ...]:
         """The findings so far."""
-        return secret_finding.ordered(self._found)
+        return secret_search.ordered(self._found)
 
     def warnings(self) -> list[str]:
         """Describe the findings and scrubbed secrets in words."""
-        return secret_finding.sentences(self.found, self.scrubber.counts)
+        return secret_search.sentences(self.found, self.scrubber.counts)
 
     def layers(self, engine: Engine, ref: str, diff_ids: Sequence[str]) -> None:
         """Search those layers of an image that did not pass through the filter."""
@@ -147,7 +146,7 @@ class Inspection:
                 members = Members()
                 search = Search(self._wide, members.name_at)
                 searched_files.read(folder / name, search, members)
-                found = secret_finding.of(search.found, "shared memory", self._wide, search.more)
+                found = secret_search.findings(search.found, "shared memory", self._wide, search.more)
             else:
                 where, kind = memory_owners.place(name, owned)
                 search = Search(self._wide)
@@ -157,7 +156,7 @@ class Inspection:
                 else:
                     searched_files.read_new(folder / name, search, ranges)
                     earlier = before.found.get(name, ())
-                now = secret_finding.of(_at(where, search), kind, self._wide, search.more)
+                now = secret_search.findings(_at(where, search), kind, self._wide, search.more)
                 known_ones = {(one.rule, one.where) for one in earlier}
                 found = [*earlier, *(one for one in now if (one.rule, one.where) not in known_ones)]
             self._in_files[name] = found
@@ -173,7 +172,7 @@ class Inspection:
         begins = sorted((item.offset, f"/{item.path}") for item in kept if item.stored)
         search = Search(self._wide, lambda at: begins[bisect_right(begins, (at, "\U0010ffff")) - 1][1])
         searched_files.read(folder / apart.DATA, search)
-        found = secret_finding.of(search.found, "layer", self._wide, search.more)
+        found = secret_search.findings(search.found, "layer", self._wide, search.more)
         return [*found, *self._layers.named(paths)]
 
     def rewritten(self, folder: Path) -> dict[str, bytes]:
@@ -197,7 +196,7 @@ class Inspection:
         """
         if found := self.found:
             raise SecretsFound(
-                f"cannot export {self.scrubber.text(name)}: it holds secrets: {secret_finding.listed(found)}",
+                f"cannot export {self.scrubber.text(name)}: it holds secrets: {secret_search.listed(found)}",
                 hint="remove them from the session and capture it again; `allow` in scrub.json exempts "
                 "what is not secret, --secrets warn lets it leave",
                 findings=tuple(one.as_dict() for one in found),
@@ -216,7 +215,7 @@ class Inspection:
         search.feed(json.dumps(changed, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         search.end()
         where = "names of open files and the like in its record"
-        self._found += secret_finding.of(_at(where, search), "record", self._wide, search.more)
+        self._found += secret_search.findings(_at(where, search), "record", self._wide, search.more)
         return changed
 
 

@@ -16,7 +16,7 @@ from holdfast.errors import BundleRefused
 from holdfast.runtime.journal import journal_query
 from holdfast.runtime.journal.journal_query import Filter
 from holdfast.runtime.store.entry import CheckedLine, Entry, parse_line
-from holdfast.runtime.store.past_lives import journal_of
+from holdfast.runtime.store.timelines import journal_of
 from holdfast.snapshots import form_number
 from holdfast.snapshots.bundle import form
 

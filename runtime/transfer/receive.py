@@ -19,8 +19,7 @@ from holdfast.engine.image_store import ImageStore
 from holdfast.errors import BundleRefused, InvalidArgument, StoreError
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.lifecycle.take_back import take_back_import
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.sessions.tenures import Tenures

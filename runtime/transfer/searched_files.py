@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import StoreError
-from holdfast.runtime.scrubbing.matcher import LONGEST
 from holdfast.runtime.scrubbing.members import Members
-from holdfast.runtime.scrubbing.search import Search
+from holdfast.runtime.scrubbing.rule import LONGEST
+from holdfast.runtime.scrubbing.secret_search import Search
 
 if TYPE_CHECKING:
     from holdfast.snapshots.bundle.earlier_pages import PageRange

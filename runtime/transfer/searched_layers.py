@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.base import private_files
-from holdfast.runtime.scrubbing import secret_finding
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing import secret_search
 from holdfast.runtime.scrubbing.members import Members
-from holdfast.runtime.scrubbing.search import MOST, Search
-from holdfast.runtime.scrubbing.secret_finding import SecretFinding
+from holdfast.runtime.scrubbing.rule import Matcher
+from holdfast.runtime.scrubbing.secret_search import MOST_MATCHES, Search, SecretFinding
 from holdfast.snapshots.bundle.image_layers import Hashed
 
 FILE = "searched.json"
@@ -78,7 +77,9 @@ class SearchedLayers:
         credentials: Counter[tuple[str, str]] = Counter()
 
         def met(path: str) -> None:
-            if len(credentials) < MOST and self._files.fullmatch(path.encode("utf-8", "surrogateescape")):
+            if len(credentials) < MOST_MATCHES and self._files.fullmatch(
+                path.encode("utf-8", "surrogateescape")
+            ):
                 credentials[CREDENTIALS, path] += 1
 
         members = Members(met) if self._files else Members()
@@ -88,17 +89,19 @@ class SearchedLayers:
             search.feed(piece)
             yield piece
         search.end()
-        found = secret_finding.of(search.found, "layer", self._matcher, search.more)
-        files = secret_finding.of(credentials, "layer", self._matcher)
+        found = secret_search.findings(search.found, "layer", self._matcher, search.more)
+        files = secret_search.findings(credentials, "layer", self._matcher)
         self._remember(layer.digest, [*found, *files])
 
     def named(self, paths: Iterable[str]) -> list[SecretFinding]:
         """Return the paths that hold credentials, by their names."""
         credentials: Counter[tuple[str, str]] = Counter()
         for path in paths if self._files else ():
-            if len(credentials) < MOST and self._files.fullmatch(path.encode("utf-8", "surrogateescape")):
+            if len(credentials) < MOST_MATCHES and self._files.fullmatch(
+                path.encode("utf-8", "surrogateescape")
+            ):
                 credentials[CREDENTIALS, path] += 1
-        return secret_finding.of(credentials, "layer", self._matcher)
+        return secret_search.findings(credentials, "layer", self._matcher)
 
     def read(self, layer: Hashed) -> None:
         """Search a layer that is not sent."""

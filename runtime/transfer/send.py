@@ -18,9 +18,8 @@ from blake3 import blake3
 from holdfast.errors import SnapshotDamaged
 from holdfast.images import build
 from holdfast.runtime.lifecycle.take_back import take_back
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undoes
-from holdfast.runtime.scrubbing.secret_finding import SecretFinding
+from holdfast.runtime.operations.operation import carry_out, undoes
+from holdfast.runtime.scrubbing.secret_search import SecretFinding
 from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.storage import snapshot_lock, verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref

@@ -23,8 +23,8 @@ from holdfast.engine import networks
 from holdfast.errors import InvalidArgument, LiveUnsupported, NetworkNotClosed, SessionDead
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.doctor import egress_trial
-from holdfast.runtime.egress import close_network, home_file, host_network, package_hosts
+from holdfast.runtime.doctor import round_trip
+from holdfast.runtime.egress import close_network, home_network, host_network, package_hosts
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots import service
 from holdfast.snapshots.checkpointer.netrules import NetworkRules
@@ -387,10 +387,10 @@ def test_package_sources_on_closed_addresses_are_opened_for_all_sessions(
     monkeypatch.setattr(package_hosts, "find", lambda *_, **__: [mirror, Allowed.parse("8.8.8.8:443")])
     session = hf.new("mirrored")
 
-    assert home_file.read(hf.home).found == (mirror,)
+    assert home_network.read(hf.home).found == (mirror,)
     assert tried(session, (host.gateway, host.port, "tcp")) == ["connected"]
     assert set(tried(session, (host.gateway, host.port + 1, "tcp"))) <= REFUSED
-    checked = egress_trial.check(session, hf.home)
+    checked = round_trip.egress_check(session, hf.home)
     assert checked.ok
     assert str(mirror) in checked.detail
     host.service.came.clear()
@@ -400,7 +400,7 @@ def test_doctor_checks_whether_a_session_reaches_the_host(shared_hf: Holdfast, s
     """By connecting: it passes a closed session, and fails an open one."""
     wide = next(each for each in shared_hf.sessions() if each.name == "wide")
 
-    assert egress_trial.check(shared, shared_hf.home).ok
-    found = egress_trial.check(wide, shared_hf.home)
+    assert round_trip.egress_check(shared, shared_hf.home).ok
+    found = round_trip.egress_check(wide, shared_hf.home)
     assert not found.ok
     assert "reached this host" in found.detail

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast import Holdfast, RemoteHoldfast
 from holdfast.engine.engine_place import SOCKET
-from holdfast.runtime.remote import controller_container
+from holdfast.runtime.remote import elsewhere
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.thorough]
 
@@ -116,7 +116,7 @@ def test_it_has_what_the_container_of_remote_commands_has(
         assert remote.sessions() == []
     found = json.loads(said("docker", "inspect", variables["HOLDFAST_NAME"]))[0]
     has: dict[str, Any] = found["HostConfig"]
-    wanted = controller_container.options(home, SOCKET, hf.engine.info())
+    wanted = elsewhere.options(home, SOCKET, hf.engine.info())
     assert {each.removeprefix("CAP_") for each in has["CapAdd"]} == set(wanted["cap_add"])
     assert set(wanted["security_opt"]) <= set(has["SecurityOpt"])
     assert has["PidMode"] == wanted["pid_mode"]

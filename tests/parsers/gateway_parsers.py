@@ -24,11 +24,10 @@ from mitmproxy.proxy.context import Context
 from tests.parsers.altered_inputs import pieces
 from tests.parsers.parser_under_test import ParserUnderTest
 
-from holdfast.runtime.gateway import bounded_http, protocol_layers
+from holdfast.runtime.gateway import protocol_layers, session_process
 from holdfast.runtime.gateway.addon import BUFFERED, Gateway
 from holdfast.runtime.gateway.names import parsed_address
-from holdfast.runtime.gateway.policies import Policies
-from holdfast.runtime.gateway.session_rules import Secret, SecretHost, SessionRules
+from holdfast.runtime.gateway.session_rules import Policies, Secret, SecretHost, SessionRules
 
 HOST, VALUE = "example.com", "v4lue-that-no-session-has"
 SECRET = Secret("TOKEN", "holdfast-secret-" + "0" * 32, (SecretHost("http", HOST, 80),), VALUE)
@@ -62,7 +61,7 @@ class Reader:
     """mitmproxy with our addon, for one connection of a session at a time."""
 
     def __init__(self) -> None:
-        bounded_http.narrow()
+        session_process._narrow_http()
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         chosen = options.Options(mode=["regular"], server=False, confdir="/tmp", http2=False)
@@ -233,7 +232,7 @@ def _requests(data: bytes, dice: random.Random) -> None:
     given: dict[Any, int] = {}
     for piece in pieces(dice, data):
         calls.says(piece)
-        assert calls.unfinished() <= bounded_http.UNFINISHED
+        assert calls.unfinished() <= session_process.UNFINISHED
         for host, got in list(calls.hosts.items()):
             if len(got) > given.get(host, 0):
                 given[host] = len(got)
@@ -268,7 +267,7 @@ def _answers(data: bytes, dice: random.Random) -> None:
     assert VALUE.encode() in calls.hosts[host]
     for piece in pieces(dice, data):
         calls.answered(host, piece)
-        assert calls.unfinished() <= bounded_http.UNFINISHED
+        assert calls.unfinished() <= session_process.UNFINISHED
     calls.ends(host)
     calls.says(ask)
     calls.close()

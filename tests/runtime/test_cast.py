@@ -15,7 +15,7 @@ from holdfast.runtime.history.recording.cast import CastEvent, CastGap, Chunk, l
 from holdfast.runtime.history.recording.recording import KeptRange, Recording, RecordingPoint
 from holdfast.runtime.history.recording.scrubbed_recording import scrubbed
 from holdfast.runtime.scrubbing.known_forms import RULES
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.runtime.terminal.emulator import Emulator
 
 

@@ -17,7 +17,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest_rpc.event import Event
-from holdfast.runtime.journal import entry_text, journal_query, notebook
+from holdfast.runtime.journal import event_text, journal_query, notebook
 from holdfast.runtime.journal import mirror as mirroring
 from holdfast.runtime.journal.mirror import forget_oldest, mirror
 from holdfast.runtime.store.entry import CheckedLine, Entry, parse_line
@@ -320,7 +320,7 @@ def test_an_entry_reads_like_its_event() -> None:
         ("un_heard_of", {"a": 1}, "a=1"),
     ):
         assert Event(1, datetime.now(UTC), kind, details).text == text
-        line = entry_text.line(entry(1, kind, **details), asked="work")
+        line = event_text.entry_line(entry(1, kind, **details), asked="work")
         named = "un heard of: " if kind == "un_heard_of" else ""
         assert line.partition(" -  ")[2].lstrip() == named + text
 
@@ -332,7 +332,7 @@ def test_a_line_for_people_holds_no_control_characters(kind: str) -> None:
     """Whatever a session wrote into its entries."""
     nasty = "\x1b]0;title\x07\x1b[31m\u202eevil\n\n" * 30
     names = ("command", "text", "label", "why", "status", "bytes", "reason", "exit_code", "duration")
-    line = entry_text.line(entry(1, kind, **dict.fromkeys(names, nasty)), asked="work")
+    line = event_text.entry_line(entry(1, kind, **dict.fromkeys(names, nasty)), asked="work")
 
     assert "\x1b" not in line
     assert "\n" not in line

@@ -24,8 +24,7 @@ from holdfast.errors import (
 from holdfast.runtime.api import controller as controllers
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.lifecycle import orphan_containers
-from holdfast.runtime.operations.operation import carry_out
-from holdfast.runtime.operations.undo_table import undo_of
+from holdfast.runtime.operations.operation import carry_out, undo_of
 from holdfast.runtime.sessions import after_capture, health
 from holdfast.runtime.sessions.session_lock import session_lock
 from holdfast.runtime.store.rows import OperationKind

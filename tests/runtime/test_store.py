@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, SessionExists, SessionNotFound, SnapshotNotFound, StoreError
-from holdfast.runtime.store import owner, parents, peek, schema
+from holdfast.runtime.store import owner, peek, schema, timelines
 from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
 from holdfast.runtime.store.store import Store
@@ -343,10 +343,10 @@ def test_a_snapshot_in_the_middle_leaves_no_gap(store: Store) -> None:
     store.forget_snapshot(middle.id)
     assert store.snapshot(last.id).parent_snapshot_id == first.id
     assert store.session("fork").parent_snapshot_id == middle.id
-    assert parents.of_session(store.session("fork"), {first.id, last.id}) == first.id
+    assert timelines.predecessor(store.session("fork"), {first.id, last.id}) == first.id
     store.forget_snapshot(first.id)
     assert store.snapshot(last.id).parent_snapshot_id is None
-    assert parents.of_session(store.session("fork"), {last.id}) is None
+    assert timelines.predecessor(store.session("fork"), {last.id}) is None
     assert fork.id == store.session("fork").id
 
 

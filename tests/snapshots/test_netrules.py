@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.gateway import gateway_paths as places
+from holdfast.runtime.gateway import session_rules as places
 from holdfast.snapshots.checkpointer import netrules
 from holdfast.snapshots.checkpointer.netrules import NetworkRules, Opening
 

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
-from holdfast.runtime.artifacts.saved_artifact import SavedArtifact
+from holdfast.runtime.artifacts.kept_artifact import KeptArtifact, SavedArtifact
 from holdfast.runtime.client import client_values, task_values
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.http_call import HttpCall, given, place

@@ -10,8 +10,8 @@ from holdfast.runtime.history.lineage import family, parent
 from holdfast.runtime.history.lineage.between import KINDS, OrderedEntries, Ran
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.sessions import health
-from holdfast.runtime.store.past_lives import journal_of, names
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
+from holdfast.runtime.store.timelines import journal_of, names_of_lives
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
@@ -64,7 +64,9 @@ def overview(context: Context, *, with_ran: bool = True) -> LineageOverview:
     }
     above |= {session.id: parent.before(session, snapshots) for session in everyone}
     ran = _ran(context, snapshots, everyone, above) if with_ran else {}
-    return LineageOverview(tuple(snapshots), tuple(everyone), above, ran, names(store.sessions(removed=True)))
+    return LineageOverview(
+        tuple(snapshots), tuple(everyone), above, ran, names_of_lives(store.sessions(removed=True))
+    )
 
 
 def _ran(

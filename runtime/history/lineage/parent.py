@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.runtime.store import parents
+from holdfast.runtime.store import timelines
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 
@@ -15,7 +15,7 @@ def before(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str | None:
     those of another generation.
     """
     mine = [row.id for row in snapshots if continues(session, row)]
-    return mine[-1] if mine else parents.of_session(session, {row.id for row in snapshots})
+    return mine[-1] if mine else timelines.predecessor(session, {row.id for row in snapshots})
 
 
 def continues(session: SessionRow, snapshot: SnapshotRow) -> bool:

@@ -16,7 +16,7 @@ from holdfast.runtime.guest.records import timeline
 from holdfast.runtime.guest.records.timeline import Moment, MomentKind
 from holdfast.runtime.history.recording import cast, scrubbed_recording
 from holdfast.runtime.history.recording.cast import CastEvent, CastGap, Chunk
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.rule import Matcher
 
 # Output that is rendered into the screen at the start of a part; see `screen_state.py`.
 TAIL = 256 << 10

@@ -11,8 +11,7 @@ from holdfast.base.text import plain
 from holdfast.errors import EngineError, InvalidArgument, SessionDead, SessionError, SessionPaused
 from holdfast.runtime.history.recording.live_recording import LiveRecording
 from holdfast.runtime.history.recording.recording import RecordingPoint, RecordingSource
-from holdfast.runtime.store import parents
-from holdfast.runtime.store.past_lives import journal_of
+from holdfast.runtime.store.timelines import journal_of, predecessor
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
@@ -67,7 +66,7 @@ def _snapshot(context: Context, row: SessionRow, text: str, shell: str) -> Recor
     wanted = context.store.snapshot(text)
     by_id = {snapshot.id: snapshot for snapshot in context.store.snapshots()}
     history: set[str] = set()
-    at = parents.of_session(row, by_id)
+    at = predecessor(row, by_id)
     while at is not None and at not in history:
         history.add(at)
         at = by_id[at].parent_snapshot_id if at in by_id else None

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from holdfast.runtime.history.recording.cast import CastEvent
-from holdfast.runtime.scrubbing.matcher import Matcher
-from holdfast.runtime.scrubbing.scrubber import Scrubber
-from holdfast.runtime.scrubbing.stream import ScrubbedStream
+from holdfast.runtime.scrubbing.rule import Matcher
+from holdfast.runtime.scrubbing.scrubber import ScrubbedStream, Scrubber
 
 
 class _Flow:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import lines, plain
 from holdfast.runtime.journal import journal_query
-from holdfast.runtime.store.past_lives import journal_of
+from holdfast.runtime.store.timelines import journal_of
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context

@@ -25,9 +25,9 @@ from holdfast.runtime.restore.rewind import switch_over
 from holdfast.runtime.sessions import health, moving_mark
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import snapshot_lock
-from holdfast.runtime.store.past_lives import journal_of
 from holdfast.runtime.store.row_details import OperationDetails
 from holdfast.runtime.store.rows import OperationKind
+from holdfast.runtime.store.timelines import journal_of
 
 if TYPE_CHECKING:
     from holdfast.engine.container_state import ContainerState

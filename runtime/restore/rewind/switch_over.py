@@ -14,7 +14,7 @@ from holdfast.runtime.egress.close_network import Closing
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
-from holdfast.runtime.operations.undo_table import undoes
+from holdfast.runtime.operations.operation import undoes
 from holdfast.runtime.sessions import shared_folder
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store.lives import Lives

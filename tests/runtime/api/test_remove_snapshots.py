@@ -9,7 +9,7 @@ from tests.engine.fake_engine import FakeEngine
 from tests.runtime import orchestration
 
 from holdfast.errors import SnapshotInUse
-from holdfast.runtime.storage import remove_snapshot
+from holdfast.runtime.storage import snapshot_storage
 from holdfast.snapshots import storage
 
 
@@ -33,7 +33,7 @@ def test_one_sweep_follows_all_removals(home: Any, sweeps: list[int]) -> None:
     session = orchestration.running(context, engine)
     rows = [orchestration.snapshot(context, session, f"s{number}") for number in range(3)]
 
-    remove_snapshot.remove_snapshots(context, rows)
+    snapshot_storage.remove_snapshots(context, rows)
 
     assert orchestration.left(context, engine)["snapshots"] == []
     assert list(home.snapshots.iterdir()) == []
@@ -49,10 +49,10 @@ def test_what_went_before_a_refusal_is_swept(home: Any, sweeps: list[int]) -> No
     context.store.update_session(session.id, state="suspended", parent_snapshot_id=rows[1].id)
 
     with pytest.raises(SnapshotInUse):
-        remove_snapshot.remove_snapshots(context, rows)
+        snapshot_storage.remove_snapshots(context, rows)
 
     assert orchestration.left(context, engine)["snapshots"] == ["s1", "s2"]
     assert len(sweeps) == 1
     with pytest.raises(SnapshotInUse):
-        remove_snapshot.remove_snapshots(context, rows[1:])
+        snapshot_storage.remove_snapshots(context, rows[1:])
     assert len(sweeps) == 1

@@ -12,7 +12,7 @@ from tests.runtime.scrubbing.samples import SECRETS, pem
 
 from holdfast.runtime.ci.redaction import MASK, Redaction
 from holdfast.runtime.scrubbing.known_forms import RULES
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.snapshots.failure import Failure
 
 SECRET = "s3cr3t/+value"

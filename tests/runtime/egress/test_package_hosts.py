@@ -14,7 +14,7 @@ import pytest
 from holdfast.base.home import Home
 from holdfast.errors import StoreError
 from holdfast.images import apt_sources
-from holdfast.runtime.egress import home_file, package_hosts
+from holdfast.runtime.egress import home_network, package_hosts
 from holdfast.runtime.sessions.network_exceptions import Allowed
 
 
@@ -95,19 +95,19 @@ def test_a_resolver_that_does_not_answer_is_asked_again_later(
     given = [Allowed.parse(one) for one in ("10.0.0.9:80", "mirror.example:80", "npm.example:443")]
     monkeypatch.setattr(package_hosts, "find", lambda **_: given)
     monkeypatch.setattr(socket, "getaddrinfo", resolver)
-    monkeypatch.setattr(home_file, "GLANCE", 0.05)
+    monkeypatch.setattr(home_network, "GLANCE", 0.05)
 
-    first = home_file.read(home)  # while the resolver holds all names
+    first = home_network.read(home)  # while the resolver holds all names
 
     assert [str(one) for one in first.every] == ["10.0.0.9:80"]
     assert sorted(asked) == ["mirror.example", "npm.example"], "they were asked at once"
-    assert home_file.read(home) == first
+    assert home_network.read(home) == first
     assert len(asked) == 2, "not again so soon"
     answers.set()
-    monkeypatch.setattr(home_file, "AGAIN", -1.0)
-    monkeypatch.setattr(home_file, "GLANCE", 60.0)
-    assert home_file.read(home).every == tuple(given)
-    assert "unknown" not in json.loads((home.root / home_file.NAME).read_text())
+    monkeypatch.setattr(home_network, "AGAIN", -1.0)
+    monkeypatch.setattr(home_network, "GLANCE", 60.0)
+    assert home_network.read(home).every == tuple(given)
+    assert "unknown" not in json.loads((home.root / home_network.NAME).read_text())
 
 
 def test_only_closed_destinations_are_opened_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +120,13 @@ def test_only_closed_destinations_are_opened_for_all(tmp_path: Path, monkeypatch
     ]
     monkeypatch.setattr(package_hosts, "find", lambda **_: given)
     monkeypatch.setattr(socket, "getaddrinfo", _no_address)
-    (home.root / home_file.NAME).write_text('{"allow": ["db.example:5432"]}')
+    (home.root / home_network.NAME).write_text('{"allow": ["db.example:5432"]}')
 
-    kept = home_file.refresh(home)
+    kept = home_network.refresh(home)
 
     assert [str(one) for one in kept.every] == ["10.0.0.9:80", "db.example:5432"]
-    assert home_file.read(home) == kept
-    assert json.loads((home.root / home_file.NAME).read_text())["found"] == ["10.0.0.9:80"]
+    assert home_network.read(home) == kept
+    assert json.loads((home.root / home_network.NAME).read_text())["found"] == ["10.0.0.9:80"]
 
 
 def test_a_found_destination_can_be_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,15 +135,15 @@ def test_a_found_destination_can_be_closed(tmp_path: Path, monkeypatch: pytest.M
     proxy, mirror = Allowed.parse("10.0.0.9:3128"), Allowed.parse("10.0.0.8:80")
     monkeypatch.setattr(package_hosts, "find", lambda **_: [proxy, mirror])
     monkeypatch.setenv("https_proxy", "http://10.0.0.9:3128")
-    home_file.refresh(home)
-    assert home_file.ways_out(home) == [proxy]
+    home_network.refresh(home)
+    assert home_network.ways_out(home) == [proxy]
 
-    path = home.root / home_file.NAME
+    path = home.root / home_network.NAME
     path.write_text(json.dumps(json.loads(path.read_text()) | {"close": ["10.0.0.9:3128"]}))
 
-    assert home_file.read(home).every == (mirror,)
-    assert home_file.refresh(home).every == (mirror,)
-    assert home_file.ways_out(home) == []
+    assert home_network.read(home).every == (mirror,)
+    assert home_network.refresh(home).every == (mirror,)
+    assert home_network.ways_out(home) == []
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,11 @@ def test_a_found_destination_can_be_closed(tmp_path: Path, monkeypatch: pytest.M
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
     """It is not taken for one that opens nothing, and not overwritten."""
     home = Home(tmp_path / "home").create()
-    (home.root / home_file.NAME).write_text(text)
+    (home.root / home_network.NAME).write_text(text)
 
     with pytest.raises(StoreError, match=r"^cannot use .*network\.json"):
-        home_file.read(home)
-    assert (home.root / home_file.NAME).read_text() == text
+        home_network.read(home)
+    assert (home.root / home_network.NAME).read_text() == text
 
 
 def test_a_project_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.egress import secret, vault
+from holdfast.runtime.egress import vault
 from holdfast.runtime.sessions.session_options import SessionOptions, container_options
 from holdfast.runtime.transfer import sanitize
 
@@ -30,14 +30,14 @@ def test_a_value_comes_from_a_variable_a_file_standard_input_or_the_option(
     }
 
     for source, value in sources.items():
-        found = secret.parse(f"T@api.example.com={source}", {"KEY": "from-the-environment"})
+        found = vault.parse(f"T@api.example.com={source}", {"KEY": "from-the-environment"})
         assert found.value == value
         assert value not in repr(found) + json.dumps(found.option())
 
 
 def test_hosts_use_tls_by_default() -> None:
     """Each is one host and one port."""
-    found = secret.parse("T@API.example.com,b.org:8443,http://c.org,https://d.org=12345678").hosts
+    found = vault.parse("T@API.example.com,b.org:8443,http://c.org,https://d.org=12345678").hosts
     assert list(map(str, found)) == ["api.example.com", "b.org:8443", "http://c.org", "d.org"]
     assert [(one.scheme, one.port) for one in found] == [
         ("https", 443),
@@ -66,7 +66,7 @@ def test_hosts_use_tls_by_default() -> None:
 def test_invalid_secrets_are_refused_without_the_value(text: str, why: str) -> None:
     """In one line, with the form it should have."""
     with pytest.raises(InvalidArgument, match=why) as refused:
-        secret.parse(text, {})
+        vault.parse(text, {})
 
     assert "hidden-" not in str(refused.value).replace("hidden-value is not", "")
     assert "NAME@HOST" in refused.value.hint
@@ -75,7 +75,7 @@ def test_invalid_secrets_are_refused_without_the_value(text: str, why: str) -> N
 def test_values_are_the_owners_alone_and_go_when_they_are_forgotten(tmp_path: Path) -> None:
     """Nothing but a placeholder leads to a file."""
     home = Home(tmp_path / "home").create()
-    given = secret.parse("T@a.org=hidden-value")
+    given = vault.parse("T@a.org=hidden-value")
     vault.keep(home, [given])
 
     (file,) = (home.root / vault.FOLDER).iterdir()
@@ -85,7 +85,7 @@ def test_values_are_the_owners_alone_and_go_when_they_are_forgotten(tmp_path: Pa
     assert found is not None
     assert (found.name, found.value, found.hosts) == ("T", "hidden-value", given.hosts)
     assert vault.find(home, "../../network.json") is None
-    vault.forget(home, given.placeholder)
+    vault.forget_value(home, given.placeholder)
     assert vault.find(home, given.placeholder) is None
 
 
@@ -93,7 +93,7 @@ def test_a_session_gets_placeholders_and_a_bundle_has_none() -> None:
     """Its variables have them, with the address of the gateway; a bundle says nothing of network and
     secrets.
     """
-    given = secret.parse("T@a.org=hidden-value")
+    given = vault.parse("T@a.org=hidden-value")
     options = SessionOptions.parse(secrets=[given.option()])
     made = container_options(
         options, name="n", hostname="h", image="i", command=(), labels={}, run_dir=Path("/r"),

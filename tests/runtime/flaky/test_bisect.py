@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.flaky import memory_room
+from holdfast.runtime.flaky import repeat
 from holdfast.runtime.flaky.bisect import chain, search
 from holdfast.runtime.store.rows import SnapshotRow
 
@@ -61,4 +61,4 @@ def test_a_copy_is_started_where_there_is_room(
 ) -> None:
     """With the expected use by other started ones, and a tenth of 10 GiB to spare."""
     gib = 1 << 30
-    assert memory_room.fits(available * gib, 10 * gib, copy * gib, coming) is expected
+    assert repeat.memory_fits(available * gib, 10 * gib, copy * gib, coming) is expected

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.flaky import output_masking
+from holdfast.runtime.flaky import spread
 from holdfast.runtime.flaky.spread import Run, Spread, differ, grouped, to_keep
 
 
 def run(number: int, code: int = 0, output: str = "", end: Any = "exit", **more: Any) -> Run:
-    lines = output_masking.lines(output.encode())
-    return Run(number, end, code, output=tuple(lines), digest=output_masking.digest(lines), **more)
+    lines = spread.output_lines(output.encode())
+    return Run(number, end, code, output=tuple(lines), digest=spread.digest(lines), **more)
 
 
-def spread(*runs: Run, **more: Any) -> Spread:
+def spread_of(*runs: Run, **more: Any) -> Spread:
     return Spread("make test", "before", len(runs), runs, **more)
 
 
@@ -40,7 +40,7 @@ def spread(*runs: Run, **more: Any) -> Spread:
 )
 def test_differences_between_any_two_runs_do_not_count(one: str, other: str) -> None:
     """Times, addresses, process ids, temporary names, progress bars, colors."""
-    digests = {output_masking.digest(output_masking.lines(text.encode())) for text in (one, other)}
+    digests = {spread.digest(spread.output_lines(text.encode())) for text in (one, other)}
     assert len(digests) == 1
 
 
@@ -55,20 +55,20 @@ def test_differences_between_any_two_runs_do_not_count(one: str, other: str) -> 
 )
 def test_other_numbers_count(one: str, other: str) -> None:
     """The findings of a test are not masked away."""
-    digests = {output_masking.digest(output_masking.lines(text.encode())) for text in (one, other)}
+    digests = {spread.digest(spread.output_lines(text.encode())) for text in (one, other)}
     assert len(digests) == 2
 
 
 def test_the_names_of_a_copy_do_not_count() -> None:
     """Each fork has its own name and id."""
-    assert output_masking.masked("I am try-1 (abc)", ("try-1", "abc")) == output_masking.masked(
+    assert spread.masked("I am try-1 (abc)", ("try-1", "abc")) == spread.masked(
         "I am try-2 (x)", ("try-2", "x")
     )
 
 
 def test_identical_runs_are_deterministic() -> None:
     """Also if it fails, and with outputs that differ only in time."""
-    found = spread(*(run(number, 1, f"failed in 0.{number}s") for number in range(1, 21)))
+    found = spread_of(*(run(number, 1, f"failed in 0.{number}s") for number in range(1, 21)))
     assert found.text == "deterministic: 20 of 20 exit 1"
     assert found.deterministic
     assert found.differences == []
@@ -76,7 +76,7 @@ def test_identical_runs_are_deterministic() -> None:
 
 def test_mixed_runs_are_flaky_and_their_kinds_are_counted() -> None:
     """By their end and their output; output of passing runs does not count."""
-    found = spread(
+    found = spread_of(
         *(run(number, 0, f"value {number}") for number in range(1, 14)),
         *(run(number, 1, "AssertionError") for number in range(14, 20)),
         run(20, 0, "Timeout", end="timeout"),
@@ -91,7 +91,7 @@ def test_mixed_runs_are_flaky_and_their_kinds_are_counted() -> None:
 
 def test_the_first_line_that_differs_is_shown_unmasked() -> None:
     """With the line of the most common kind beside it."""
-    found = spread(
+    found = spread_of(
         run(1, 0, "start 0.1s\nvalue 1\nend"),
         run(2, 0, "start 0.2s\nvalue 1\nend"),
         run(3, 1, "start 9s\nvalue 2\x07"),
@@ -110,8 +110,9 @@ def test_a_longer_output_differs_where_the_other_ended() -> None:
 def test_outputs_of_passing_runs_can_be_compared() -> None:
     """On request."""
     runs = (run(1, 0, "a"), run(2, 0, "b"), run(3, 0, "a"))
-    assert spread(*runs).text == "deterministic: 3 of 3 exit 0"
-    assert spread(*runs, compare_output=True).text == "deterministic: 3 of 3 exit 0, with 2 kinds of output"
+    assert spread_of(*runs).text == "deterministic: 3 of 3 exit 0"
+    found = spread_of(*runs, compare_output=True)
+    assert found.text == "deterministic: 3 of 3 exit 0, with 2 kinds of output"
 
 
 def test_one_of_each_kind_is_kept_first() -> None:
@@ -142,7 +143,7 @@ def test_the_end_of_a_run_is_put_into_words() -> None:
 
 def test_programs_get_everything() -> None:
     """Kinds by the numbers of their runs, and what was kept."""
-    told = spread(run(1), run(2, 1, "x")).keeping({2: "before-run-2"}).as_dict()
+    told = spread_of(run(1), run(2, 1, "x")).keeping({2: "before-run-2"}).as_dict()
     assert told["kinds"] == [
         {"status": "exit 0", "passed": True, "runs": [1]},
         {"status": "exit 1", "passed": False, "runs": [2]},

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 from holdfast.runtime.gateway import refusal_log
-from holdfast.runtime.gateway.policies import Policies
 from holdfast.runtime.gateway.refusal_log import Refusals, RefusedHost
-from holdfast.runtime.gateway.session_rules import SessionRules
+from holdfast.runtime.gateway.session_rules import Policies, SessionRules
 
 
 def test_a_policy_is_the_present_one_of_its_address(tmp_path: Path) -> None:

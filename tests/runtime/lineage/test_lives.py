@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.base.home import Home
 from holdfast.runtime.journal import journal_query
-from holdfast.runtime.store import past_lives
+from holdfast.runtime.store import timelines
 from holdfast.runtime.store.entry import CheckedLine
 from holdfast.runtime.store.lives import Lives
 from holdfast.runtime.store.row_details import SnapshotDetails
@@ -55,9 +55,9 @@ def test_a_rewound_session_continues_from_there(home: Home, store: Store) -> Non
     everything = _read(home, store, now, all_timelines=True)
     assert [seq for seq, _, current in everything if not current] == [3, 4]
     assert {name for _, name, _ in everything} == {"work"}
-    assert past_lives.resumes_after(now) == 2
-    assert past_lives.rewound_at(now) > 0
-    assert past_lives.journal_of(store.snapshot(last.id)) == now.details["lives"][0]["id"]
+    assert timelines.resumes_after(now) == 2
+    assert timelines.rewound_at(now) > 0
+    assert timelines.journal_of(store.snapshot(last.id)) == now.details["lives"][0]["id"]
 
 
 def test_forks_of_an_abandoned_life_keep_their_past(home: Home, store: Store) -> None:

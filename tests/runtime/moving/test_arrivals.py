@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.runtime.moving.arrivals import Arrivals
+from holdfast.runtime.moving.receiver import Arrivals
 
 DATA = random.Random(1).randbytes(3 << 20)  # the same in each worker: the parameters below name its digest
 DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"

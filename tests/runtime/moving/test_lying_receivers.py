@@ -18,11 +18,9 @@ import pytest
 from tests.runtime.moving import lying_receiver
 
 from holdfast.base.ssh_command import SSH
-from holdfast.runtime.moving import move_wire, patient_pipes, receiver_channel
+from holdfast.runtime.moving import move_wire, receiver_channel
 from holdfast.runtime.moving.move_wire import Refused, WireBroken
-from holdfast.runtime.moving.receiver_address import ReceiverAddress
-from holdfast.runtime.moving.receiver_channel import ReceiverChannel
-from holdfast.runtime.moving.receiver_destination import ReceiverDestination
+from holdfast.runtime.moving.receiver_channel import ReceiverAddress, ReceiverChannel, ReceiverDestination
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 
 PART = BlobDescriptor("application/octet-stream", "sha256:" + "0" * 64, 1 << 20)
@@ -67,7 +65,7 @@ def test_a_receiver_that_reads_nothing_ends_the_sending(
     reaching: Reaching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pipe fills, and then nothing more is taken."""
-    monkeypatch.setattr(patient_pipes, "STUCK", 0.5)
+    monkeypatch.setattr(receiver_channel, "STUCK", 0.5)
     with (
         reaching("silent", "put") as receiver,
         pytest.raises(WireBroken, match=r"it has taken nothing for 0.5 s"),

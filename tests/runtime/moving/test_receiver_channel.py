@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.base.ssh_command import SSH
-from holdfast.errors import MoveFailed
+from holdfast.base.ssh_command import ALIVE, SSH
+from holdfast.errors import InvalidArgument, MoveFailed
 from holdfast.runtime.moving import receiver_channel
-from holdfast.runtime.moving.receiver_address import ReceiverAddress
-from holdfast.runtime.moving.receiver_channel import ReceiverChannel
+from holdfast.runtime.moving.receiver_channel import ReceiverAddress, ReceiverChannel
 
 
 @pytest.mark.parametrize(
@@ -33,3 +32,53 @@ def test_what_is_no_receiver_is_told_from_one(ssh: str, said: str, monkeypatch: 
         pass
     assert said in str(failed.value)
     assert failed.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "ssh"),
+    [
+        ("box", ["box"]),
+        ("ann@box.example", ["ann@box.example"]),
+        ("ssh://box", ["box"]),
+        ("ssh://ann@box:2222/", ["-p", "2222", "ann@box"]),
+        ("ssh://[fe80::1]:22", ["-p", "22", "fe80::1"]),
+        ("ann@[::1]", ["ann@::1"]),
+    ],
+)
+def test_addresses_are_given_to_ssh(text: str, ssh: list[str]) -> None:
+    command = ReceiverAddress.parse(text).command({})
+    assert command == ["ssh", *ALIVE, *ssh, "holdfast receive"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "-oProxyCommand=x", "ssh://-oProxyCommand=x", "a b", "a;b", "a\nb", "ann@", "@box", "a@b@c"),
+        *(
+            "box:22",
+            "ssh://box:0",
+            "ssh://box:65536",
+            "ssh://box:x",
+            "tcp://box",
+            "ssh://box/path",
+            "b\u00f6x",
+        ),
+    ],
+)
+def test_what_ssh_would_misunderstand_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="cannot move to"):
+        ReceiverAddress.parse(text)
+
+
+def test_an_empty_command_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="empty"):
+        ReceiverAddress.parse("box", " ")
+
+
+def test_another_ssh_can_be_named() -> None:
+    address = ReceiverAddress.parse("ssh://box:22", "/opt/holdfast --json")
+    given = {"HOLDFAST_SSH": "ssh -F 'my config'"}
+    expected = ["ssh", "-F", "my config", "-p", "22", "box", "/opt/holdfast --json receive"]
+    assert address.command(given) == expected
+    with pytest.raises(InvalidArgument, match="HOLDFAST_SSH"):
+        address.command({"HOLDFAST_SSH": "ssh 'open"})

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
-from holdfast.runtime.scrubbing import rules_file, values
+from holdfast.runtime.scrubbing import known_values, rules_file
 from holdfast.runtime.scrubbing.known_forms import RULES
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.runtime.transfer import memory_owners
 from holdfast.runtime.transfer.searched_layers import SearchedLayers
 from holdfast.snapshots.bundle.image_layers import Hashed
@@ -91,7 +91,7 @@ def test_a_layer_of_our_own_image_is_not_searched(tmp_path: Path) -> None:
 
 def test_the_cache_contains_no_secret_and_no_rule(tmp_path: Path) -> None:
     """A known value is part of the rules; a reader of the file can at most guess slowly."""
-    known = [*values.rules({"A": "hunter22-hunter22"}, ["A"]), *RULES]
+    known = [*known_values.rules({"A": "hunter22-hunter22"}, ["A"]), *RULES]
     searched = _searched(tmp_path, Matcher(known))
     searched.read(Hashed([_layer()]))
     path = tmp_path / "cache" / "searched.json"

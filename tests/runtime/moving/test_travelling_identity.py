@@ -8,6 +8,8 @@ import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.moving import travelling_identity
+from holdfast.runtime.moving.travelling_identity import travelling_options
+from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.store.row_details import SessionDetails
 from holdfast.runtime.store.store import Store
@@ -55,3 +57,29 @@ def test_what_is_not_valid_is_refused(changed: dict[str, Any]) -> None:
 def test_what_is_no_identity_is_refused(given: object) -> None:
     with pytest.raises(InvalidArgument, match="not valid"):
         travelling_identity.parse(given)
+
+
+def test_what_is_set_travels() -> None:
+    options = SessionOptions.parse(memory="1g", env=["A=b"], network="none").model_dump(mode="json")
+    assert (
+        travelling_options("work", options).items()
+        >= {"memory": options["memory"], "env": {"A": "b"}}.items()
+    )
+    SessionOptions.parse(**travelling_options("work", options))
+    # A machine with an earlier version does not know options that are not used.
+    assert "read_only" not in travelling_options("work", options)
+    chosen = SessionOptions.parse(read_only=True, writable=["/srv"]).model_dump(mode="json")
+    assert travelling_options("work", chosen).items() >= {"read_only": True, "writable": ["/srv"]}.items()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"mounts": [{"source": "/srv/data\x1b", "target": "/data"}]}, "/srv/data"),
+        ({"secrets": [{"name": "TOKEN", "hosts": ["a.example"]}]}, "TOKEN"),
+    ],
+)
+def test_what_only_this_machine_has_keeps_it_here(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"cannot move work: .*{named}") as refused:
+        travelling_options("work", options)
+    assert "\x1b" not in str(refused.value)

@@ -11,8 +11,7 @@ import pytest
 from holdfast.engine.exec_stream import ERRORS, ExecStream
 from holdfast.errors import EngineUnavailable
 from holdfast.runtime.remote import relay_frames
-from holdfast.runtime.remote.caller_streams import CallerStreams
-from holdfast.runtime.remote.relay import Relay
+from holdfast.runtime.remote.relay import CallerStreams, Relay
 from holdfast.runtime.remote.relay_frames import ALIVE, EXIT, OUTPUT, frame
 
 

@@ -19,7 +19,7 @@ from holdfast.base.background import Background
 from holdfast.base.home import Home
 from holdfast.engine.engine_images import ListedImage
 from holdfast.errors import SnapshotInUse, SnapshotNotFound, StoreError
-from holdfast.runtime.retention import garbage, home_settings, prune, stale_images
+from holdfast.runtime.retention import garbage, prune
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.store import Store
@@ -30,7 +30,7 @@ def _image(*tags: str, created: float = 10.0, id_: str = "sha256:1") -> ListedIm
 
 
 def _stale(image: ListedImage, needed: set[str] | None = None, used: set[str] | None = None) -> list[str]:
-    return stale_images.stale(image, frozenset(needed or ()), frozenset(used or ()), 100.0)
+    return garbage.stale(image, frozenset(needed or ()), frozenset(used or ()), 100.0)
 
 
 def test_an_unused_old_image_of_ours_may_be_removed() -> None:
@@ -64,16 +64,16 @@ def test_any_other_image_stays(image: Any, needed: set[str], used: set[str]) -> 
 
 def test_a_quota_is_set_and_lifted(home: Home) -> None:
     """There is none at first; an unreadable one does not count as none."""
-    assert home_settings.quota(home) is None
-    home_settings.set_quota(home, 5)
-    assert home_settings.quota(home) == 5
-    home_settings.set_quota(home, None)
-    assert home_settings.quota(home) is None
-    (home.root / home_settings.FILE).write_text("[")
+    assert prune.quota(home) is None
+    prune.set_quota(home, 5)
+    assert prune.quota(home) == 5
+    prune.set_quota(home, None)
+    assert prune.quota(home) is None
+    (home.root / prune.FILE).write_text("[")
     with pytest.raises(StoreError, match="cannot read"):
-        home_settings.quota(home)
-    (home.root / home_settings.FILE).write_text(json.dumps({"quota": "much"}))
-    assert home_settings.quota(home) is None
+        prune.quota(home)
+    (home.root / prune.FILE).write_text(json.dumps({"quota": "much"}))
+    assert prune.quota(home) is None
 
 
 @pytest.fixture
@@ -211,9 +211,9 @@ def test_what_was_built_or_loaded_stays_while_a_session_uses_it(home: Home, idle
     name = "holdfast/provided:app-0123456789ab"
     idle.images.add("sha256:1", name)
     row = context.store.add_session("work", "holdfast/fitted:1", {"image": name})
-    assert list(stale_images.find(context, timedelta(days=7))) == []
+    assert list(garbage._stale_images(context, timedelta(days=7))) == []
     context.store.update_session(row.id, state="removed")
-    assert list(stale_images.find(context, timedelta(days=7))) == [(name, 1)]
+    assert list(garbage._stale_images(context, timedelta(days=7))) == [(name, 1)]
 
 
 def test_the_archive_of_the_guest_may_be_removed_when_nothing_is_fitted(home: Home, idle: FakeEngine) -> None:

@@ -8,10 +8,9 @@ import pytest
 from tests.runtime.scrubbing.samples import ALNUM, IN_CONTEXT, MISSES, SECRETS, of
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.scrubbing import values
+from holdfast.runtime.scrubbing import known_values
 from holdfast.runtime.scrubbing.known_forms import RULES
-from holdfast.runtime.scrubbing.matcher import Matcher
-from holdfast.runtime.scrubbing.rule import Rule, checked
+from holdfast.runtime.scrubbing.rule import Matcher, Rule, checked
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 
 ALL = Matcher(RULES)
@@ -130,7 +129,7 @@ def test_invalid_rules_are_refused(name: str, regex: str, why: str) -> None:
 def test_values_of_variables_are_found_in_all_their_forms() -> None:
     """As is, in base64, in URLs; short ones are not searched for."""
     value = "correct/horse battery"
-    known = list(values.rules({"MY_TOKEN": value, "MY_ID": "abc", "OTHER": value + "x"}, ["MY_*"]))
+    known = list(known_values.rules({"MY_TOKEN": value, "MY_ID": "abc", "OTHER": value + "x"}, ["MY_*"]))
     matcher = Matcher(known)
 
     assert [rule.name for rule in known] == ["value of MY_TOKEN"]

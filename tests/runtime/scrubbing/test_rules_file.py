@@ -11,7 +11,7 @@ from tests.runtime.scrubbing.samples import SECRETS
 from holdfast.base.home import Home
 from holdfast.errors import HoldfastError, InvalidArgument, StoreError
 from holdfast.runtime.scrubbing import rules_file
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.runtime.scrubbing.rules_file import ScrubbingRules
 
 

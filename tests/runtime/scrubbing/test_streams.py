@@ -8,11 +8,9 @@ import pytest
 from tests.runtime.scrubbing.samples import IN_CONTEXT, MISSES, SECRETS, of, pem
 
 from holdfast.runtime.scrubbing.known_forms import RULES
-from holdfast.runtime.scrubbing.matcher import LONGEST, Matcher
-from holdfast.runtime.scrubbing.rule import checked
-from holdfast.runtime.scrubbing.scrubber import Scrubber
-from holdfast.runtime.scrubbing.search import MOST, Search
-from holdfast.runtime.scrubbing.stream import MOST_HELD, ScrubbedStream
+from holdfast.runtime.scrubbing.rule import LONGEST, Matcher, checked
+from holdfast.runtime.scrubbing.scrubber import MOST_HELD, ScrubbedStream, Scrubber
+from holdfast.runtime.scrubbing.secret_search import MOST_MATCHES, Search
 
 NARROW, WIDE = Matcher(RULES), Matcher(RULES, wide=True)
 
@@ -104,11 +102,11 @@ def test_a_flood_of_secrets_ends_their_count_and_hides_no_others() -> None:
     """A limited number is counted, and the result says that there may be more; other rules continue."""
     search = Search(WIDE)
     for _ in range(3):
-        search.feed(f"{SECRETS['github token'][0]} ".encode() * MOST)
+        search.feed(f"{SECRETS['github token'][0]} ".encode() * MOST_MATCHES)
     search.feed(SECRETS["npm token"][0].encode())
     search.end()
 
-    assert search.found == {("github token", ""): MOST, ("npm token", ""): 1}
+    assert search.found == {("github token", ""): MOST_MATCHES, ("npm token", ""): 1}
     assert search.more == {"github token"}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import HoldfastError, ProtocolError, SessionNotFound
 from holdfast.runtime.client.step_lines import MEDIA_TYPE, StepLines
-from holdfast.runtime.operations import step_watch
+from holdfast.runtime.operations import step
 from holdfast.runtime.operations.step import Step
 from holdfast.runtime.serve.step_streams import StepStreams
 
@@ -19,9 +19,9 @@ Body = Callable[[], Awaitable[None]]
 JSON = [(b"content-type", b"application/json")]
 
 
-def step(text: str, done: int | None = None, total: int | None = None) -> None:
+def report_step(text: str, done: int | None = None, total: int | None = None) -> None:
     """Report a step as an operation does, which knows no door."""
-    watcher = step_watch.current()
+    watcher = step.watcher_of_call()
     if watcher is not None:
         watcher(Step(text, done, total))
 
@@ -53,9 +53,9 @@ def answered(work: Body, status: int, answer: Any, *, asks: bool = True) -> tupl
 
 async def forks() -> None:
     """Do what has two steps, the second in a thread."""
-    step("freezing work")
+    report_step("freezing work")
     await shown()
-    await asyncio.to_thread(step, "restoring work", 1, 2)
+    await asyncio.to_thread(report_step, "restoring work", 1, 2)
     await shown()
 
 

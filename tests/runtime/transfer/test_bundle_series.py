@@ -12,7 +12,7 @@ from blake3 import blake3
 from tests.runtime.transfer.test_unpack_parts import Blobs, _config
 
 from holdfast.errors import BundleRefused
-from holdfast.runtime.moving.arrivals import Arrived
+from holdfast.runtime.moving.receiver import Arrived
 from holdfast.runtime.transfer import bundle_series
 from holdfast.runtime.transfer.bundle_series import BundleSeries
 from holdfast.runtime.transfer.earlier_import import EarlierImport, ImportSeries

@@ -11,9 +11,9 @@ import pytest
 from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.base.home import Home
-from holdfast.runtime.egress import secret, vault
+from holdfast.runtime.egress import vault
 from holdfast.runtime.scrubbing.known_forms import RULES
-from holdfast.runtime.scrubbing.matcher import Matcher
+from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.transfer import describe
@@ -73,7 +73,7 @@ def test_variables_of_an_image_are_scrubbed() -> None:
 def test_values_of_secrets_that_the_gateway_has_do_not_leave(tmp_path: Path) -> None:
     """A session has none of them, unless a server sent one in a form that the gateway did not recognize."""
     home = Home(tmp_path / "home").create()
-    first, second = (secret.parse(f"DEPLOY@a.example={word}-by-hand-4711") for word in ("one", "two"))
+    first, second = (vault.parse(f"DEPLOY@a.example={word}-by-hand-4711") for word in ("one", "two"))
     vault.keep(home, [first, second])
 
     scrubber = Inspection(home, _manifest(None, "s"), None, {}).scrubber

@@ -10,8 +10,8 @@ from tests.runtime.scrubbing.samples import SECRETS
 
 from holdfast.errors import StoreError
 from holdfast.runtime.scrubbing.known_forms import RULES
-from holdfast.runtime.scrubbing.matcher import LONGEST, Matcher
-from holdfast.runtime.scrubbing.search import Search
+from holdfast.runtime.scrubbing.rule import LONGEST, Matcher
+from holdfast.runtime.scrubbing.secret_search import Search
 from holdfast.runtime.transfer import searched_files
 from holdfast.snapshots.bundle.earlier_pages import PageRange
 

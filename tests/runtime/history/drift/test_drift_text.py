@@ -14,7 +14,7 @@ from holdfast.runtime.history.drift.holdings import Holdings
 from holdfast.runtime.history.drift.packages import Package
 from holdfast.runtime.history.drift.since import StartingPoint
 from holdfast.runtime.history.drift.trail import Point, TrailSpan
-from holdfast.runtime.journal import entry_text
+from holdfast.runtime.journal import event_text
 from holdfast.runtime.store.entry import Entry as JournalEntry
 
 SITE = "/opt/python/lib/python3.13/site-packages"
@@ -253,7 +253,7 @@ def test_an_entry_of_the_journal_in_one_line() -> None:
     """Changes by a command are reported by name, also where the session wrote something else there."""
 
     def line_of(told: dict[str, object]) -> str:
-        return entry_text.line(
+        return event_text.entry_line(
             JournalEntry("a" * 12, "work", 7, 1000.0, "changed", details=told), asked="work"
         )
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.engine.engine_place import SOCKET
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.remote.controller_container import DEFAULT_HOME, home_of, name_of, options
+from holdfast.runtime.remote.elsewhere import DEFAULT_HOME, home_of, name_of, options
 
 
 def test_one_for_each_home_and_version() -> None:

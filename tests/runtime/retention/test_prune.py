@@ -1,3 +1,5 @@
+"""None"""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
@@ -5,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.retention import expiry
+from holdfast.runtime.retention import prune
 from holdfast.runtime.store.policy import Policy
 from holdfast.runtime.store.row_details import SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
@@ -23,7 +25,7 @@ def _hours(count: int) -> list[SnapshotRow]:
 
 
 def _gone(rows: list[SnapshotRow], policy: Policy, needs: set[str] | None = None) -> list[str]:
-    return [row.id for row in expiry.expired(rows, policy, needs or set(), NOW)]
+    return [row.id for row in prune.expired(rows, policy, needs or set(), NOW)]
 
 
 def test_the_newest_are_kept() -> None:
@@ -81,7 +83,7 @@ def test_snapshots_that_sessions_were_made_from_are_needed() -> None:
         for state in ("running", "suspended", "dead", "removed")
     ]
 
-    assert expiry.needed(rows) == {"of-running", "of-suspended", "of-dead"}
+    assert prune.needed(rows) == {"of-running", "of-suspended", "of-dead"}
 
 
 def _sized(identity: str, size: int, age: int, *, auto: bool = True, pinned: bool = False) -> SnapshotRow:
@@ -92,10 +94,10 @@ def test_the_oldest_automatic_ones_make_room() -> None:
     """As many as needed and no more; nothing goes where there is room."""
     rows = [_sized("a", 10, 4), _sized("b", 10, 3, auto=False), _sized("c", 10, 2), _sized("d", 10, 1)]
 
-    assert expiry.room(rows, 50, 10, set()) == ([], 0)
-    assert expiry.room(rows, 45, 10, set()) == ([rows[0]], 0)
-    assert expiry.room(rows, 30, 10, set()) == ([rows[0], rows[2]], 0)
-    assert expiry.room(rows, 45, 10, {"a"}) == ([rows[2]], 0)
+    assert prune.room(rows, 50, 10, set()) == ([], 0)
+    assert prune.room(rows, 45, 10, set()) == ([rows[0]], 0)
+    assert prune.room(rows, 30, 10, set()) == ([rows[0], rows[2]], 0)
+    assert prune.room(rows, 45, 10, {"a"}) == ([rows[2]], 0)
 
 
 def test_a_snapshot_that_cannot_fit_removes_nothing() -> None:
@@ -104,7 +106,7 @@ def test_a_snapshot_that_cannot_fit_removes_nothing() -> None:
     """
     rows = [_sized("a", 10, 4), _sized("b", 30, 3, auto=False), _sized("c", 10, 2, pinned=True)]
 
-    assert expiry.room(rows, 45, 10, set()) == ([], 5)
+    assert prune.room(rows, 45, 10, set()) == ([], 5)
 
 
 def test_nothing_that_must_stay_ever_goes() -> None:
@@ -127,12 +129,12 @@ def test_nothing_that_must_stay_ever_goes() -> None:
         policy = Policy(
             keep=dice.randrange(4), keep_for=dice.choice([None, 3600.0, 1e6]), hourly=dice.randrange(3)
         )
-        safe = {row.id for row in rows if row.pinned or row.id in needs or not expiry.automatic(row)}
-        going, missing = expiry.room(rows, dice.randrange(600), dice.randrange(100), needs)
+        safe = {row.id for row in rows if row.pinned or row.id in needs or not prune.automatic(row)}
+        going, missing = prune.room(rows, dice.randrange(600), dice.randrange(100), needs)
         assert not safe & {row.id for row in going}
         assert not (going and missing)
-        gone = expiry.expired(rows, policy, needs, NOW)
+        gone = prune.expired(rows, policy, needs, NOW)
         assert not safe & {row.id for row in gone}
-        mine = sorted(filter(expiry.automatic, rows), key=lambda row: (row.created_at, row.id))
+        mine = sorted(filter(prune.automatic, rows), key=lambda row: (row.created_at, row.id))
         newest = {row.id for row in mine[max(0, len(mine) - policy.keep) :]}
         assert not newest & {row.id for row in gone}

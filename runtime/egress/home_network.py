@@ -19,7 +19,7 @@ from pathlib import Path
 from holdfast.base import private_files
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, StoreError
-from holdfast.runtime.egress import host_network, name_lookup, package_hosts, reach
+from holdfast.runtime.egress import host_network, package_hosts
 from holdfast.runtime.gateway.names import Address, canonical
 from holdfast.runtime.sessions.network_exceptions import Allowed
 
@@ -121,7 +121,7 @@ def _private(items: Iterable[Allowed], seconds: float) -> tuple[tuple[Allowed, .
     Loopback cannot be reached by a session anyway.
     """
     machine, items = host_network.look(), list(items)
-    known = name_lookup.together((item.host for item in items if item.is_name), seconds)
+    known = host_network.looked_up((item.host for item in items if item.is_name), seconds)
     kept, unknown = list[Allowed](), list[Allowed]()
     for item in items:
         if item.is_name and known[item.host] is None:
@@ -130,7 +130,7 @@ def _private(items: Iterable[Allowed], seconds: float) -> tuple[tuple[Allowed, .
         openings = item.openings(lambda name: known[name] or [])
         addresses = [str(one.network.network_address) for one in openings]
         outside = [address for address in addresses if not _loopback(address)]
-        if any(reach.closed(address, machine) for address in outside):
+        if any(host_network.closed(address, machine) for address in outside):
             kept.append(item)
     return tuple(kept), tuple(unknown)
 
