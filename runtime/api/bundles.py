@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
-    from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
+    from holdfast.runtime.transfer.push_pull import Exported, Pushed
 
 Progress = Callable[[int, int], None]
 
@@ -69,7 +69,7 @@ class Outgoing:
             SecretsFound: it holds secrets, and they were to be refused.
             SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: nothing was written.
         """
-        from holdfast.runtime.transfer import bundle_transfer
+        from holdfast.runtime.transfer import push_pull
         from holdfast.runtime.transfer.transfer_options import SendOptions
 
         options = SendOptions.signed(
@@ -83,7 +83,7 @@ class Outgoing:
         where = path if isinstance(path, int) else Path(path)
         if shared and isinstance(where, int):
             raise InvalidArgument("cannot share parts with others through a pipe", hint="name a file")
-        return bundle_transfer.export(self._context, self._row, where, options, shared=shared, thin=thin)
+        return push_pull.export(self._context, self._row, where, options, shared=shared, thin=thin)
 
     def push(
         self,
@@ -121,10 +121,10 @@ class Outgoing:
             RegistryDenied, RegistryUnavailable, RegistryError: the registry refuses, or does not answer.
             SnapshotDamaged, SnapshotNotFound, InvalidArgument, StoreError, EngineError: it cannot be sent.
         """
-        from holdfast.runtime.transfer import bundle_transfer
+        from holdfast.runtime.transfer import push_pull
         from holdfast.runtime.transfer.transfer_options import SendOptions
 
-        wire = bundle_transfer.way(reference, plain_http=plain_http)
+        wire = push_pull.registry_wire(reference, plain_http=plain_http)
         options = SendOptions.signed(
             self._context.home,
             (key, passphrase),
@@ -133,7 +133,7 @@ class Outgoing:
             secrets=secrets,
             progress=progress,
         )
-        return bundle_transfer.push(self._context, self._row, wire, options)
+        return push_pull.push(self._context, self._row, wire, options)
 
 
 class Incoming:
@@ -172,14 +172,14 @@ class Incoming:
             StoreError, EngineError: it cannot be read or stored. Nothing is left of it in any case.
         """
         from holdfast.runtime.api.snapshot import Snapshot
-        from holdfast.runtime.transfer import bundle_transfer
+        from holdfast.runtime.transfer import push_pull
         from holdfast.runtime.transfer.transfer_options import ReceiveOptions
         from holdfast.snapshots.bundle.keys import Keys
 
         opener = Keys(self._context.home).opener(passphrase, key_passphrase)
         wanted = ReceiveOptions(label, files_only, opener, options, progress)
         file = path if isinstance(path, int) else Path(path)
-        return Snapshot(self._context, bundle_transfer.import_(self._context, file, wanted))
+        return Snapshot(self._context, push_pull.import_(self._context, file, wanted))
 
     def pull(
         self,
@@ -214,11 +214,11 @@ class Incoming:
             StoreError, EngineError: it cannot be stored. Nothing is left of it in any case.
         """
         from holdfast.runtime.api.snapshot import Snapshot
-        from holdfast.runtime.transfer import bundle_transfer
+        from holdfast.runtime.transfer import push_pull
         from holdfast.runtime.transfer.transfer_options import ReceiveOptions
         from holdfast.snapshots.bundle.keys import Keys
 
-        wire = bundle_transfer.way(reference, plain_http=plain_http)
+        wire = push_pull.registry_wire(reference, plain_http=plain_http)
         opener = Keys(self._context.home).opener(passphrase, key_passphrase)
         wanted = ReceiveOptions(label, files_only, opener, options, progress)
-        return Snapshot(self._context, bundle_transfer.pull(self._context, wire, wanted))
+        return Snapshot(self._context, push_pull.pull(self._context, wire, wanted))

@@ -52,8 +52,8 @@ def _fill_undo_table() -> None:
     from holdfast.runtime.ci import run_job  # noqa: F401
     from holdfast.runtime.egress import network_changes  # noqa: F401
     from holdfast.runtime.flaky import repeat  # noqa: F401
-    from holdfast.runtime.lifecycle import build_network  # noqa: F401
     from holdfast.runtime.lifecycle import create as creating  # noqa: F401
+    from holdfast.runtime.lifecycle import image_build  # noqa: F401
     from holdfast.runtime.moving import move_session  # noqa: F401
     from holdfast.runtime.restore import restore_service  # noqa: F401
     from holdfast.runtime.restore.rewind import switch_over  # noqa: F401
@@ -308,7 +308,7 @@ class Holdfast:
         """
         from holdfast.runtime.history.diff import snapshot_diff
 
-        return snapshot_diff.compare(self.context, before, after, everything=everything)
+        return snapshot_diff.compare_snapshots(self.context, before, after, everything=everything)
 
     import_ = late(lambda hf: _incoming()(hf.context), lambda: _incoming().import_)
     pull = late(lambda hf: _incoming()(hf.context), lambda: _incoming().pull)

@@ -274,7 +274,7 @@ class SessionSnapshots:
         self._settle()
         from holdfast.runtime.moving import move_session
         from holdfast.runtime.moving.receiver_channel import ReceiverAddress
-        from holdfast.runtime.transfer import bundle_transfer
+        from holdfast.runtime.transfer import push_pull
         from holdfast.runtime.transfer.transfer_options import SendOptions, quiet
         from holdfast.snapshots.registry.reference import Reference
 
@@ -282,7 +282,7 @@ class SessionSnapshots:
         wire = None
         if through is not None:
             Reference.parse(through)
-            wire = partial(bundle_transfer.way, through, plain_http=plain_http)
+            wire = partial(push_pull.registry_wire, through, plain_http=plain_http)
         options = SendOptions.signed(
             self._context.home,
             (key, passphrase),

@@ -113,15 +113,15 @@ class SessionTerminal:
             SessionError: the session does not run, and nothing of it is kept.
             InvalidArgument: the place is not valid, or nothing was shown between them.
         """
-        from holdfast.runtime.history.recording import recording_place
+        from holdfast.runtime.history.recording import recording_source
         from holdfast.runtime.history.recording.recording import Recording
 
         context, row = self._line.context, self._line.row
         places = [
-            None if text is None else recording_place.place(context, row, text, self.shell)
+            None if text is None else recording_source.place(context, row, text, self.shell)
             for text in (start, end)
         ]
-        return Recording(recording_place.source(self._line, self.shell), *places, title=row.name)
+        return Recording(recording_source.source(self._line, self.shell), *places, title=row.name)
 
     def link(
         self,

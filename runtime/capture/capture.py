@@ -35,9 +35,9 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
-from holdfast.runtime.history.drift import baseline, take_baseline
+from holdfast.runtime.history.drift import baseline
 from holdfast.runtime.history.drift.baseline import Baseline
-from holdfast.runtime.history.lineage import parent
+from holdfast.runtime.history.lineage import family
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.sessions import health, identity_messages
 from holdfast.runtime.storage import packing_request, snapshot_storage
@@ -200,7 +200,7 @@ class Taking:
     def _remember(self) -> None:
         """Record what the session holds, for drift. A supervisor of an older version cannot report it."""
         with suppress(GuestError):
-            self._baseline = take_baseline.baseline(
+            self._baseline = baseline.take_baseline(
                 self.context.engine,
                 GuestClient(self._run_dir),
                 self._container.id,
@@ -466,9 +466,9 @@ def new_row(
 
 def _comes_after(store: Store, session: SessionRow) -> str | None:
     latest = store.latest_snapshot(session.id)
-    if latest is not None and parent.continues(session, latest):
+    if latest is not None and family.continues(session, latest):
         return latest.id
-    return parent.before(session, store.snapshots())
+    return family.parent_of_next(session, store.snapshots())
 
 
 def _token(frame: Frame) -> str:

@@ -16,7 +16,7 @@ from holdfast.runtime.ci.job_summary import KeptCapture
 if TYPE_CHECKING:
     from holdfast.base.home import Home
     from holdfast.runtime.api.snapshot import Snapshot
-    from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
+    from holdfast.runtime.transfer.push_pull import Exported, Pushed
 
 READABLE = "anyone who gets it can read them; encrypt with --encrypt-to KEY or --passphrase"
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")

@@ -21,7 +21,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Show what was done on tasks, by whom, and verified how: in all sessions, removed ones included."""
-    from holdfast.runtime.history.drift.since import time_of
+    from holdfast.runtime.history.drift.starting_point import time_of
 
     begin = time_of(since, datetime.now().astimezone())
     if begin is None:

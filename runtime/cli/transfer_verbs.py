@@ -20,7 +20,7 @@ from holdfast.runtime.transfer import bundle_trust
 if TYPE_CHECKING:
     from holdfast.runtime.api.bundles import Progress
     from holdfast.runtime.api.snapshot import Snapshot
-    from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
+    from holdfast.runtime.transfer.push_pull import Exported, Pushed
 
 PASSPHRASE = "HOLDFAST_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 BUNDLE_PASSPHRASE = "HOLDFAST_BUNDLE_PASSPHRASE"  # noqa: S105 - the name of a variable

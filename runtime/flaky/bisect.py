@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.flaky.repeat import Series, retry
-from holdfast.runtime.history.lineage.between import Ran
-from holdfast.runtime.history.lineage.overview import overview
+from holdfast.runtime.history.lineage.overview import Ran, overview
 
 if TYPE_CHECKING:
     from holdfast.runtime.flaky.spread import Spread

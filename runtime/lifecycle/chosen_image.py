@@ -15,7 +15,7 @@ from holdfast.base.text import plain
 from holdfast.errors import EngineError, ImageError, InvalidArgument
 from holdfast.images import build
 from holdfast.runtime.lifecycle import fitting, provision
-from holdfast.runtime.sessions import image_settings, writable_places
+from holdfast.runtime.sessions import image_settings, session_options
 from holdfast.runtime.sessions.session_options import SessionOptions
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DATA = "data"
 """Our image that is built on request, by the name that callers choose it with."""
-MOST_FOLDERS = writable_places.MOST
+MOST_FOLDERS = session_options.MOST_PLACES
 _LAYERS_MOST = 500
 """Of whose amounts a sum is made."""
 SILENT_SECONDS = 2.0
@@ -110,7 +110,7 @@ def as_said(
 def _place(volume: str) -> str | None:
     """Return where a session has a folder for a volume; None where the system has its own, or none can be."""
     try:
-        return writable_places.plain_place(volume)
+        return session_options.plain_place(volume)
     except ValueError:
         return None
 

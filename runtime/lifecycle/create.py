@@ -15,7 +15,7 @@ from holdfast.runtime.guest import layout
 from holdfast.runtime.guest.defaults import MAIN
 from holdfast.runtime.guest_rpc.guest_client import GuestClient
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.lifecycle import chosen_image, naming, provision
+from holdfast.runtime.lifecycle import chosen_image, provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import carry_out, undoes
@@ -71,7 +71,7 @@ def create(
     details = (details or SessionDetails()).plus(policy=kept.as_dict() or None)
 
     def plan() -> None:
-        naming.add(context.store, name, image.name, fields, session_id=session_id, details=details)
+        provision.register(context.store, name, image.name, fields, session_id=session_id, details=details)
 
     with carry_out(context, OperationKind.NEW, session_id=session_id, plan=plan) as operation:
         row = context.store.session(session_id)

@@ -1,38 +1,52 @@
 """Images that were not made for sessions are fitted: the portable guest is added, as one layer on top.
 
-An image is fitted once for each of its ids, under a name that all homes share. Of its settings, those that a
-session must not have are left out: volumes, whose contents are in no snapshot, a health check, and triggers.
+Its archive begins with the image's own folder /opt. It is kept in a home's cache: an engine takes seconds to
+give it again.
 """
 
 from __future__ import annotations
 
+import copy
+import gzip
 import hashlib
+import json
+import os
 import secrets
+import shutil
 import tarfile
-from collections.abc import Mapping
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import locks
 from holdfast.errors import ImageError
 from holdfast.images import build
-from holdfast.runtime.lifecycle import portable_archive, portable_layer
 from holdfast.runtime.sessions import image_settings
 from holdfast.runtime.store.rows import FITTED
 from holdfast.snapshots.layer import image
+from holdfast.snapshots.layer.archive import NewLayer
 from holdfast.snapshots.layer.known_blobs import KnownBlobs
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from holdfast.base.home import Home
     from holdfast.engine.engine import Engine
     from holdfast.runtime.operations.context import Context
+
 
 GUEST_LABEL = "holdfast.guest"
 """What images have that a session can run on: our own, those made from it, and fitted ones."""
 SOURCE_LABEL = "holdfast.fitted-from"
 """The id of the image that was fitted."""
 _LEFT_OUT = ("Volumes", "Healthcheck", "OnBuild")
+FOLDER = "opt"
+_PLACE = "opt/holdfast"
+_PIECE = 1 << 20
+_BLOCK = 1 << 20
+_PREFIX = "portable-"
 
 
 def has_guest(config: Mapping[str, Any]) -> bool:
@@ -80,12 +94,12 @@ def _check(engine: Engine, name: str, found: Mapping[str, Any]) -> None:
 def _add(context: Context, found: Mapping[str, Any], portable: str, fitted: str) -> None:
     engine, identity = context.engine, str(found["Id"])
     below = image.below(engine, identity, KnownBlobs(context.home.root / "cache" / "blobs.json"))
-    layer = portable_archive.obtain(engine, context.home, portable)
+    layer = portable_archive(engine, context.home, portable)
     labels = {GUEST_LABEL: portable, SOURCE_LABEL: identity}
     if below is None:
         _commit(context, found, layer, fitted, labels)
         return
-    added = portable_layer.PortableLayer(layer, _folder(context, identity))
+    added = PortableLayer(layer, _folder(context, identity))
     config = {key: value for key, value in below.config.items() if key not in _LEFT_OUT}
     kept = {**labels, image.BASE_LABEL: str(len(below.layers) + 1)}
     image.add(engine, replace(below, config=config), added, fitted, kept)
@@ -109,7 +123,7 @@ def _folder(context: Context, identity: str) -> tarfile.TarInfo | None:
     """Return the entry of the image's folder for the guest; None if it has no such folder."""
     container = _container(context, identity)
     try:
-        return context.engine.files.entry(container, f"/{portable_layer.FOLDER}")
+        return context.engine.files.entry(container, f"/{FOLDER}")
     finally:
         context.engine.kill_remove(container)
 
@@ -123,3 +137,117 @@ def _container(context: Context, identity: str) -> str:
         network_mode="none",
         labels={"holdfast.home": context.home.digest, "holdfast.role": "fitting"},
     )
+
+
+class PortableLayer(NewLayer):
+    """A layer with the portable guest."""
+
+    def __init__(self, archive: Path, above: tarfile.TarInfo | None) -> None:
+        """Begin.
+
+        Args:
+            archive: the layer of the portable guest, as `take` leaves it.
+            above: the folder /opt of the image below, if it has one.
+
+        Raises:
+            ImageError: that is no folder.
+            OSError: the archive cannot be read.
+        """
+        super().__init__()
+        if above is not None and not above.isdir():
+            raise ImageError("cannot add the guest to the image: /opt is no folder there")
+        self._archive = archive
+        with tarfile.open(archive) as members:
+            own, place, first = members.next(), members.next(), members.next()
+        if own is None or place is None or first is None or (own.name, place.name) != (FOLDER, _PLACE):
+            raise ImageError("cannot add the guest to the image: its layer has another form")
+        folder = copy.copy(above or own)
+        folder.name, folder.mode = FOLDER, folder.mode | 0o111  # every user has to pass through it
+        # What the image has in that place is not seen: it could be another guest.
+        opaque = tarfile.TarInfo(f"{_PLACE}/.wh..wh..opq")
+        self._head = b"".join(each.tobuf(tarfile.PAX_FORMAT) for each in (folder, place, opaque))
+        self._rest = first.offset
+        self.size = len(self._head) + archive.stat().st_size - self._rest
+
+    def _pieces(self) -> Iterator[bytes]:
+        yield self._head
+        with self._archive.open("rb") as file:
+            file.seek(self._rest)
+            while piece := file.read(_PIECE):
+                yield piece
+
+
+def take_layer(saved: Path, layer: Path, diff_id: str) -> None:
+    """Take the one layer out of a saved image, as `docker save` of any version writes it.
+
+    Args:
+        saved: the archive with the image.
+        layer: what is written: the archive with the layer.
+        diff_id: the digest of the layer.
+
+    Raises:
+        ImageError: it is not in there.
+        OSError: one cannot be read, or the other cannot be written.
+    """
+    with tarfile.open(saved) as archive:
+        listed = archive.extractfile("manifest.json")
+        assert listed
+        member = archive.extractfile(json.load(listed)[0]["Layers"][0])
+        assert member
+        zipped = member.read(2) == b"\x1f\x8b"
+        member.seek(0)
+        with layer.open("wb") as target, gzip.open(member) if zipped else member as source:
+            shutil.copyfileobj(source, target, _PIECE)
+    with layer.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if f"sha256:{found}" != diff_id:
+        layer.unlink()
+        raise ImageError("cannot add the guest to the image: the engine gave another layer than its own")
+
+
+def portable_archive(engine: Engine, home: Home, portable: str) -> Path:
+    """Return the archive of the portable guest's layer, from the cache or else from the engine.
+
+    Args:
+        engine: the engine that has the image.
+        home: the home with the cache.
+        portable: the name of the image.
+
+    Raises:
+        ImageError: the engine has no such image, or gives another layer than its own.
+        EngineError: the engine refuses.
+        OSError: the archive cannot be written.
+    """
+    (digest,) = engine.images.described(portable)["RootFS"]["Layers"]
+    kept = _cache(home) / f"{_PREFIX}{portable.rpartition(':')[2]}.tar"
+    if _is(kept, digest):
+        with suppress(OSError):
+            os.utime(kept)  # see `unused`
+        return kept
+    kept.parent.mkdir(mode=0o700, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.staging) as folder:
+        saved, layer = Path(folder, "image"), Path(folder, "layer")
+        with saved.open("wb") as file, closing(engine.images.save(portable, _BLOCK)) as pieces:
+            file.writelines(pieces)
+        take_layer(saved, layer, digest)
+        layer.replace(kept)
+    return kept
+
+
+def unused_archives(home: Home, seconds: float) -> Iterator[Path]:
+    """Yield the archives that no image was fitted with for this many seconds."""
+    for path in sorted(_cache(home).glob(f"{_PREFIX}*.tar")):
+        with suppress(OSError):
+            if time.time() - path.lstat().st_mtime > seconds:
+                yield path
+
+
+def _cache(home: Home) -> Path:
+    return home.root / "cache"
+
+
+def _is(path: Path, digest: str) -> bool:
+    """Check whether a file is there, and has this digest."""
+    with suppress(OSError), path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}" == digest
+    return False

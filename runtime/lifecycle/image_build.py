@@ -2,7 +2,7 @@
 
 The image is named after the folder and its own id, so that the same build gives the same name. What a session
 makes of it is not known here. The folder is a project's, and not trusted: its steps have the network rules of
-a session (`build_network`), the engine fetches nothing for it that the caller did not allow (`build_source`),
+a session, the engine fetches nothing for it that the caller did not allow (`build_source`),
 and nothing that it says is in the environment of a process of this machine.
 """
 
@@ -15,21 +15,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from holdfast.base.interrupts import held
 from holdfast.base.text import plain
-from holdfast.engine import buildkit_command
+from holdfast.engine import buildkit_command, networks
 from holdfast.engine.engine_faults import said
 from holdfast.errors import EngineError, EngineUnavailable, ImageError, InvalidArgument
+from holdfast.images import build as images
 from holdfast.images import proxy_settings
 from holdfast.images.buildkit_log import BuildKitLog
 from holdfast.images.buildlog import BuildLog
-from holdfast.runtime.lifecycle import build_network, build_source
+from holdfast.runtime.egress import host_network
+from holdfast.runtime.egress.close_network import Closing
+from holdfast.runtime.lifecycle import build_source, provision
 from holdfast.runtime.lifecycle.build_source import USUAL_FILE, BuildSource
-from holdfast.runtime.store.rows import PROVIDED
+from holdfast.runtime.lifecycle.take_back import take_back
+from holdfast.runtime.operations.operation import carry_out, undoes
+from holdfast.runtime.sessions import image_settings, init_program
+from holdfast.runtime.sessions.session_options import SessionOptions
+from holdfast.runtime.store.rows import PROVIDED, OperationKind
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
+
 
 _MOST_OF_NAME = 40
 _NEEDS_BUILDKIT = re.compile(r"requires? BuildKit|unknown flag: mount|Unknown flag: mount", re.IGNORECASE)
@@ -38,6 +47,13 @@ _NO_RULES_HINT = (
     "BuildKit cannot give steps the network rules of a session: it builds with `--build-network none`, or "
     "with `--build-network engine`, which has no rules"
 )
+KINDS = ("internet", "none", "engine")
+"""As a session has it by default; nothing; the engine's own network, without rules."""
+ROLE = "build"
+_MEMORY = 128 << 20
+_RESOLVER = "import pathlib, sys; pathlib.Path('/etc/resolv.conf').write_text(sys.argv[1])"
+
+undoes(OperationKind.BUILD)(take_back)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +78,7 @@ class BuildRights:
             InvalidArgument: there is no such network, or no such destination.
         """
         kind = network or "internet"
-        build_network.check(kind, allow)
+        check_network(kind, allow)
         return cls(kind, tuple(allow), remote)
 
 
@@ -182,7 +198,7 @@ def _network(context: Context, rights: BuildRights) -> Iterator[str | None]:
         return
     if proxy_settings.on_this_machine(os.environ):
         context.progress("build: the proxy on this machine's loopback is out of the steps' reach")
-    with build_network.opened(context, rights.allow) as network:
+    with opened_network(context, rights.allow) as network:
         yield network
 
 
@@ -257,3 +273,82 @@ def _proxies() -> dict[str, str]:
     None if a proxy is on the host's loopback, which no step reaches.
     """
     return {} if proxy_settings.on_this_machine(os.environ) else proxy_settings.both_spellings(os.environ)
+
+
+def check_network(kind: str, allow: Sequence[str]) -> None:
+    """Raise InvalidArgument unless a network can be had, with these destinations opened."""
+    if kind not in KINDS:
+        raise InvalidArgument(
+            f"cannot build in the network '{kind[:40]}': it is {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+        )
+    SessionOptions.parse(allow=tuple(allow))
+
+
+@contextmanager
+def opened_network(context: Context, allow: Sequence[str]) -> Iterator[str]:
+    """Yield the network for steps as the engine calls it; it is there until this is left.
+
+    Args:
+        context: the context of the call.
+        allow: destinations that are open although they are private, as for a session.
+
+    Raises:
+        NetworkNotClosed: it cannot be had here.
+        EngineError, ImageError, StoreError: the engine refuses.
+    """
+    what = "build an image"
+    options = SessionOptions.parse(network="internet", allow=tuple(allow))
+    network = Closing(context.engine, context.home, context.progress)
+    network.check_names(options)
+    provision.require_fit(context.engine)
+    with carry_out(context, OperationKind.BUILD) as operation:
+        init = init_program.obtain(context.engine, context.home, context.progress)
+        with network.ahead(options):
+            toolbox = images.ensure(context.engine.images, "toolbox", context.progress)
+            asked = _options(context, toolbox, init, operation.id)
+            with held():
+                container = context.engine.create_session_container(**asked)
+            context.engine.start(container)
+        try:
+            network.hold(options, container, what)
+            _name_servers(context, container, what)
+            yield f"container:{container}"
+        finally:
+            with held():
+                context.engine.kill_remove(container)
+
+
+def _options(context: Context, image: str, init: Path, operation_id: str) -> dict[str, Any]:
+    first = init_program.place()
+    mount = {"Type": "bind", "Source": str(init), "Target": first, "ReadOnly": True}
+    return {
+        "image": image,
+        "name": f"holdfast-build-{operation_id}",
+        "hostname": "build",
+        "entrypoint": [first],
+        "command": ["start"],
+        "labels": {
+            "holdfast.home": context.home.digest,
+            "holdfast.role": ROLE,
+            "holdfast.operation": operation_id,
+        },
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges"],
+        "pids_limit": 16,
+        "mem_limit": _MEMORY,
+        "memswap_limit": _MEMORY,
+        "mounts": [mount],
+        "network": networks.ensure(context.engine),
+        "healthcheck": image_settings.NO_HEALTH_CHECK,
+        "log_config": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"}},
+    }
+
+
+def _name_servers(context: Context, container: str, what: str) -> None:
+    """Have steps ask the host's resolvers: the engine's knows the names of other containers."""
+    command = ["/usr/bin/python3", "-I", "-c", _RESOLVER, host_network.resolver_file()]
+    code, said = context.engine.run_inside(container, command, {}, what)
+    if code != 0:
+        raise EngineError(
+            f"cannot {what}: its name servers cannot be set: {said[-200:].decode(errors='replace')}"
+        )

@@ -9,30 +9,43 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import os
+import re
 import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import zstandard
 
 from holdfast.base import bounded_tar
+from holdfast.base.bounded_tar import BoundedTar
 from holdfast.base.text import plain
 from holdfast.errors import ImageError
-from holdfast.runtime.lifecycle import image_file
 from holdfast.runtime.lifecycle.image_build import provided_name
-from holdfast.runtime.lifecycle.image_file import ImagePlace, StoredArchive, StoredFolder, StoredImage
 from holdfast.snapshots.layer.archive import END, NewLayer, document
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
 
+
 _PIECE = 1 << 20
 _UNREADABLE = (OSError, EOFError, tarfile.TarError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+LONGEST = 16 << 20
+"""Bytes of a document; a config with thousands of layers has less than 1 MiB."""
+DEEPEST = 3
+"""How often an index may name another one."""
+_INDEXES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+_BLOB = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 def is_path(text: str) -> bool:
@@ -50,7 +63,7 @@ def load(context: Context, path: Path) -> str:
     shown, images = plain(str(path), 200), context.engine.images
     try:
         with _opened(path.expanduser(), context.home.staging) as place:
-            stored = image_file.find(place, context.engine.platform)
+            stored = find_image(place, context.engine.platform)
             if stored.platform != context.engine.platform:
                 raise ImageError(
                     f"it is for {stored.platform}, and this engine's machine is {context.engine.platform}"
@@ -141,3 +154,201 @@ def _unpack(place: ImagePlace, source: str, diff_id: str, target: Path) -> None:
                 file.write(piece)
     if f"sha256:{digest.hexdigest()}" != diff_id:
         raise ImageError("it is damaged: a layer has another digest than its config says")
+
+
+class ImagePlace(ABC):
+    """An archive or a folder, by the names of its files."""
+
+    @abstractmethod
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open a file to read it; None if there is none of this name.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+
+    def document(self, name: str) -> bytes | None:
+        """Return a small file; None if there is none of this name.
+
+        Raises:
+            ImageError: it is too long.
+            OSError: it cannot be read.
+        """
+        file = self.open(name)
+        if file is None:
+            return None
+        with file:
+            data = file.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise ImageError(f"{plain(name, 100)} in it is longer than {LONGEST} bytes")
+        return data
+
+
+class StoredArchive(ImagePlace):
+    """A tar archive."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        """Read where its members are.
+
+        Raises:
+            ImageError: it is no archive.
+            OSError: it cannot be read.
+        """
+        self._archive = BoundedTar(file, remembers=True)
+        try:
+            self._archive.remember()
+        except tarfile.TarError as error:
+            raise ImageError(f"it is no archive of an image: {error}") from error
+
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open a member, or what it is a link to within the archive."""
+        for each in (name, f"./{name}"):
+            try:
+                return self._archive.named(each)
+            except KeyError:
+                continue
+        return None
+
+
+class StoredFolder(ImagePlace):
+    """A folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+
+    def open(self, name: str) -> IO[bytes] | None:
+        """Open a file, unless it leads out of the folder."""
+        try:
+            path = Path(os.path.realpath(self._folder / name))
+        except ValueError:  # NUL, or halves of characters: no file has such a name
+            return None
+        inside = path.is_relative_to(self._folder) and os.path.isfile(path)  # noqa: PTH113 - also of long names
+        return path.open("rb") if inside else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """An image in a file.
+
+    Attributes:
+        config: the document that describes it.
+        layers: the names of its layers' archives, the lowest first, compressed or not.
+        diff_ids: the digests of those archives when they are not compressed.
+        platform: what it is for, as `linux/amd64`.
+    """
+
+    config: bytes
+    layers: tuple[str, ...]
+    diff_ids: tuple[str, ...]
+    platform: str
+
+    @property
+    def id(self) -> str:
+        """The digest of the config: what engines call an image."""
+        return f"sha256:{hashlib.sha256(self.config).hexdigest()}"
+
+
+def find_image(place: ImagePlace, platform: str) -> StoredImage:
+    """Return the one image of a file that is for a platform.
+
+    Raises:
+        ImageError: there is none, or there are several; without "cannot", which the caller says.
+        OSError: the file cannot be read.
+    """
+    if (listed := place.document("manifest.json")) is not None:
+        entries = _parsed(listed, list, "manifest.json")
+        if len(entries) != 1 or not isinstance(entries[0], dict):
+            raise ImageError(f"it holds {len(entries)} images, and one is needed")
+        name, layers = entries[0].get("Config"), entries[0].get("Layers")
+        if not isinstance(name, str) or not isinstance(layers, list) or not _are_texts(layers):
+            raise ImageError("its manifest.json has another form")
+        return _stored(place.document(name), tuple(layers))
+    if (listed := place.document("index.json")) is None:
+        raise ImageError("it is neither what `docker save` writes nor an OCI layout")
+    found, seen = [], set()
+    for descriptor in _manifests(place, _parsed(listed, dict, "index.json"), 0):
+        image = _of_manifest(place, descriptor)
+        seen.add(image.platform)
+        if image.platform == platform and image not in found:
+            found.append(image)
+    if len(found) > 1:
+        raise ImageError(f"it holds {len(found)} images for {platform}, and one is needed")
+    if not found:
+        others = ", ".join(sorted(seen)) or "nothing"
+        raise ImageError(f"it is for {plain(others, 200)}, and this engine's machine is {platform}")
+    return found[0]
+
+
+def _manifests(place: ImagePlace, index: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
+    """Yield what an index says of images, and those that it names."""
+    listed = index.get("manifests")
+    if not isinstance(listed, list) or depth > DEEPEST:
+        raise ImageError("its index has another form")
+    for each in listed:
+        if not isinstance(each, dict):
+            raise ImageError("its index has another form")
+        if each.get("mediaType") in _INDEXES:
+            yield from _manifests(place, _parsed(_blob(place, each), dict, "an index"), depth + 1)
+        elif not _is_remark(each):
+            yield each
+
+
+def _is_remark(descriptor: dict[str, Any]) -> bool:
+    """Check for what BuildKit says about an image, which it lists as one for no platform."""
+    platform = descriptor.get("platform")
+    return isinstance(platform, dict) and platform.get("os") == "unknown"
+
+
+def _of_manifest(place: ImagePlace, descriptor: dict[str, Any]) -> StoredImage:
+    manifest = _parsed(_blob(place, descriptor), dict, "a manifest")
+    layers = manifest.get("layers")
+    if not isinstance(layers, list):
+        raise ImageError("a manifest in it has another form")
+    return _stored(_blob(place, manifest.get("config")), tuple(_name(each) for each in layers))
+
+
+def _stored(config: bytes | None, layers: tuple[str, ...]) -> StoredImage:
+    if config is None:
+        raise ImageError("its config is missing")
+    about = _parsed(config, dict, "its config")
+    rootfs = about.get("rootfs")
+    listed = (rootfs.get("diff_ids") or []) if isinstance(rootfs, dict) else []
+    if not isinstance(listed, list) or not _are_texts(listed):
+        raise ImageError("its config has another form")
+    if len(listed) != len(layers) or not all(map(_BLOB.fullmatch, listed)):
+        raise ImageError("its config and its layers do not belong together")
+    platform = plain(f"{about.get('os')}/{about.get('architecture')}", 100)
+    return StoredImage(config, layers, tuple(listed), platform)
+
+
+def _blob(place: ImagePlace, descriptor: object) -> bytes:
+    """Return a document that is named by its digest."""
+    data = place.document(_name(descriptor))
+    if data is None:
+        raise ImageError("a part of it is missing")
+    assert isinstance(descriptor, dict)
+    if f"sha256:{hashlib.sha256(data).hexdigest()}" != descriptor["digest"]:
+        raise ImageError("it is damaged: a part of it has another digest than its name says")
+    return data
+
+
+def _name(descriptor: object) -> str:
+    digest = descriptor.get("digest") if isinstance(descriptor, dict) else None
+    found = _BLOB.fullmatch(digest) if isinstance(digest, str) else None
+    if found is None:
+        raise ImageError("a part of it is named by no SHA-256 digest")
+    return f"blobs/sha256/{found[1]}"
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    return all(isinstance(each, str) for each in values)
+
+
+def _parsed(data: bytes, kind: type, what: str) -> Any:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, kind):
+        raise ImageError(f"{what} in it is not readable")
+    return found

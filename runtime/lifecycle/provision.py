@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base import ids
 from holdfast.base.home import Home
 from holdfast.base.interrupts import held
 from holdfast.base.text import plain
@@ -24,6 +25,7 @@ from holdfast.errors import (
     HoldfastError,
     InvalidArgument,
     SessionError,
+    SessionExists,
 )
 from holdfast.runtime.egress import close_network
 from holdfast.runtime.guest import layout
@@ -40,12 +42,15 @@ from holdfast.runtime.store.rows import SessionRow
 
 if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
+    from holdfast.runtime.store.store import Store
     from holdfast.snapshots.manifest import Manifest
+
 
 # A supervisor answers within half a second on an idle machine.
 START_SECONDS = 60.0
 POLL_SECONDS = 0.002
 ASK_SECONDS = 0.25
+_TRIES = 8
 
 
 def labels(home: Home, row: SessionRow, operation_id: str, role: str = "session") -> dict[str, str]:
@@ -250,3 +255,20 @@ def _log(engine: Engine, container_id: str) -> str:
         return ""
     lines = text.decode("utf-8", "replace").strip().splitlines()
     return f"its log ends with: {plain(lines[-1], 300)}" if lines else ""
+
+
+def register(
+    store: Store, name: str | None, image: str, options: dict[str, Any], *, session_id: str, **columns: Any
+) -> SessionRow:
+    """Reserve a name and record a session that is about to be made; `columns` as for `Store.add_session`.
+
+    Raises:
+        SessionExists: the name is taken.
+    """
+    made_up = [*(ids.new_name() for _ in range(_TRIES)), f"s-{session_id[:6]}"]
+    for chosen in [name] if name else made_up:
+        try:
+            return store.add_session(chosen, image, options, session_id=session_id, **columns)
+        except SessionExists as error:
+            taken = error
+    raise taken

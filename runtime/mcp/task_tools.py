@@ -12,7 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
-from holdfast.runtime.history.drift.since import time_of
+from holdfast.runtime.history.drift.starting_point import time_of
 from holdfast.runtime.mcp import artifact_actions, redo_actions, task_words
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
 from holdfast.runtime.mcp.agent_tools import AgentTools, said

@@ -28,10 +28,10 @@ from holdfast.runtime.moving.receiver_channel import ReceiverAddress, ReceiverCh
 from holdfast.runtime.moving.travelling_identity import travelling_options
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.restore import restore_service
-from holdfast.runtime.sessions import health, moving_mark, session_identity
+from holdfast.runtime.sessions import health, session_identity
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.transfer import bundle_transfer
+from holdfast.runtime.transfer import push_pull
 from holdfast.runtime.transfer.bundle_series import BundleSeries
 from holdfast.runtime.transfer.send import send
 from holdfast.runtime.transfer.transfer_options import SendOptions
@@ -98,7 +98,7 @@ def move(
         session = context.store.session(session.id)
         moving = session.details.moving
         if moving is not None and moving.attempt is not None and moving.to != address.host:
-            moving_mark.refuse(session, "move")
+            session_identity.refuse_while_moving(session, "move")
         if session.state != "suspended":
             health.check(context, session.id)
         moved = _Moving(context, session, address, options, through).move()
@@ -117,7 +117,7 @@ def undo_move(context: Context, operation: OperationRow) -> OperationState:
     session = context.store.find_session(operation.session_id)
     moving = session and session.details.moving
     if session is not None and not (moving and moving.attempt):
-        moving_mark.clear(context, session)
+        session_identity.clear_mark(context, session)
         if session.state == "suspended" and operation.details.suspends:
             with suppress(HoldfastError):  # it stays suspended then, and `resume` says why
                 restore_service.resume(context, session)
@@ -166,7 +166,7 @@ class _Moving:
             there = self._find(receiver, earlier.attempt) if earlier and earlier.attempt else None
             paused = 0.0
             if there is None:
-                moving_mark.clear(self._context, self._session)
+                session_identity.clear_mark(self._context, self._session)
                 there, paused = self._bring(receiver)
             else:
                 self._brought += self._suspended_in()
@@ -218,7 +218,7 @@ class _Moving:
             began = time.monotonic()
             if running:
                 snapshot_service.suspend(context, context.store.session(self._session.id), settle=False)
-            moving_mark.suspend(context, self._session, self._address.host)
+            session_identity.mark_suspended(context, self._session, self._address.host)
             (last,) = self._suspended_in()
             bundle = self._bring_over(receiver, last)
             with held():
@@ -249,7 +249,7 @@ class _Moving:
             self._warnings += sent.warnings
             return sent.digest
         wire = self._through()
-        pushed = bundle_transfer.push(self._context, snapshot, wire, self._send, self._series)
+        pushed = push_pull.push(self._context, snapshot, wire, self._send, self._series)
         self._series.close()  # what stays in a registry must be whole for every reader
         self._sent.append(pushed.sent)
         self._warnings += pushed.warnings
@@ -265,7 +265,7 @@ class _Moving:
         """Have the session started there, once."""
         session, host = self._session, self._address.host
         attempt = ids.new_id()
-        moving_mark.may_run_there(self._context, session, host, attempt)
+        session_identity.mark_may_run_there(self._context, session, host, attempt)
         try:
             started = receiver.ask(
                 "start",
@@ -313,7 +313,7 @@ class _Moving:
         return move_wire.session_there(found)
 
     def _still_here(self) -> None:
-        moving_mark.clear(self._context, self._context.store.session(self._session.id))
+        session_identity.clear_mark(self._context, self._context.store.session(self._session.id))
 
     def _suspended_in(self) -> list[SnapshotRow]:
         """Return the snapshot that the session is suspended in."""

@@ -41,8 +41,8 @@ from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.store import policy
 from holdfast.runtime.store.row_details import SessionDetails
-from holdfast.runtime.transfer import bundle_transfer
-from holdfast.runtime.transfer.earlier_import import ImportSeries
+from holdfast.runtime.transfer import push_pull
+from holdfast.runtime.transfer.bundle_series import ImportSeries
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 from holdfast.runtime.verification import verification_result
@@ -195,8 +195,8 @@ class Receiver:
         return {**found, "kept": self._series.earlier is not None}
 
     def _fetch(self, fields: Fields) -> dict[str, Any]:
-        wire = bundle_transfer.way(str(fields["reference"]), plain_http=fields["plain_http"] is True)
-        row = bundle_transfer.pull(self._context, wire, ReceiveOptions(options=self._options, settle=False))
+        wire = push_pull.registry_wire(str(fields["reference"]), plain_http=fields["plain_http"] is True)
+        row = push_pull.pull(self._context, wire, ReceiveOptions(options=self._options, settle=False))
         return self._ready(str(fields["bundle"]), row)
 
     def _ready(self, digest: str, row: SnapshotRow) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from typing import Any
 from holdfast.base import ids
 from holdfast.errors import RestoreFailed, SessionError, SnapshotDamaged
 from holdfast.runtime.journal import host_events
-from holdfast.runtime.lifecycle import naming
+from holdfast.runtime.lifecycle import provision
 from holdfast.runtime.lifecycle.take_back import take_back_containers
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.operations.operation import carry_out, undoes
 from holdfast.runtime.restore.restore_session import Restoring
 from holdfast.runtime.restore.start_again import start_again
-from holdfast.runtime.sessions import health, moving_mark, session_identity
+from holdfast.runtime.sessions import health, session_identity
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.storage import snapshot_lock
@@ -107,9 +107,9 @@ def resume(context: Context, session: SessionRow, *, here: bool = False) -> Sess
         if here:
             if session.details.moving is not None:  # if it runs there as well, that will be noticed
                 session_identity.begin_tenure(context.store, session.id, ids.new_id())
-            moving_mark.clear(context, session)
+            session_identity.clear_mark(context, session)
         else:
-            moving_mark.refuse(session, "resume")
+            session_identity.refuse_while_moving(session, "resume")
         if session.state in ("running", "dead") and health.ended(context, session) is not None:
             return start_again(context, session)
         if session.state == "dead":
@@ -166,7 +166,7 @@ def _add(
             "generation": restoring.kept.generation + 1,
         }
         return session_identity.take_over(context.store, session_id, identity.chain, columns, known)
-    return naming.add(
+    return provision.register(
         context.store,
         name,
         restoring.kept.image,

@@ -25,7 +25,7 @@ from holdfast.errors import EngineError, SessionBusy
 from holdfast.images import build
 from holdfast.runtime.artifacts.artifact_store import ArtifactStore
 from holdfast.runtime.egress import vault
-from holdfast.runtime.lifecycle import orphan_containers, portable_archive
+from holdfast.runtime.lifecycle import fitting, orphan_containers
 from holdfast.runtime.lifecycle.fitting import SOURCE_LABEL
 from holdfast.runtime.retention import prune
 from holdfast.runtime.sessions import shared_folder
@@ -132,7 +132,7 @@ def _stale(context: Context, older: timedelta) -> Iterator[Garbage]:
     """Yield images that another version built, and archives of the portable guest."""
     for tag, size in _stale_images(context, older):
         yield Garbage("image", tag, "of an older version", size, partial(context.engine.images.untag, tag))
-    for path in portable_archive.unused(context.home, older.total_seconds()):
+    for path in fitting.unused_archives(context.home, older.total_seconds()):
         name = str(path.relative_to(context.home.root))
         yield Garbage("file", name, "no image was fitted with it lately", _size(path), _removal(path))
 

@@ -1,6 +1,7 @@
-"""The identity of sessions in a store: who may take an id over, who has it now, and whether two have it.
+"""The identity of sessions in a store: who may take an id over, who has it now, and whether two have it; and
+the mark of one that a move has suspended, which must not continue here as long as it may run elsewhere.
 
-Its rules are in `tenures`. Knows nothing of how sessions travel.
+Knows nothing of how sessions are moved.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import SessionExists
+from holdfast.errors import OutcomeUnknown, SessionBusy, SessionExists
 from holdfast.runtime.journal import host_events
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.store.lives import Lives
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.row_details import SessionDetails
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
     from holdfast.runtime.store.store import Store
+
 
 TWIN = "twin"
 """The kind of the journal entry of a session that another machine runs as well."""
@@ -105,7 +107,7 @@ def begin_tenure(store: Store, session_id: str, tenure: str) -> None:
 def hand_over(store: Store, session_id: str, to: str, there: str) -> None:
     """Record that a session belongs to another machine from now on, and its id there.
 
-    Its mark (`moving_mark`) stays: until it is removed here, nothing may resume it.
+    Its mark (`moving`) stays: until it is removed here, nothing may resume it.
     """
     store.keep_details(session_id, moved={"to": to, "at": time.time(), "id": there})
 
@@ -127,3 +129,38 @@ def look_for_twin(context: Context, session_id: str, chain: Tenures, taken_at: f
             f"`holdfast rm` ends this one"
         )
     return why
+
+
+def mark_suspended(context: Context, session: SessionRow, to: str) -> None:
+    """Record that a session is suspended because it is being moved."""
+    context.store.keep_details(session.id, moving={"to": to})
+
+
+def mark_may_run_there(context: Context, session: SessionRow, to: str, attempt: str) -> None:
+    """Record that from here on the other machine may start it, in this attempt."""
+    context.store.keep_details(session.id, moving={"to": to, "attempt": attempt})
+
+
+def clear_mark(context: Context, session: SessionRow) -> None:
+    """Record that it runs on no other machine."""
+    if session.details.moving is not None:
+        context.store.keep_details(session.id, moving=None)
+
+
+def refuse_while_moving(session: SessionRow, verb: str) -> None:
+    """Refuse to let a session continue here that may run elsewhere.
+
+    Raises:
+        SessionBusy: it is being moved.
+        OutcomeUnknown: a move was cut short when the other machine may already have started it.
+    """
+    moving, name = session.details.moving, session.name
+    if moving is None:
+        return
+    if moving.attempt is None:
+        raise SessionBusy(f"cannot {verb} session {name}: it is being moved to {moving.to}")
+    raise OutcomeUnknown(
+        f"cannot {verb} session {name}: it may run at {moving.to}, where a move was cut short",
+        hint=f"`holdfast move {name} {moving.to}` settles that; if it is certain that it does not run there, "
+        f"`holdfast resume {name} --here`",
+    )

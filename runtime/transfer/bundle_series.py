@@ -1,27 +1,30 @@
-"""Two bundles of one session to one receiver: what the second need not read, search or send again.
+"""Bundles of one session to one receiver: what the next one need not read, search, send or write again.
 
-The first is of a snapshot taken while the session runs. Its memory stays open, so the second can be compared
-with what was sent, whatever becomes of that snapshot meanwhile. The receiver compares the whole files of the
-second with their digests, so data that differs from what was sent is refused there.
+At the sender that is what an earlier bundle had; at the receiver, the files of an earlier import, of which
+those of the next one are mostly made.
 """
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, BinaryIO, Self
 
+from holdfast.errors import SnapshotDamaged
 from holdfast.runtime.transfer.inspection import SearchedFiles
+from holdfast.snapshots import raw_cache
 from holdfast.snapshots.bundle.earlier_pages import EarlierPages, PageRange
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
-from holdfast.snapshots.bundle.form import FilePart, InParts, LayerSegment
+from holdfast.snapshots.bundle.form import Config, FilePart, InParts, LayerSegment
 
 if TYPE_CHECKING:
     from holdfast.snapshots.manifest import Manifest
+
 
 SMALL = 1 << 20
 """Files smaller than this share segments."""
@@ -29,6 +32,8 @@ MOST_FILES = 256
 """The largest files, which are kept open: a process may have 1024 open by default."""
 MOST_RANGES = 50_000
 """A file in more ranges is sent whole: they are listed in the bundle's config, at some 60 bytes each."""
+_AT_ONCE = 64 << 20
+_Identity = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +121,109 @@ class BundleSeries:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _SegmentPlace:
+    """Where a file has a part of a segment."""
+
+    path: Path
+    at: int
+    part: FilePart
+
+
+class EarlierImport:
+    """The files of one import; close it in the end."""
+
+    def __init__(self, folder: Path, config: Config, blobs: Sequence[BlobDescriptor]) -> None:
+        """Keep the files below a snapshot's folder from being evicted.
+
+        Raises:
+            SnapshotDamaged: the folder is gone.
+        """
+        self._held = ExitStack()
+        self._places: dict[_Identity, _SegmentPlace] = {}
+        self._open: tuple[Path, int] | None = None
+        self._held.enter_context(raw_cache.held(folder))
+        self._held.callback(self._leave)
+        for file in config.files:
+            at = 0
+            for part in file.parts:
+                if part.segment is not None:
+                    identity = _identity(config.segments[part.segment], blobs[part.segment])
+                    known = self._places.get(identity)
+                    if known is None or known.part.bytes < part.bytes:
+                        self._places[identity] = _SegmentPlace(folder / file.name, at, part)
+                at += part.bytes
+
+    def close(self) -> None:
+        """Let the files be evicted."""
+        self._held.close()
+
+    def has(self, segment: LayerSegment, blob: BlobDescriptor) -> bool:
+        """Return whether a file has all of a segment."""
+        place = self._places.get(_identity(segment, blob))
+        return place is not None and place.part.bytes == segment.bytes
+
+    def copy(self, segment: LayerSegment, blob: BlobDescriptor, part: FilePart, out: BinaryIO) -> bool:
+        """Copy a part of a segment to where `out` is, and return True; False if no file has it.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        place = self._places.get(_identity(segment, blob))
+        if place is None or not (
+            place.part.offset <= part.offset
+            and part.offset + part.bytes <= place.part.offset + place.part.bytes
+        ):
+            return False
+        start = out.tell()
+        source = self._opened(place.path)
+        if source is None:
+            return False
+        out.flush()
+        os.lseek(out.fileno(), start, os.SEEK_SET)
+        offset, left = place.at + part.offset - place.part.offset, part.bytes
+        while left:
+            done = os.sendfile(out.fileno(), source, offset, min(left, _AT_ONCE))
+            if not done:  # it is shorter than it was
+                out.seek(start)
+                return False
+            offset, left = offset + done, left - done
+        out.seek(start + part.bytes)
+        return True
+
+    def _opened(self, path: Path) -> int | None:
+        if self._open is None or self._open[0] != path:
+            self._leave()
+            with suppress(OSError):
+                self._open = (path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        return self._open[1] if self._open is not None else None
+
+    def _leave(self) -> None:
+        if self._open is not None:
+            os.close(self._open[1])
+            self._open = None
+
+
+class ImportSeries:
+    """The imports from one source: the first is kept for those after it. Close it in the end."""
+
+    def __init__(self) -> None:
+        self.earlier: EarlierImport | None = None
+
+    def imported(self, folder: Path, config: Config, blobs: Sequence[BlobDescriptor]) -> None:
+        """Keep an import, if it is the first and still there."""
+        if self.earlier is None:
+            with suppress(SnapshotDamaged):
+                self.earlier = EarlierImport(folder, config, blobs)
+
+    def close(self) -> None:
+        """Keep none any more."""
+        if self.earlier is not None:
+            self.earlier.close()
+            self.earlier = None
+
+
+def _identity(segment: LayerSegment, blob: BlobDescriptor) -> _Identity:
+    return blob.digest, segment.blake3, segment.bytes

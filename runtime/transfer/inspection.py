@@ -24,8 +24,8 @@ from holdfast.runtime.scrubbing.members import Members
 from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.scrubbing.secret_search import Search, SecretFinding
-from holdfast.runtime.transfer import memory_owners, searched_files
-from holdfast.runtime.transfer.searched_layers import FILE, SearchedLayers
+from holdfast.runtime.transfer import searched_parts
+from holdfast.runtime.transfer.searched_parts import FILE, SearchedLayers
 from holdfast.snapshots import record
 from holdfast.snapshots.bundle import image_layers
 from holdfast.snapshots.checkpointer.layers import apart, file_entry
@@ -133,7 +133,7 @@ class Inspection:
         if self._action == "ignore":
             return
         names = [entry.name for entry in self._kept.files]
-        owned = memory_owners.owners(folder, names, known)
+        owned = searched_parts.memory_owners(folder, names, known)
         for name in names:
             if name in (record.FILE, baseline.FILE):
                 continue
@@ -145,16 +145,16 @@ class Inspection:
             if name.endswith(".tar"):
                 members = Members()
                 search = Search(self._wide, members.name_at)
-                searched_files.read(folder / name, search, members)
+                searched_parts.search_file(folder / name, search, members)
                 found = secret_search.findings(search.found, "shared memory", self._wide, search.more)
             else:
-                where, kind = memory_owners.place(name, owned)
+                where, kind = searched_parts.memory_place(name, owned)
                 search = Search(self._wide)
                 if before is None or ranges is None:
-                    searched_files.read(folder / name, search)
+                    searched_parts.search_file(folder / name, search)
                     earlier: Sequence[SecretFinding] = ()
                 else:
-                    searched_files.read_new(folder / name, search, ranges)
+                    searched_parts.search_new(folder / name, search, ranges)
                     earlier = before.found.get(name, ())
                 now = secret_search.findings(_at(where, search), kind, self._wide, search.more)
                 known_ones = {(one.rule, one.where) for one in earlier}
@@ -171,7 +171,7 @@ class Inspection:
         paths = [f"/{item.path}" for item in kept if item.kind not in (file_entry.TOUCH, file_entry.SAME)]
         begins = sorted((item.offset, f"/{item.path}") for item in kept if item.stored)
         search = Search(self._wide, lambda at: begins[bisect_right(begins, (at, "\U0010ffff")) - 1][1])
-        searched_files.read(folder / apart.DATA, search)
+        searched_parts.search_file(folder / apart.DATA, search)
         found = secret_search.findings(search.found, "layer", self._wide, search.more)
         return [*found, *self._layers.named(paths)]
 

@@ -38,7 +38,7 @@ def ladder(context: Context, source: str, *, plain_http: bool = False) -> Ladder
 
 
 def _elsewhere(context: Context, source: str, *, plain_http: bool) -> Manifest:
-    from holdfast.runtime.transfer import bundle_transfer, receive
+    from holdfast.runtime.transfer import push_pull, receive
 
     if Path(source).exists() or source.startswith((".", "/")):
         from holdfast.snapshots.bundle import shared_blobs
@@ -47,5 +47,5 @@ def _elsewhere(context: Context, source: str, *, plain_http: bool) -> Manifest:
             return receive.described(context, origin)
     from holdfast.snapshots.registry.registry_endpoint import RegistryOrigin
 
-    with RegistryOrigin(bundle_transfer.way(source, plain_http=plain_http)) as registry:
+    with RegistryOrigin(push_pull.registry_wire(source, plain_http=plain_http)) as registry:
         return receive.described(context, registry)

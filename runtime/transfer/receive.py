@@ -3,7 +3,7 @@
     index, signature, trust → manifests, config → room → files of live state → judged → layers → image → row
 
 Nothing reaches the engine or CRIU before all parts of it have matched their digests, and the process images
-have been judged. Only what `sanitize` lets through of the description is recorded.
+have been judged. Only what `foreign_snapshot` lets through of the description is recorded.
 """
 
 from __future__ import annotations
@@ -27,13 +27,7 @@ from holdfast.runtime.storage import snapshot_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.entry import CheckedLine
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.transfer import (
-    bundle_trust,
-    image_audit,
-    journal_export,
-    sanitize,
-    unpack_parts,
-)
+from holdfast.runtime.transfer import bundle_trust, foreign_snapshot, journal_export, unpack_parts
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
 from holdfast.snapshots import files, manifest, raw_cache, storage
@@ -166,7 +160,7 @@ class _Wanted:
         image, self.image = opened.image()
         self.config, self.segments = opened.snapshot()
         self.foreign = self.config.snapshot
-        sanitize.check(self.foreign)
+        foreign_snapshot.check_manifest(self.foreign)
         if self.config.base > len(image.layers):
             raise BundleRefused("cannot import: its image has fewer layers than its base")
         unpack_parts.check_names(self.config, journal_export.FILE)
@@ -174,7 +168,7 @@ class _Wanted:
         self.files_only = files_only
         # Without processes, of all files only those that belong to the image.
         self.files = [entry for entry in self.foreign.files if self.live or entry.name in apart.FILES]
-        self.options = sanitize.options(self.foreign.options, options)
+        self.options = foreign_snapshot.taken_options(self.foreign.options, options)
         self.layers = [
             (diff_id, layer.descriptor(), unpack_parts.raw_size(layer.descriptor()))
             for diff_id, layer in zip(self.image.rootfs.diff_ids, image.layers, strict=True)
@@ -303,10 +297,10 @@ class _Receiving:
             self._compare(self._wanted.files, written.digests())
             self._check_apart()
             if self._wanted.live:
-                sanitize.facts((self._staging / raw_cache.IMAGES / "facts.json").read_bytes())
+                foreign_snapshot.check_facts((self._staging / raw_cache.IMAGES / "facts.json").read_bytes())
                 for path in sorted((self._staging / raw_cache.IMAGES).glob("tmpfs-*.tar")):
                     tarball.check_memory(path)
-                image_audit.judge(self._context, self._staging, config.snapshot)
+                foreign_snapshot.judge_processes(self._context, self._staging, config.snapshot)
         except BaseException:
             written.close()
             raise
@@ -350,10 +344,10 @@ class _Receiving:
         if foreign.failure:
             given = {**given, "failure": foreign.failure}
         opened = wanted.opened
-        details = sanitize.details(given).plus(
+        details = foreign_snapshot.taken_details(given).plus(
             generation=foreign.generation,
             actor=self._context.actor,
-            origin=sanitize.origin(opened.origin.name, opened.raw, opened.key, foreign),
+            origin=foreign_snapshot.origin_of(opened.origin.name, opened.raw, opened.key, foreign),
         )
         return store.add_snapshot(
             session.id,

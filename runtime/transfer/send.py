@@ -24,12 +24,11 @@ from holdfast.runtime.sessions import session_identity
 from holdfast.runtime.storage import snapshot_lock, verify_storage
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.rows import OperationKind
-from holdfast.runtime.transfer import describe, identity_annotation, journal_export
-from holdfast.runtime.transfer import secrets_warning as carried
+from holdfast.runtime.transfer import bundle_description, journal_export
+from holdfast.runtime.transfer import bundle_description as carried
 from holdfast.runtime.transfer.bundle_series import SMALL, BundleSeries
 from holdfast.runtime.transfer.inspection import Inspection, SearchedFiles
-from holdfast.runtime.transfer.outgoing_layers import OutgoingLayers, Remembered
-from holdfast.runtime.transfer.outgoing_segments import OutgoingSegments
+from holdfast.runtime.transfer.outgoing_parts import OutgoingLayers, OutgoingSegments, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots import manifest, raw, raw_cache, record
 from holdfast.snapshots.bundle import form, image_layers, media, signing
@@ -131,7 +130,7 @@ def send(
                 sending.remember(folder, inspection.searched)
             layers = context.engine.images.layers(kept.image)
             shells = journal_export.variables(journal_export.before(context, snapshot))
-            warnings = carried.warnings(kept, known_processes, layers, shells)
+            warnings = carried.secrets_warnings(kept, known_processes, layers, shells)
             return replace(
                 sending.finish(found, rest, options.sign),
                 warnings=(*warnings, *inspection.warnings()),
@@ -182,7 +181,9 @@ class _Sending:
         """Send the image; return its manifest."""
         ref = image_ref(self._snapshot.id)
         sent = layers.send(ref, self._image.layers, self._destination, self._report)
-        config = self._put(media.IMAGE_CONFIG, describe.image_config(self._kept, self._image, self._scrubber))
+        config = self._put(
+            media.IMAGE_CONFIG, bundle_description.image_config(self._kept, self._image, self._scrubber)
+        )
         return self._put(media.MANIFEST, form.image_manifest(config, sent))
 
     def rest(
@@ -194,7 +195,7 @@ class _Sending:
         """
         segments = self._segments
         files = list(self._files(folder, changes))
-        text = describe.config(
+        text = bundle_description.bundle_config(
             self._kept,
             self._image,
             segments.segments,
@@ -216,7 +217,7 @@ class _Sending:
         snapshot = self._put(media.MANIFEST, form.snapshot_manifest(*rest, image))
         sealed = self._encrypt[1].model_dump_json() if self._encrypt is not None else ""
         annotations = {media.SEALED: sealed} if sealed else {}
-        annotations |= identity_annotation.made(self._kept.session, self._tenures)
+        annotations |= bundle_description.identity_annotations(self._kept.session, self._tenures)
         if sign is not None:
             annotations |= signing.signed(sign, image, snapshot, sealed)
         index = form.index(image, snapshot, (self._image.system, self._image.architecture), annotations)

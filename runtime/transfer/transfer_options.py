@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast.runtime.transfer.earlier_import import ImportSeries
+from holdfast.runtime.transfer.bundle_series import ImportSeries
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.sealing import Opener, Seal, Sealing
 

@@ -19,7 +19,7 @@ from blake3 import blake3
 
 from holdfast.base import private_files
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.runtime.transfer.earlier_import import EarlierImport
+from holdfast.runtime.transfer.bundle_series import EarlierImport
 from holdfast.snapshots.bundle import form, media, segment_packing, vocabulary
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
 from holdfast.snapshots.bundle.form import FilePart, InParts, LayerSegment

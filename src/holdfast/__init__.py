@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.task.task_record import TaskRecord
     from holdfast.runtime.task.task_standing import TaskStanding
     from holdfast.runtime.task.work_report import WorkReport
-    from holdfast.runtime.transfer.bundle_transfer import Exported, Pushed
+    from holdfast.runtime.transfer.push_pull import Exported, Pushed
     from holdfast.runtime.verification.verification_result import Verification
     from holdfast.snapshots.failure import Debugger, Failure
     from holdfast.snapshots.fitness import Ladder
@@ -306,7 +306,7 @@ _LATE = {
     "Entry": "runtime.store.entry",
     "Event": "runtime.guest_rpc.event",
     "ExecResult": "runtime.guest_rpc.results",
-    "Exported": "runtime.transfer.bundle_transfer",
+    "Exported": "runtime.transfer.push_pull",
     "Failure": "snapshots.failure",
     "Holdfast": "runtime.api.controller",
     "Home": "base.home",
@@ -327,7 +327,7 @@ _LATE = {
     "ProgramInfo": "runtime.guest_rpc.program_result",
     "ProgramResult": "runtime.guest_rpc.program_result",
     "Pulse": "runtime.pulse.pulse",
-    "Pushed": "runtime.transfer.bundle_transfer",
+    "Pushed": "runtime.transfer.push_pull",
     "Reach": "runtime.egress.network_changes",
     "RemoteHoldfast": "runtime.client.blocking.remote_holdfast",
     "RemoteSession": "runtime.client.blocking.remote_session",

@@ -28,8 +28,8 @@ from holdfast.runtime.files.file_requests import FileRequests
 from holdfast.runtime.files.stopped_files import _Unpacking
 from holdfast.runtime.files.tar_streams import ACCOUNT
 from holdfast.runtime.files.unpack_tree import UnpackTree
-from holdfast.runtime.history.recording import unpack_recording
-from holdfast.runtime.lifecycle import image_file, load_image
+from holdfast.runtime.history.recording import recording_source
+from holdfast.runtime.lifecycle import load_image
 from holdfast.snapshots.bundle import tarball
 from holdfast.snapshots.bundle.oci_layout import FileOrigin
 from holdfast.snapshots.checkpointer import beneath, unpack
@@ -195,11 +195,11 @@ def _bundle(data: bytes, target: Path) -> None:
 
 
 def _image(data: bytes, target: Path) -> None:
-    place = image_file.StoredArchive(io.BytesIO(data))
+    place = load_image.StoredArchive(io.BytesIO(data))
     for name in ("a", "t/a", "b", "x", "../host/secret", "manifest.json"):
         file = place.open(name)
         assert file is None or SECRET not in file.read(1 << 16)
-    image_file.find(place, "linux/amd64")
+    load_image.find_image(place, "linux/amd64")
 
 
 READERS: dict[str, Callable[[bytes, Path], object]] = {
@@ -211,7 +211,7 @@ READERS: dict[str, Callable[[bytes, Path], object]] = {
     "an upload into a session": lambda data, target: tar_streams.read(
         Session("/srv/to"), io.BytesIO(data + END), "/srv/to"
     ),
-    "recordings": lambda data, target: unpack_recording.files(
+    "recordings": lambda data, target: recording_source._unpacked(
         [data + END], target, re.compile(r"[ -~]+"), 1 << 20
     ),
     "an image": lambda data, target: _image(data + END, target),
@@ -325,7 +325,7 @@ def test_a_layer_of_an_image_is_not_unpacked_without_bound(
         made.addfile(member, io.BytesIO(packed))
     scratch = tmp_path / "scratch"
     with (tmp_path / "image.tar").open("rb") as file:
-        place = image_file.StoredArchive(file)
+        place = load_image.StoredArchive(file)
         with pytest.raises(tarfile.ReadError, match="larger when it is unpacked"):
             load_image._unpack(place, "l", "sha256:", scratch)
     assert scratch.stat().st_size < 4 << 20

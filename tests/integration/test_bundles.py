@@ -26,7 +26,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.transfer import send
-from holdfast.runtime.transfer.outgoing_layers import KINDS, Remembered
+from holdfast.runtime.transfer.outgoing_parts import KINDS, Remembered
 from holdfast.runtime.transfer.transfer_options import SendOptions
 from holdfast.snapshots import manifest, snapshot_policy
 from holdfast.snapshots.bundle import form, image_layers, media, shared_blobs

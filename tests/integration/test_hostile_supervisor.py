@@ -59,7 +59,7 @@ from holdfast.runtime.guest_rpc import (
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
 from holdfast.runtime.history.drift import observe_session
-from holdfast.runtime.history.recording.live_recording import LiveRecording
+from holdfast.runtime.history.recording.recording_source import LiveRecording
 from holdfast.runtime.lifecycle import teardown
 from holdfast.runtime.sessions import after_capture, identity_messages
 

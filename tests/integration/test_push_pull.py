@@ -24,7 +24,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.sessions.tenures import Tenures
-from holdfast.runtime.transfer.bundle_transfer import Pushed
+from holdfast.runtime.transfer.push_pull import Pushed
 from holdfast.snapshots.bundle.keys import Keys
 
 DATA = 24 << 20

@@ -13,14 +13,8 @@ from pathlib import Path
 from tests.parsers.parser_under_test import ParserUnderTest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.history.repositories import (
-    git_config,
-    git_files,
-    git_ignore,
-    git_index,
-    git_objects,
-)
-from holdfast.runtime.lifecycle import build_file, devcontainer
+from holdfast.runtime.history.repositories import git_config, git_files, git_ignore, git_index
+from holdfast.runtime.lifecycle import build_source, devcontainer
 
 COMMIT = b"tree 0123456789abcdef0123456789abcdef01234567\nauthor A <a@b> 1 +0000\n\nfirst\n"
 NAMES = (b"one", b"two/three", b"two/four", b"two/four more")
@@ -37,7 +31,7 @@ def _devcontainer(data: bytes, _: random.Random) -> None:
 
 
 def _dockerfile(data: bytes, _: random.Random) -> None:
-    found = build_file.look(data.decode("utf-8", "replace"), {"A": "b"})
+    found = build_source.fetched_by(data.decode("utf-8", "replace"), {"A": "b"})
     assert all("$" not in name for name in found.images)
     if data in DOCKERFILES:
         assert found.images == {"python:3.13": None, "tools:1": None}
@@ -88,7 +82,7 @@ def _tree(files: dict[str, bytes], commit: str) -> None:
             path = Path(folder, "objects", name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        found = git_objects.tree_of_commit(Path(folder), commit)
+        found = git_files.tree_of_commit(Path(folder), commit)
         assert found is None or len(found) in (0, 20)
 
 
@@ -209,7 +203,7 @@ PARSERS = (
                 b"#\n",
             ),
         ),
-        build_file.LONGEST,
+        build_source.LONGEST,
     ),
     ParserUnderTest(
         "an index of Git",

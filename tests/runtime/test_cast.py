@@ -12,8 +12,7 @@ from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.attachment.screen import render, shown
 from holdfast.runtime.guest.records.timeline import Encoder, Moment, MomentKind, Start
 from holdfast.runtime.history.recording.cast import CastEvent, CastGap, Chunk, lines, merge
-from holdfast.runtime.history.recording.recording import KeptRange, Recording, RecordingPoint
-from holdfast.runtime.history.recording.scrubbed_recording import scrubbed
+from holdfast.runtime.history.recording.recording import KeptRange, Recording, RecordingPoint, scrubbed
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.rule import Matcher
 from holdfast.runtime.terminal.emulator import Emulator

@@ -4,8 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.history.diff.file_contents import Contents, settle
-from holdfast.runtime.history.diff.flatten import Flat, common, differences, flatten
+from holdfast.runtime.history.diff.snapshot_diff import (
+    Contents,
+    Flat,
+    _settle_contents,
+    common,
+    differences,
+    flatten,
+)
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.drift.changed_paths import FileChange, Key, PathEntry
 from holdfast.runtime.history.drift.holdings import Holdings
@@ -112,8 +118,8 @@ def test_equal_outcomes_are_not_a_difference(tmp_path: Path) -> None:
     (other / "link").symlink_to(tmp_path / "outside")
     before, after = Contents([one, base]), Contents([other, base])
     names = ("same", "another", "mode", "dir/base", "link/only")
-    found = settle([FileChange(f"/{name}", "changed", 7) for name in names], before, after)
+    found = _settle_contents([FileChange(f"/{name}", "changed", 7) for name in names], before, after)
     assert [(one.path, one.size) for one in found] == [("/another", 5), ("/mode", 4), ("/link/only", 7)]
-    made = settle([FileChange("/only", "new")], after, before)
+    made = _settle_contents([FileChange("/only", "new")], after, before)
     assert [(one.path, one.size) for one in made] == [("/only", 5)]
-    assert settle(found, Contents([]), Contents([tmp_path / "none"])) == found
+    assert _settle_contents(found, Contents([]), Contents([tmp_path / "none"])) == found

@@ -17,7 +17,7 @@ from holdfast.runtime.attachment.screen_state import PROGRAM_TAIL, TAIL, OutputP
 from holdfast.runtime.cli.lease_verbs import duration
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc.shell_report import Attached, lease
-from holdfast.runtime.history.recording import recording_place, unpack_recording
+from holdfast.runtime.history.recording import recording_source
 from holdfast.runtime.history.recording.recording import RecordingPoint
 from holdfast.runtime.terminal.emulator import Emulator
 from holdfast.runtime.terminal.vt_parser import Sequence
@@ -205,12 +205,12 @@ def test_only_plain_files_with_wanted_names_come_out_of_an_archive(tmp_path: Pat
         ("output/evil", tarfile.REGTYPE, b"x"),
         ("output/0003", tarfile.REGTYPE, b"y" * 5000),
     ]
-    written = unpack_recording.files(archive(members), tmp_path, re.compile(r"\d{4}"), 1000)
+    written = recording_source._unpacked(archive(members), tmp_path, re.compile(r"\d{4}"), 1000)
 
     assert [(path.name, path.read_bytes()) for path in written] == [("0000", b"first"), ("0001", b"up")]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0000", "0001"]
     with pytest.raises(ProtocolError):
-        unpack_recording.files([b"no archive" * 100], tmp_path, re.compile("x"), 10)
+        recording_source._unpacked([b"no archive" * 100], tmp_path, re.compile("x"), 10)
 
 
 def test_an_archive_of_other_things_is_not_read_without_end(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_an_archive_of_other_things_is_not_read_without_end(tmp_path: Path) -> N
     members = ((f"output/evil{number}", tarfile.REGTYPE, b"x" * 100_000) for number in range(40))
 
     with pytest.raises(ProtocolError, match="too many"):
-        unpack_recording.files(archive(list(members)), tmp_path, re.compile(r"\d{4}"), 1000)
+        recording_source._unpacked(archive(list(members)), tmp_path, re.compile(r"\d{4}"), 1000)
 
 
 def test_a_lease_is_checked() -> None:
@@ -246,12 +246,12 @@ def test_times_as_people_write_them() -> None:
 
 def test_places_in_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """An offset, a time ago, a time; anything else is looked up as a snapshot."""
-    monkeypatch.setattr("holdfast.runtime.history.recording.recording_place.time.time", lambda: 1000.0)
+    monkeypatch.setattr("holdfast.runtime.history.recording.recording_source.time.time", lambda: 1000.0)
     nobody: Any = None
 
-    assert recording_place.place(nobody, nobody, "512", "main") == RecordingPoint(offset=512)
-    assert recording_place.place(nobody, nobody, "10m", "main") == RecordingPoint(at=400.0)
-    assert recording_place.place(nobody, nobody, "1970-01-01T00:01:00+00:00", "main") == RecordingPoint(
+    assert recording_source.place(nobody, nobody, "512", "main") == RecordingPoint(offset=512)
+    assert recording_source.place(nobody, nobody, "10m", "main") == RecordingPoint(at=400.0)
+    assert recording_source.place(nobody, nobody, "1970-01-01T00:01:00+00:00", "main") == RecordingPoint(
         at=60.0
     )
 

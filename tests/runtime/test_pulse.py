@@ -11,7 +11,7 @@ from holdfast.runtime.api import pulse_calls
 from holdfast.runtime.cli import pulse_answers
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
-from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.history.drift.starting_point import StartingPoint
 from holdfast.runtime.pulse import pulse_text
 from holdfast.runtime.pulse.limits import Lineage, disk
 from holdfast.runtime.pulse.pulse import Listener, Port, Pulse

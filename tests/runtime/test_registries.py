@@ -11,7 +11,7 @@ import typer
 from holdfast.errors import RegistryError
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.cli.app import call
-from holdfast.runtime.transfer import bundle_transfer
+from holdfast.runtime.transfer import push_pull
 
 
 def test_tls_is_off_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,7 +19,7 @@ def test_tls_is_off_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_PLAIN_HTTP", "one.test:5000, two.test")
 
     def scheme(reference: str, *, plain_http: bool = False) -> str:
-        with bundle_transfer.way(reference, plain_http=plain_http) as wire:
+        with push_pull.registry_wire(reference, plain_http=plain_http) as wire:
             return wire.base.scheme
 
     assert scheme("one.test:5000/a:b") == "http"

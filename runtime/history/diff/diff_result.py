@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.runtime.history.drift.changed_paths import FileChange
-from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.drift_result import Drift
+from holdfast.runtime.history.drift.holdings import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.packages import Package
 
 

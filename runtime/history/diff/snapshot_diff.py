@@ -5,19 +5,22 @@ No session is asked, so it does not matter whether any of them still runs.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidArgument, SnapshotDamaged, SnapshotNewer, SnapshotNotFound
-from holdfast.runtime.history.diff import file_contents, flatten
 from holdfast.runtime.history.diff.diff_result import Diff
-from holdfast.runtime.history.diff.file_contents import Contents
-from holdfast.runtime.history.diff.flatten import Flat
-from holdfast.runtime.history.drift import baseline, changed_paths, changes, packages
+from holdfast.runtime.history.drift import baseline, changed_paths, holdings, packages
 from holdfast.runtime.history.drift.baseline import Baseline
+from holdfast.runtime.history.drift.changed_paths import Change, FileChange, Key, PathEntry, Table, compare
 from holdfast.runtime.history.drift.drift_result import Drift
 from holdfast.runtime.history.drift.holdings import HeldProcess, Holdings
-from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.history.drift.starting_point import StartingPoint
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.snapshots import record
 
@@ -25,11 +28,17 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.rows import SnapshotRow
 
+
 OTHER_CLOCK = -1
 """A generation that no session has: start times of different containers do not compare."""
+MOST_FILES = 5000
+MOST_BYTES = 512 << 20
+"""The most bytes read of all files together; the rest counts as different."""
+_OPAQUE = "trusted.overlay.opaque"
+_CHUNK = 1 << 20
 
 
-def compare(context: Context, before: str, after: str, *, everything: bool = False) -> Diff:
+def compare_snapshots(context: Context, before: str, after: str, *, everything: bool = False) -> Diff:
     """Compare the snapshots of these labels or ids.
 
     Raises:
@@ -82,9 +91,9 @@ class Comparing:
             at=other.at,
             files=tuple(sorted(kept, key=lambda each: each.path)),
             packages=tuple(found),
-            processes=tuple(changes.processes(one, other)) if live else (),
-            shell=tuple(changes.shells(one.shells, other.shells)) if live else (),
-            kernel=tuple(changes.kernels(one.kernels, other.kernels)) if live else (),
+            processes=tuple(holdings.changed_processes(one, other)) if live else (),
+            shell=tuple(holdings.changed_shells(one.shells, other.shells)) if live else (),
+            kernel=tuple(holdings.changed_kernels(one.kernels, other.kernels)) if live else (),
             noise=noise,
             notes=tuple(self._notes),
         )
@@ -95,7 +104,7 @@ class Comparing:
     def _files(self) -> tuple[list[changed_paths.FileChange], list[packages.Package]]:
         first, second = self._line(self._before.id), self._line(self._after.id)
         try:
-            meeting = flatten.common(first, second)
+            meeting = common(first, second)
         except LookupError as gap:
             raise InvalidArgument(
                 f"cannot compare {self._before.name} with {self._after.name}: snapshot {gap}, which lies in "
@@ -104,15 +113,13 @@ class Comparing:
             ) from gap
         before, after = self._flat(first, meeting), self._flat(second, meeting)
         self._note_images(meeting)
-        found = flatten.differences(before, after)
+        found = differences(before, after)
         versions = {key: {"new": version} for key, version in after.known().items()}
         changed = packages.settle(packages.find(found.values()), versions, before.known())
         files = list(found.values())
         if changed:
             files, changed = packages.separate(files, changed)
-        return file_contents.settle(
-            files, *(self._contents(row) for row in (self._before, self._after))
-        ), changed
+        return _settle_contents(files, *(self._contents(row) for row in (self._before, self._after))), changed
 
     def _line(self, identity: str | None) -> list[str | None]:
         """Return the snapshot and its ancestors; the last is None, or one that is gone."""
@@ -125,7 +132,7 @@ class Comparing:
 
     def _flat(self, line: list[str | None], until: str | None) -> Flat:
         after = line[: line.index(until)]
-        return flatten.flatten(self._baseline(self._rows[one]) for one in reversed(after) if one is not None)
+        return flatten(self._baseline(self._rows[one]) for one in reversed(after) if one is not None)
 
     def _baseline(self, row: SnapshotRow) -> Baseline:
         if row.id not in self._read:
@@ -193,3 +200,184 @@ class Comparing:
 
     def _lines(self) -> list[list[str | None]]:
         return [self._line(row.id) for row in (self._before, self._after)]
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """All differences from a common ancestor: files, the packages among them, and their versions."""
+
+    table: Table
+    keys: tuple[Key, ...] = ()
+    versions: tuple[str, ...] = ()
+
+    def known(self) -> dict[Key, str]:
+        """Return versions by package, empty where a package has none."""
+        return dict(zip(self.keys, self.versions, strict=True))
+
+
+def common(first: Sequence[str | None], second: Sequence[str | None]) -> str | None:
+    """Return where two lines meet. Each is a snapshot and its ancestors, ending with None or a gap.
+
+    Raises:
+        LookupError: they do not meet, because a snapshot in between is gone.
+    """
+    there = set(second)
+    for one in first:
+        if one in there:
+            return one
+    gaps = [line[-1] for line in (first, second) if line[-1] is not None]
+    raise LookupError(gaps[0] if gaps else "")
+
+
+def flatten(found: Iterable[Baseline]) -> Flat:
+    """Lay the tables of a line over each other, oldest first."""
+    table: dict[str, PathEntry] = {}
+    numbers: dict[Key, int] = {}
+    versions: list[str] = []
+    for each in found:
+        for key, version in zip(each.keys, each.versions, strict=True):
+            if key not in numbers:
+                numbers[key] = len(versions)
+                versions.append("")
+            versions[numbers[key]] = version
+        gone = {path for path, entry in each.table.items() if entry.change == "deleted"}
+        if gone:
+            table = {path: entry for path, entry in table.items() if not _below(path, gone)}
+        for path, entry in each.table.items():
+            owner = numbers[each.keys[entry.owner]] if 0 <= entry.owner < len(each.keys) else -1
+            change = _change(table.get(path), entry.change)
+            if change is None:
+                del table[path]
+            else:
+                table[path] = replace(entry, change=change, owner=owner)
+    return Flat(table, tuple(numbers), tuple(versions))
+
+
+def differences(before: Flat, after: Flat) -> dict[str, FileChange]:
+    """Return how the second differs from the first, both relative to the same ancestor."""
+    now = dict(after.table)
+    for path, entry in before.table.items():
+        if path not in now and not _below(path, now):
+            # It is as in the ancestor, of which size and time are not known.
+            if entry.change == "changed":
+                now[path] = PathEntry("changed", entry.kind, ctime=-1 if entry.kind != "d" else 0)
+            elif entry.change == "deleted":
+                now[path] = PathEntry("new", ctime=0)
+    found = compare(before.table, now, None, after.keys, before.keys)
+    return {path: replace(one, at=None) for path, one in found.items()}
+
+
+def _change(lower: PathEntry | None, change: Change) -> Change | None:
+    """Combine two consecutive changes; None if they cancel out."""
+    if lower is None:
+        return change
+    if change == "deleted":
+        return None if lower.change == "new" else "deleted"
+    if lower.change == "new":
+        return "new"
+    return "changed"
+
+
+def _below(path: str, gone: Mapping[str, object] | set[str]) -> bool:
+    """Check whether a parent folder was deleted."""
+    while path := path.rpartition("/")[0]:
+        if path in gone and (isinstance(gone, set) or _deleted(gone[path])):
+            return True
+    return False
+
+
+def _deleted(entry: object) -> bool:
+    return isinstance(entry, PathEntry) and entry.change == "deleted"
+
+
+class Contents:
+    """The files of one image; `layers` are its folders, the topmost first."""
+
+    def __init__(self, layers: Sequence[Path]) -> None:
+        self._layers = layers
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[int | None]:
+        """Open the regular file at a path and return a descriptor; None if there is none, or it cannot be
+        read.
+        """
+        fd: int | None = None
+        for layer in self._layers:
+            fd, hidden = _open_in(layer, path.strip("/").split("/"))
+            if fd is not None or hidden:
+                break
+        try:
+            yield fd
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+
+def _settle_contents(found: Iterable[FileChange], before: Contents, after: Contents) -> list[FileChange]:
+    """Leave out files that were rewritten unchanged, and fill in missing sizes."""
+    kept: list[FileChange] = []
+    files, left = 0, MOST_BYTES
+    for change in found:
+        if change.change == "deleted" or change.folder or (change.change == "new" and change.size):
+            kept.append(change)
+            continue
+        files += 1
+        if files > MOST_FILES:
+            kept.append(change)
+            continue
+        with before.opened(change.path) as old, after.opened(change.path) as new:
+            size = os.fstat(new).st_size if new is not None else change.size
+            if old is not None and new is not None and _alike(old, new) and size <= left:
+                left -= size
+                if _same(old, new):
+                    continue
+            kept.append(replace(change, size=size))
+    return kept
+
+
+def _open_in(layer: Path, names: Sequence[str]) -> tuple[int | None, bool]:
+    """Open the path in one layer. The second value is True if lower layers do not show through."""
+    folder = -1
+    with suppress(OSError):
+        folder = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if folder < 0:
+        return None, True
+    hidden = False
+    try:
+        for at, name in enumerate(names):
+            try:
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except OSError:
+                return None, hidden
+            if at == len(names) - 1 and stat.S_ISREG(found.st_mode):
+                return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), True
+            if at == len(names) - 1 or not stat.S_ISDIR(found.st_mode):
+                return None, True
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+            hidden = hidden or _OPAQUE in os.listxattr(folder)
+        return None, hidden
+    except OSError:
+        return None, True
+    finally:
+        os.close(folder)
+
+
+def _alike(old: int, new: int) -> bool:
+    one, other = os.fstat(old), os.fstat(new)
+    return (one.st_size, one.st_mode, one.st_uid, one.st_gid) == (
+        other.st_size,
+        other.st_mode,
+        other.st_uid,
+        other.st_gid,
+    )
+
+
+def _same(old: int, new: int) -> bool:
+    while True:
+        one, other = os.read(old, _CHUNK), os.read(new, _CHUNK)
+        if one != other:
+            return False
+        if not one:
+            return True

@@ -1,18 +1,25 @@
-"""The authors of changes, as far as the journal reveals them.  Pure.
+"""The authors of changes, as far as the journal reveals them; and files that were written from this host.
+Pure.
 
-A file is attributed to every command, cell or job that ran when it changed, else to the people who were
-there.
+No command of the session wrote these, so no entry of its own journal has them: the host's entries do. A file
+is attributed to a copy if it is at or below the place that was written, and changed while it was.
 """
 
 from __future__ import annotations
 
 import math
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
 from holdfast.runtime.guest.records import masking
+
+if TYPE_CHECKING:
+    from holdfast.runtime.history.drift.changed_paths import FileChange
+    from holdfast.runtime.store.entry import Entry
+
 
 SLACK = 0.02
 """Seconds: the kernel stamps files with the time of its last tick, up to 10 ms earlier, never later."""
@@ -21,7 +28,12 @@ MOST = 4
 _STARTS = {"command_started": "command", "cell_started": "cell", "job_started": "job", "attached": "person"}
 _ENDS = {"command_ended": "command", "cell_ended": "cell", "job_ended": "job", "detached": "person"}
 
-Entry = Mapping[str, Any]
+EntryTable = Mapping[str, Any]
+HOST_KIND = "files"
+"""The kind of the host's entries about files."""
+_WRITING = ("copied in", "wrote", "moved")
+_UNKNOWN_BEGIN = 2.0
+"""Seconds before its entry in which a copy may have begun, if the entry does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,7 @@ class Authors:
         return tuple(one.seq for one in self.by_seq.values() if id_ and one.id == id_)
 
 
-def authors(entries: Iterable[Entry]) -> Authors:
+def authors(entries: Iterable[EntryTable]) -> Authors:
     """Read starts and ends from journal entries; invalid ones are skipped."""
     found: dict[int, Author] = {}
     open_: dict[tuple[str, str], int] = {}
@@ -82,13 +94,13 @@ def authors(entries: Iterable[Entry]) -> Authors:
     return Authors(found)
 
 
-def began_at(entry: Entry, at: float) -> float:
+def began_at(entry: EntryTable, at: float) -> float:
     """Return when what an entry starts may have begun: it is at work while the entry is written."""
     earliest = entry.get("not_before")
     return float(earliest if isinstance(earliest, int | float) and 0 <= earliest <= at else at)
 
 
-def _first(entry: Entry) -> str:
+def _first(entry: EntryTable) -> str:
     for key in ("command", "code", "text"):
         if text := _text(entry, key):
             line = text.strip().partition("\n")[0]
@@ -96,13 +108,13 @@ def _first(entry: Entry) -> str:
     return ""
 
 
-def _text(entry: Entry, key: str) -> str:
+def _text(entry: EntryTable, key: str) -> str:
     value = entry.get(key)
     return value if isinstance(value, str) else ""
 
 
 def by_name(
-    entries: Sequence[Entry], after: int, known: Authors
+    entries: Sequence[EntryTable], after: int, known: Authors
 ) -> dict[tuple[str, str, str], tuple[int, ...]]:
     """Return the authors of variables, functions, aliases and kernel names, by (kind, where, name)."""
     found: dict[tuple[str, str, str], tuple[int, ...]] = {}
@@ -118,7 +130,7 @@ def by_name(
     return found
 
 
-def _names(entry: Entry) -> Iterable[tuple[str, str, str]]:
+def _names(entry: EntryTable) -> Iterable[tuple[str, str, str]]:
     for owner, tables in (
         ("shell", {"variables": "variable", "functions": "function", "aliases": "alias"}),
         ("kernel", {"names": "name"}),
@@ -134,3 +146,45 @@ def _names(entry: Entry) -> Iterable[tuple[str, str, str]]:
             yield where, "directory", "cwd"
         if "umask" in entry:
             yield where, "umask", "umask"
+
+
+@dataclass(frozen=True, slots=True)
+class HostCopy:
+    """Something that was written from outside: its absolute path, by whom, and from when to when."""
+
+    path: str
+    actor: str
+    begin: float
+    end: float
+
+    def made(self, path: str, at: float) -> bool:
+        """Return whether a file that changed at a time (Unix seconds) is of this copy."""
+        below = path == self.path or path.startswith(f"{self.path.rstrip('/')}/")
+        return below and self.begin - SLACK <= at <= self.end + SLACK
+
+
+def host_copies(entries: Iterable[Entry]) -> list[HostCopy]:
+    """Return the copies that entries of a host tell of."""
+    found: list[HostCopy] = []
+    for entry in entries:
+        details = entry.details
+        what = details.get("what")
+        path = details.get("place") or details.get("to" if what == "moved" else "path")
+        if not entry.host or entry.kind != HOST_KIND or what not in _WRITING:
+            continue
+        if not isinstance(path, str) or not path.startswith("/"):
+            continue
+        began = details.get("began")
+        known = isinstance(began, int | float) and 0 <= began <= entry.at
+        begin = float(began) if known and isinstance(began, int | float) else entry.at - _UNKNOWN_BEGIN
+        found.append(HostCopy(posixpath.normpath(path), plain(entry.actor or "", 80), begin, entry.at))
+    return found
+
+
+def attributed(change: FileChange, copies: Sequence[HostCopy]) -> FileChange:
+    """Return a change with its author from outside, if there is one; then no command did it."""
+    if change.at is None or change.change == "deleted":
+        return change
+    moment = change.at
+    actor = next((each.actor for each in reversed(copies) if each.made(change.path, moment)), "")
+    return replace(change, by=(), brought_by=actor) if actor else change

@@ -1,7 +1,7 @@
-"""The baseline of a snapshot, with which later states are compared.
+"""The baseline of a snapshot, with which later states are compared: what the session holds, and how its files
+differ.
 
-A compressed file of the snapshot's folder, with a digest in the manifest like all others. It is written
-before the manifest and never changed.
+It is taken before the capture.
 """
 
 from __future__ import annotations
@@ -9,15 +9,22 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import SnapshotDamaged
-from holdfast.runtime.history.drift import holdings
+from holdfast.runtime.history.drift import holdings, observe_session, packages
 from holdfast.runtime.history.drift.changed_paths import Change, Key, PathEntry, Table
 from holdfast.runtime.history.drift.holdings import Holdings
+from holdfast.runtime.history.drift.packages import Package
 from holdfast.snapshots import form_number
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+    from holdfast.runtime.guest_rpc.guest_client import GuestClient
+
 
 FILE = "baseline.json.gz"
 FORMAT = 1
@@ -97,3 +104,35 @@ def _baseline(fields: dict[str, Any]) -> Baseline:
         tuple((str(a), str(b), str(c)) for a, b, c, _ in fields["versions"]),
         tuple(str(version) for *_, version in fields["versions"]),
     )
+
+
+def take_baseline(
+    engine: Engine, client: GuestClient, container: str, layers: Sequence[Path], base: str | None
+) -> Baseline:
+    """Return the baseline. Files come first: a change in between is reported twice rather than never.
+
+    `layers` are the container's, as `engine.files.layers` returns them.
+
+    Raises:
+        GuestError, EngineError: the session or the engine does not answer.
+    """
+    table, found, versions = files_and_packages(engine, client, container, 0.0, layers)
+    keys = tuple(one.key for one in found)
+    settled = packages.settle(found, versions, {})
+    by_key = {one.key: one.new or "" for one in settled}
+    held: Holdings = observe_session.held(client)
+    return Baseline(base, held, table, keys, tuple(by_key.get(key, "") for key in keys))
+
+
+def files_and_packages(
+    engine: Engine,
+    client: GuestClient,
+    container: str,
+    since: float,
+    layers: Sequence[Path] | None = None,
+) -> tuple[dict[str, PathEntry], list[Package], dict[tuple[str, str, str], dict[str, str]]]:
+    """Return how the files differ from the image, the packages among them, and the guest's facts on these."""
+    differing = observe_session.differing(engine, container, layers)
+    found = observe_session.candidates(differing)
+    table, versions = observe_session.table(client, differing, found, since)
+    return table, found, {found[number].key: one for number, one in versions.items() if number < len(found)}

@@ -1,22 +1,24 @@
-"""The state of a session besides files at one instant: processes, ports, shells, kernels.  Pure.
-
-It comes from the guest, or from a snapshot's baseline; either way every field is checked.
+"""The state of a session besides files at one instant (processes, ports, shells, kernels), and differences
+between two of them.  Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, TypeAdapter
 
 from holdfast.runtime.guest_rpc.guest_value import KNOWN, Count, GuestValue, Seconds, listed, whole
+from holdfast.runtime.history.drift.changed_paths import Change
 
 MAX_ITEMS = 50_000
 Text = Annotated[str, whole(100_000)]
 Named = Annotated[Text, BeforeValidator(lambda raw: raw or "")]
 _ITEMS = Field(max_length=MAX_ITEMS)
+_DAILY = frozenset({"PWD", "SHLVL"})
+"""Variables that follow from other reported facts."""
 
 
 class Value(NamedTuple):
@@ -146,3 +148,140 @@ def encode(held: Holdings) -> dict[str, Any]:
             name: one.model_dump(mode="json", exclude={"stale"}) for name, one in held.kernels.items()
         },
     }
+
+
+@dataclass(frozen=True, slots=True)
+class NamedChange:
+    """One named thing that changed. `where` is the shell or kernel, `kind` says what it is, `by` who changed
+    it.
+
+    Kinds: directory, umask, variable, function, alias; name, kernel.
+    """
+
+    kind: str
+    where: str
+    name: str
+    change: Change
+    old: str | None = None
+    new: str | None = None
+    exported: bool = False
+    by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessChange:
+    """A process that started or ended, or that listens on other ports than before (`changed`)."""
+
+    pid: int
+    command: str
+    change: Change
+    ports: tuple[int, ...] = ()
+    closed: tuple[int, ...] = ()
+    started: float = 0.0
+    ended: str = ""
+    """How it ended, in words, if known."""
+    by: tuple[int, ...] = ()
+
+
+def changed_processes(before: Holdings, now: Holdings) -> list[ProcessChange]:
+    """Return the processes that started, ended, or listen elsewhere; the session's own are left out.
+
+    A pid may be reused; after a restore every process has another start time, so then only the command can
+    decide.
+    """
+    found: list[ProcessChange] = []
+    for pid, one in now.processes.items():
+        old = before.processes.get(pid)
+        if one.role:
+            continue
+        if old is None or not _same(old, one, clock=before.generation == now.generation):
+            found.append(ProcessChange(pid, one.command, "new", one.ports, started=one.started))
+            if old is not None and not old.role:
+                found.append(ProcessChange(pid, old.command, "deleted", old.ports))
+        elif old.ports != one.ports:
+            opened = tuple(port for port in one.ports if port not in old.ports)
+            closed = tuple(port for port in old.ports if port not in one.ports)
+            found.append(ProcessChange(pid, one.command, "changed", opened, closed, one.started))
+    for pid, old in before.processes.items():
+        if pid not in now.processes and not old.role:
+            found.append(ProcessChange(pid, old.command, "deleted", old.ports))
+    return sorted(found, key=lambda one: (one.change == "deleted", one.pid))
+
+
+def changed_shells(before: Mapping[str, HeldShell], now: Mapping[str, HeldShell]) -> list[NamedChange]:
+    """Return what changed in the shells that existed before and still exist."""
+    return [
+        item for name, shell in now.items() for item in _shell(name, before.get(name, HeldShell()), shell)
+    ]
+
+
+def changed_kernels(before: Mapping[str, HeldKernel], now: Mapping[str, HeldKernel]) -> list[NamedChange]:
+    """Return what changed in the kernels; names only where they are known at both points."""
+    found: list[NamedChange] = []
+    for name, kernel in now.items():
+        old = before.get(name, HeldKernel())
+        if old.epoch and kernel.epoch != old.epoch:
+            times = kernel.epoch - old.epoch
+            found.append(
+                NamedChange(
+                    "kernel", name, name, "changed", new=f"restarted {times}x" if times > 1 else "restarted"
+                )
+            )
+        if kernel.names is None or old.names is None:
+            continue
+        for key in sorted({*kernel.names, *old.names}):
+            was, is_ = old.names.get(key), kernel.names.get(key)
+            if was != is_:
+                found.append(
+                    NamedChange("name", name, key, _change(was, is_), was and was[0], is_ and is_[0])
+                )
+    return found
+
+
+def _same(old: HeldProcess, one: HeldProcess, *, clock: bool) -> bool:
+    if clock and old.started and one.started and abs(old.started - one.started) > 1.0:
+        return False
+    return old.command == one.command or (clock and bool(old.started) and bool(one.started))
+
+
+def _shell(name: str, old: HeldShell, now: HeldShell) -> Iterator[NamedChange]:
+    if not now.cwd and not now.variables:
+        return  # nothing is known of it: a shell of another kind, or one that has just started
+    if old.cwd != now.cwd and old.cwd:
+        yield NamedChange("directory", name, "cwd", "changed", old.cwd, now.cwd)
+    if old.umask is not None and now.umask is not None and old.umask != now.umask:
+        yield NamedChange("umask", name, "umask", "changed", f"{old.umask:04o}", f"{now.umask:04o}")
+    for kind, was, is_ in (
+        ("variable", old.variables, now.variables),
+        ("function", old.functions, now.functions),
+        ("alias", old.aliases, now.aliases),
+    ):
+        for key in sorted({*was, *is_}):
+            before, after = was.get(key), is_.get(key)
+            if key in _DAILY or before == after or (before and after and before[:3] == after[:3]):
+                continue
+            exported = after is not None and "x" in after.attributes
+            yield NamedChange(
+                kind,
+                name,
+                key,
+                _change(before, after),
+                value_in_words(before),
+                value_in_words(after),
+                exported,
+            )
+
+
+def value_in_words(value: Value | None) -> str | None:
+    """Format a value for people: itself if it is short, else what it is."""
+    if value is None:
+        return None
+    if value.shown is not None:
+        return value.shown
+    if "a" in value.attributes or "A" in value.attributes:
+        return f"({value.size} elements)"
+    return f"({value.size} bytes)"
+
+
+def _change(before: object, after: object) -> Change:
+    return "new" if before is None else "deleted" if after is None else "changed"

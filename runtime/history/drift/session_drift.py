@@ -17,25 +17,19 @@ from holdfast.runtime.history.drift import (
     authors,
     baseline,
     changed_paths,
-    changes,
-    host_copies,
+    holdings,
     observe_session,
     packages,
-    since,
-    take_baseline,
-    trail,
+    starting_point,
     undo_journal,
 )
-from holdfast.runtime.history.drift.authors import Authors, Entry
+from holdfast.runtime.history.drift.authors import Authors, EntryTable, HostCopy
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.drift.changed_paths import FileChange
-from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.drift_result import Drift
-from holdfast.runtime.history.drift.holdings import Holdings
-from holdfast.runtime.history.drift.host_copies import HostCopy
+from holdfast.runtime.history.drift.holdings import Holdings, NamedChange, ProcessChange
 from holdfast.runtime.history.drift.packages import Package
-from holdfast.runtime.history.drift.since import StartingPoint
-from holdfast.runtime.history.drift.trail import Point, TrailSpan
+from holdfast.runtime.history.drift.starting_point import Point, StartingPoint, TrailSpan
 from holdfast.runtime.journal import journal_query
 from holdfast.runtime.sessions import health
 
@@ -74,7 +68,7 @@ class DriftQuery:
         old = self._baseline(snapshot) if snapshot is not None else None
         if snapshot is not None and old is not None:
             moment = StartingPoint(snapshot.name, old.held.at, old.held.seq, snapshot.id)
-            spans = trail.to_snapshot(
+            spans = starting_point.to_snapshot(
                 self._point(snapshot), self._row.id, self._row.parent_snapshot_id, self._points()
             )
             entries = self._entries(max(0, old.held.seq - EARLIER))
@@ -83,7 +77,9 @@ class DriftQuery:
         else:
             moment, entries = self._moment(text, now)
             seq = moment.seq or 0
-            spans = trail.to_time(moment.at, self._row.id, self._row.parent_snapshot_id, self._points())
+            spans = starting_point.to_time(
+                moment.at, self._row.id, self._row.parent_snapshot_id, self._points()
+            )
             known = authors.authors(entries)
             before = undo_journal.rewind(now, entries, seq, moment.at, known)
             self._note_lost(seq)
@@ -95,8 +91,8 @@ class DriftQuery:
     def _snapshot(self, text: str) -> SnapshotRow | None:
         """Find a snapshot; numbers and times do not count as the beginning of an id."""
         if (
-            since.entry_number(text) is not None
-            or since.time_of(text, datetime.now().astimezone()) is not None
+            starting_point.entry_number(text) is not None
+            or starting_point.time_of(text, datetime.now().astimezone()) is not None
         ):
             return next((row for row in self._context.store.snapshots() if text in (row.id, row.label)), None)
         try:
@@ -104,29 +100,29 @@ class DriftQuery:
         except SnapshotNotFound:
             return None
 
-    def _moment(self, text: str, now: Holdings) -> tuple[StartingPoint, list[Entry]]:
-        number = since.entry_number(text)
+    def _moment(self, text: str, now: Holdings) -> tuple[StartingPoint, list[EntryTable]]:
+        number = starting_point.entry_number(text)
         if number is not None:
             entries = self._entries(max(0, number - EARLIER))
             return self._at_entry(number, entries, now), entries
-        at = since.time_of(text, datetime.now().astimezone())
+        at = starting_point.time_of(text, datetime.now().astimezone())
         entries = self._entries(0)
         if at is not None:
             if at > now.at:
-                raise InvalidArgument(f"cannot compare: {text} has not come yet", hint=since.HINT)
+                raise InvalidArgument(f"cannot compare: {text} has not come yet", hint=starting_point.HINT)
             before = [seq for seq, when in map(_seq_at, entries) if when <= at]
             return StartingPoint(text, at, max(before, default=max(0, self._first - 1))), entries
         found = [one for one in authors.authors(entries).by_seq.values() if one.id.startswith(text) and text]
         exact = [one for one in found if one.id == text] or found
         if len(exact) != 1:
-            raise since.unknown(text)
+            raise starting_point.unknown_point(text)
         return StartingPoint(f"#{exact[0].seq}", exact[0].begin, exact[0].seq - 1), entries
 
-    def _at_entry(self, number: int, entries: list[Entry], now: Holdings) -> StartingPoint:
+    def _at_entry(self, number: int, entries: list[EntryTable], now: Holdings) -> StartingPoint:
         if number > now.seq:
             raise InvalidArgument(
                 f"cannot compare: there is no journal entry #{number}; the newest is #{now.seq}",
-                hint=since.HINT,
+                hint=starting_point.HINT,
             )
         before = [one for one in entries if _seq_at(one)[0] <= number]
         after = [one for one in entries if _seq_at(one)[0] > number]
@@ -135,8 +131,8 @@ class DriftQuery:
         at = min((authors.began_at(one, _seq_at(one)[1]) for one in around), default=created)
         return StartingPoint(f"#{number}", at, number)
 
-    def _entries(self, after: int) -> list[Entry]:
-        found: list[Entry] = []
+    def _entries(self, after: int) -> list[EntryTable]:
+        found: list[EntryTable] = []
         for frame in self._client.call("journal", after_seq=after, kinds=list(KINDS)):
             if wire_fields.event(frame) == "entry":
                 found.append(_entry(frame))
@@ -156,7 +152,7 @@ class DriftQuery:
         self, spans: list[TrailSpan], at: float | None, old: Baseline | None, restored: float | None
     ) -> tuple[list[FileChange], list[Package]]:
         container = self._row.container_id or ""
-        table, found, versions = take_baseline.files(
+        table, found, versions = baseline.files_and_packages(
             self._context.engine, self._client, container, old.held.at if old else at or 0.0
         )
         keys = [one.key for one in found]
@@ -196,7 +192,7 @@ class DriftQuery:
         return None if identity is None else self._baseline(self._context.store.snapshot(identity))
 
     def _points(self) -> Mapping[str, Point]:
-        return trail.points_by_id([self._point(row) for row in self._context.store.snapshots()])
+        return starting_point.points_by_id([self._point(row) for row in self._context.store.snapshots()])
 
     def _point(self, row: SnapshotRow) -> Point:
         kept, at = row.details, row.details.moment.at
@@ -212,14 +208,14 @@ class DriftQuery:
         before: Holdings,
         files: list[FileChange],
         found: list[Package],
-        entries: list[Entry],
+        entries: list[EntryTable],
         known: Authors,
         *,
         everything: bool,
     ) -> Drift:
         kept, noise = (files, 0) if everything else changed_paths.sift(files)
         copies = self._copies(moment.at)
-        mine = [host_copies.attributed(replace(one, by=known.at(one.at)), copies) for one in kept]
+        mine = [authors.attributed(replace(one, by=known.at(one.at)), copies) for one in kept]
         named = authors.by_name(entries, moment.seq or 0, known)
         self._note_kernels(before, now)
         return Drift(
@@ -228,9 +224,9 @@ class DriftQuery:
             at=now.at,
             files=tuple(sorted(mine, key=lambda one: one.path)),
             packages=tuple(replace(one, by=known.at(one.at)) for one in found),
-            processes=tuple(_ascribed(changes.processes(before, now), now, entries, known)),
-            shell=tuple(_named(changes.shells(before.shells, now.shells), named)),
-            kernel=tuple(_named(changes.kernels(before.kernels, now.kernels), named)),
+            processes=tuple(_ascribed(holdings.changed_processes(before, now), now, entries, known)),
+            shell=tuple(_named(holdings.changed_shells(before.shells, now.shells), named)),
+            kernel=tuple(_named(holdings.changed_kernels(before.kernels, now.kernels), named)),
             authors=known.by_seq,
             noise=noise,
             notes=tuple(self._notes),
@@ -238,9 +234,9 @@ class DriftQuery:
 
     def _copies(self, since: float) -> list[HostCopy]:
         """Return what was written into the session from this host since a time."""
-        wanted = journal_query.Filter(kinds=(host_copies.KIND,), since=since)
+        wanted = journal_query.Filter(kinds=(authors.HOST_KIND,), since=since)
         entries = journal_query.read(self._context, self._row.id, wanted)
-        return host_copies.host_copies(entries)
+        return authors.host_copies(entries)
 
     def _note_kernels(self, before: Holdings, now: Holdings) -> None:
         for name, kernel in now.kernels.items():
@@ -254,7 +250,7 @@ class DriftQuery:
 
 
 def _ascribed(
-    found: list[ProcessChange], now: Holdings, entries: list[Entry], known: Authors
+    found: list[ProcessChange], now: Holdings, entries: list[EntryTable], known: Authors
 ) -> list[ProcessChange]:
     exits = {entry.get("pid"): entry for entry in entries if entry.get("kind") == "process_exited"}
     result = []
@@ -266,7 +262,7 @@ def _ascribed(
     return result
 
 
-def _ended(entry: Entry) -> str:
+def _ended(entry: EntryTable) -> str:
     if entry.get("cause") == "oom":
         return "out of memory"
     if isinstance(number := entry.get("signal"), int | str):
@@ -281,18 +277,18 @@ def _named(
     return sorted(result, key=lambda one: (one.where, one.by))
 
 
-def _seq_at(entry: Entry) -> tuple[int, float]:
+def _seq_at(entry: EntryTable) -> tuple[int, float]:
     return wire_fields.integer(entry, "seq"), wire_fields.number(entry, "at")
 
 
-def _restored(entries: list[Entry]) -> float | None:
+def _restored(entries: list[EntryTable]) -> float | None:
     """Return when the programs of the present container continued, if it was restored live."""
     woken = [entry for entry in entries if entry.get("kind") == "woken"]
     live = [_seq_at(entry) for entry in woken if entry.get("event") == "restored" and not entry.get("begins")]
     return max(live)[1] if live else None
 
 
-def _entry(frame: Frame) -> Entry:
+def _entry(frame: Frame) -> EntryTable:
     entry = wire_fields.body(frame)
     _seq_at(entry)  # others count on both
     return entry

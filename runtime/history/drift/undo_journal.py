@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import ProtocolError
-from holdfast.runtime.history.drift.authors import Authors, Entry
+from holdfast.runtime.history.drift.authors import Authors, EntryTable
 from holdfast.runtime.history.drift.holdings import (
     HeldKernel,
     HeldProcess,
@@ -19,7 +19,7 @@ from holdfast.runtime.history.drift.holdings import (
 )
 
 
-def rewind(now: Holdings, entries: Sequence[Entry], seq: int, at: float, known: Authors) -> Holdings:
+def rewind(now: Holdings, entries: Sequence[EntryTable], seq: int, at: float, known: Authors) -> Holdings:
     """Return the holdings at the entry of that number. Invalid entries are skipped.
 
     Args:
@@ -50,7 +50,7 @@ def rewind(now: Holdings, entries: Sequence[Entry], seq: int, at: float, known: 
     return replace(now, at=at, seq=seq, processes=processes, shells=shells, kernels=kernels)
 
 
-def _restores(entries: Sequence[Entry], seq: int) -> list[float]:
+def _restores(entries: Sequence[EntryTable], seq: int) -> list[float]:
     """Return when the session was restored since: an earlier start time may be of an older process."""
     found = []
     for entry in entries:
@@ -70,7 +70,7 @@ def _began_after(one: HeldProcess, seq: int, at: float, known: Authors) -> bool:
     return not one.origin and bool(one.started) and one.started > at
 
 
-def _exited(entry: Entry) -> HeldProcess | None:
+def _exited(entry: EntryTable) -> HeldProcess | None:
     pid, command, origin = entry.get("pid"), entry.get("command"), entry.get("origin")
     if not isinstance(pid, int) or not isinstance(command, str):
         return None
@@ -88,7 +88,7 @@ def _exited(entry: Entry) -> HeldProcess | None:
     )
 
 
-def _take_back(entry: Entry, shells: dict[str, HeldShell], kernels: dict[str, HeldKernel]) -> None:
+def _take_back(entry: EntryTable, shells: dict[str, HeldShell], kernels: dict[str, HeldKernel]) -> None:
     shell, kernel = entry.get("shell"), entry.get("kernel")
     if isinstance(shell, str) and shell in shells:
         held = shells[shell]
@@ -117,7 +117,7 @@ def _take_back(entry: Entry, shells: dict[str, HeldShell], kernels: dict[str, He
         kernels[kernel] = mine.model_copy(update={"names": names, "epoch": epoch})
 
 
-def _take_back_ports(entry: Entry, processes: dict[int, HeldProcess]) -> None:
+def _take_back_ports(entry: EntryTable, processes: dict[int, HeldProcess]) -> None:
     if "ports" not in entry:
         return
     closed, opened = _pair(entry["ports"])
@@ -143,7 +143,7 @@ def _before(held: Mapping[str, Value], fields: Any) -> dict[str, Value]:
     return found
 
 
-def _old(entry: Entry, key: str) -> object:
+def _old(entry: EntryTable, key: str) -> object:
     return _pair(entry[key])[0] if key in entry else None
 
 

@@ -1,4 +1,7 @@
-"""The snapshots in a session's past, and their names by position (`@-1`).  Pure."""
+"""The snapshots in a session's past, their names by position (`@-1`), and the parent of its next one.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, SnapshotNotFound
-from holdfast.runtime.history.lineage import parent
+from holdfast.runtime.store import timelines
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 _RELATIVE = re.compile(r"@-([1-9]\d{0,5})")
@@ -15,7 +18,7 @@ _RELATIVE = re.compile(r"@-([1-9]\d{0,5})")
 
 def line(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> list[SnapshotRow]:
     """Return the snapshots before a session's present, the last one first."""
-    return ancestors(parent.before(session, snapshots), snapshots)
+    return ancestors(parent_of_next(session, snapshots), snapshots)
 
 
 def ancestors(first: str | None, snapshots: Sequence[SnapshotRow]) -> list[SnapshotRow]:
@@ -67,3 +70,19 @@ def relative(ref: str, session: SessionRow, snapshots: Sequence[SnapshotRow]) ->
             hint="`holdfast snapshots --tree` shows them",
         )
     return found[number - 1]
+
+
+def parent_of_next(session: SessionRow, snapshots: Sequence[SnapshotRow]) -> str | None:
+    """Return the last one taken since the session was made or restored, else the one it was restored from.
+
+    A session that went back to an earlier snapshot has later ones of its own that are not its past any more:
+    those of another generation.
+    """
+    mine = [row.id for row in snapshots if continues(session, row)]
+    return mine[-1] if mine else timelines.predecessor(session, {row.id for row in snapshots})
+
+
+def continues(session: SessionRow, snapshot: SnapshotRow) -> bool:
+    """Check whether a session continues from one of its own: the state it went back from is not its past."""
+    same = snapshot.details.generation == session.generation
+    return same and snapshot.session_id == session.id

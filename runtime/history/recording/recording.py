@@ -6,17 +6,19 @@ with the screen at that time. Nothing is held in memory but an index of a few Mi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import codecs
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import IO, Protocol
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, ProtocolError
 from holdfast.runtime.guest.records import timeline
 from holdfast.runtime.guest.records.timeline import Moment, MomentKind
-from holdfast.runtime.history.recording import cast, scrubbed_recording
+from holdfast.runtime.history.recording import cast
 from holdfast.runtime.history.recording.cast import CastEvent, CastGap, Chunk
 from holdfast.runtime.scrubbing.rule import Matcher
+from holdfast.runtime.scrubbing.scrubber import ScrubbedStream, Scrubber
 
 # Output that is rendered into the screen at the start of a part; see `screen_state.py`.
 TAIL = 256 << 10
@@ -104,7 +106,7 @@ class Recording:
         events = self.events()
         if not raw:
             events = cast.safe(events)
-            events = events if matcher is None else scrubbed_recording.scrubbed(events, matcher)
+            events = events if matcher is None else scrubbed(events, matcher)
         for line in cast.lines(events, self.rows, self.cols, self.begun, self.title):
             file.write(line)
             count += 1
@@ -181,3 +183,36 @@ class _Moments:
                 break
             found = moment.offset
         return default if found is None else found
+
+
+class _Flow:
+    """All output, or all input."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._stream = ScrubbedStream(Scrubber(matcher))
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._last: CastEvent | None = None
+
+    def feed(self, event: CastEvent) -> Iterator[CastEvent]:
+        self._last = event
+        if text := self._decode(self._stream.feed(event.data.encode("utf-8", "surrogatepass"))):
+            yield replace(event, data=text)
+
+    def end(self, at: float) -> Iterator[CastEvent]:
+        text = self._decode(self._stream.end(), final=True)
+        if text and self._last is not None:
+            yield replace(self._last, data=text, at=at)
+
+
+def scrubbed(events: Iterable[CastEvent], matcher: Matcher) -> Iterator[CastEvent]:
+    """Yield the events without anything that the matcher finds in output and input."""
+    flows = {code: _Flow(matcher) for code in ("o", "i")}
+    at = 0.0
+    for event in events:
+        at = event.at
+        if flow := flows.get(event.code):
+            yield from flow.feed(event)
+        else:
+            yield event
+    for flow in flows.values():
+        yield from flow.end(at)

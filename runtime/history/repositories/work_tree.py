@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.runtime.history.repositories import git_ignore, git_index, git_objects, git_place
+from holdfast.runtime.history.repositories import git_files, git_ignore, git_index, git_place
 from holdfast.runtime.history.repositories.git_ignore import Ignored
 from holdfast.runtime.history.repositories.git_index import IndexEntry
 from holdfast.runtime.history.repositories.git_place import GitPlace
@@ -141,7 +141,7 @@ class WorkTree:
         commit = git_place.head(self.place)
         if commit is not None:
             kept, made = (
-                git_objects.tree_of_commit(self.place.common, commit),
+                git_files.tree_of_commit(self.place.common, commit),
                 git_index.tree_of(self.entries),
             )
             if made is None or (kept is not None and kept != made):

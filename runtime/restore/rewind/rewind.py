@@ -22,7 +22,7 @@ from holdfast.runtime.operations.operation import carry_out
 from holdfast.runtime.restore.arrived_session import ArrivedSession
 from holdfast.runtime.restore.restore_session import Restoring
 from holdfast.runtime.restore.rewind import switch_over
-from holdfast.runtime.sessions import health, moving_mark
+from holdfast.runtime.sessions import health, session_identity
 from holdfast.runtime.sessions.session_lock import turn
 from holdfast.runtime.storage import snapshot_lock
 from holdfast.runtime.store.row_details import OperationDetails
@@ -73,7 +73,7 @@ def rewind(context: Context, session: SessionRow, snapshot: SnapshotRow, wish: W
     with turn(context, session, "rewind", usable=False) as session:
         if session.state == "creating":
             raise SessionBusy(f"cannot rewind session {session.name}: it is being made")
-        moving_mark.refuse(session, "rewind")
+        session_identity.refuse_while_moving(session, "rewind")
         if not wish.force:
             family.check(session, snapshot, context.store.snapshots())
         with snapshot_lock.used(context, snapshot):

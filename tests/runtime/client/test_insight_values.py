@@ -21,7 +21,7 @@ from holdfast.runtime.flaky.spread import Run, Spread
 from holdfast.runtime.history.diff.diff_result import Diff
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
-from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.history.drift.starting_point import StartingPoint
 from holdfast.runtime.history.recording.cast import CastEvent
 from holdfast.runtime.pulse.pulse import AskedFile, Detail, Listener, Port, Pulse
 from holdfast.runtime.restore.compat.command_history import Recorded

@@ -13,7 +13,7 @@ from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.egress import vault
 from holdfast.runtime.sessions.session_options import SessionOptions, container_options
-from holdfast.runtime.transfer import sanitize
+from holdfast.runtime.transfer import foreign_snapshot
 
 
 def test_a_value_comes_from_a_variable_a_file_standard_input_or_the_option(
@@ -106,7 +106,7 @@ def test_a_session_gets_placeholders_and_a_bundle_has_none() -> None:
     assert (made["mounts"][-1]["Target"], made["mounts"][-1]["ReadOnly"]) == ("/opt/holdfast/trust", True)
     assert "hidden-value" not in str(made)
     told = options.model_dump(mode="json") | {"network": "domains", "domains": ["a.org"]}
-    assert SessionOptions.parse(**sanitize.options(told, {})) == SessionOptions()
+    assert SessionOptions.parse(**foreign_snapshot.taken_options(told, {})) == SessionOptions()
     plain = container_options(
         SessionOptions(), name="n", hostname="h", image="i", command=(), labels={}, run_dir=Path("/r"),
         init=Path("/i"), first="/dev/f", seccomp={}, network="holdfast", mptcp=False,

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import ImageError
-from holdfast.runtime.lifecycle import build_file, build_source
+from holdfast.runtime.lifecycle import build_source
+
+URL = "http://127.0.0.1:9/x"
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def test_no_file_leads_out_of_the_folder(folder: Path, tmp_path: Path, name: str
     with pytest.raises(ImageError, match="is no regular file"):
         build_source.read(folder, folder / "Dockerfile")
     (folder / name).unlink()
-    (folder / name).write_bytes(b"#" * (1 + max(build_file.LONGEST, 1 << 20)))
+    (folder / name).write_bytes(b"#" * (1 + max(build_source.LONGEST, 1 << 20)))
     with pytest.raises(ImageError, match="is longer than"):
         build_source.read(folder, folder / "Dockerfile")
 
@@ -63,3 +65,112 @@ def test_no_file_leads_out_of_the_folder(folder: Path, tmp_path: Path, name: str
 )  # fmt: skip
 def test_the_registry_of_a_name(name: str, host: str | None) -> None:
     assert build_source.registry_host(name) == host
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"FROM a\nADD {URL} /x",
+        f"FROM a\n  add\t{URL}\t/x",
+        f"FROM a\nADD --chown=1 --checksum=sha256:ab {URL} /x",
+        f'FROM a\nADD ["a", "{URL}", "/x"]',
+        f'FROM a\nADD "{URL}" /x',
+        'FROM a\nADD h"ttp://127.0.0.1:9/x" /x',
+        "FROM a\nADD h\\ttp://127.0.0.1:9/x /x",
+        f"FROM a\nADD \\\n# a comment\n\n  {URL} \\\n /x",
+        f"FROM a\nADD a b {URL} /x",
+        f"# escape=`\nFROM a\nADD `\n {URL} /x",
+        f"\ufeffFROM a\r\nADD {URL} /x\r\n",
+        f"FROM a\nONBUILD ADD {URL} /x",
+        f"FROM a\nENV U={URL}\nADD $U /x",
+        f"FROM a\nARG U={URL}\nADD ${{U}} /x",
+        "FROM a\nARG U=ttp://127.0.0.1:9/x\nADD h$U /x",
+        "FROM a\nADD git@127.0.0.1:a.git /x",
+        "FROM a\nADD ssh://127.0.0.1/a.git /x",
+        "FROM a\nADD HTTP://127.0.0.1/a /x",
+        # A builder without here-documents sees the line; one with them does not.
+        f"FROM a\nRUN <<EOF\nADD {URL} /x\nEOF",
+        # The end of a here-document that another reader takes for a line that continues.
+        f'FROM a\nRUN <<"E\\"\necho\nE\\\nADD {URL} /x',
+        "# syntax=evil/frontend:1\nFROM a",
+        "#Syntax = evil/frontend\nFROM a",
+        "// syntax=evil/frontend\nFROM a",
+        "#!/usr/bin/env x\n# syntax=evil/frontend\nFROM a",
+        '{"syntax": "evil/frontend"}',
+        "# syntax=127.0.0.1:5000/docker/dockerfile:1\nFROM a",
+        "FROM a\nRUN --network=host true",
+        "FROM a\nRUN --security=insecure true",
+        "FROM a\nARG X=127.0.0.1:9/x\nCOPY --from=$X /x /x",
+        "FROM a\nRUN --mount=type=bind,from=${A[0]} x",
+        "FROM ${A%%b}",
+    ],
+)
+def test_what_the_engine_would_fetch_is_found(text: str) -> None:
+    assert build_source.fetched_by(text, {}).remote
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM a\nADD app.tar.gz /x\nADD . /y",
+        'FROM a\nADD ["app one.tar", "/x"]',
+        "FROM a\nARG V=1\nADD target/app-$V.jar /app.jar",
+        f"FROM a\nRUN curl {URL}\nCOPY {URL} /x",
+        f"FROM a\n# ADD {URL} /x\nRUN echo '\\\n# ADD {URL} /x\n'",
+        "# syntax=docker/dockerfile:1.7-labs\nFROM a",
+        "# syntax=docker.io/docker/dockerfile\nFROM a",
+        "FROM a\nRUN <<EOF\nfrom os import path\ncopy this that\nEOF",
+        "FROM a AS b\nFROM b\nCOPY --from=b /x /x\nCOPY --from=0 /y /y",
+    ],
+)
+def test_files_of_the_folder_are_not_fetched(text: str) -> None:
+    found = build_source.fetched_by(text, {})
+    assert (found.remote, list(found.images)) == ([], ["a"])
+
+
+@pytest.mark.parametrize("name", ["BUILDKIT_SYNTAX", "buildkit_context_keep_git_dir"])
+def test_arguments_do_not_choose_what_reads_the_file(name: str) -> None:
+    assert build_source.fetched_by("FROM a", {name: "evil/frontend"}).remote
+
+
+def test_images_are_found_with_the_values_of_arguments() -> None:
+    """Names that an argument decides, as the builder puts them together."""
+    text = (
+        "ARG R=registry.example\nARG T='3'\nARG BASE=$R/base:${T:-1}\nFROM $BASE AS one\n"
+        "FROM --platform=$BUILDPLATFORM ${OTHER:-debian}:13\nFROM scratch\n"
+        "COPY --from=copied:1 /x /x\nRUN --mount=type=bind,from=mounted,target=/m true\n"
+        "FROM --platform=linux/s390x last\nARG R=elsewhere\nFROM $R/x\n"
+    )
+    found = build_source.fetched_by(text, {"T": "4"})
+    expected = ["registry.example/base:4", "debian:13", "copied:1", "mounted", "last", "registry.example/x"]
+    assert (found.remote, list(found.images), list(found.platforms)) == ([], expected, ["linux/s390x"])
+    assert "127.0.0.1:9/x" in build_source.fetched_by("ARG B=a\nFROM $B", {"B": "127.0.0.1:9/x"}).images
+
+
+def test_arguments_made_of_arguments_are_bounded() -> None:
+    """Each of them is the one before, twice: a thousand would be longer than memory."""
+    made = "".join(f"ARG A{n + 1}=$A{n}$A{n}\n" for n in range(1000))
+    found = build_source.fetched_by(f"ARG A0=0123456789\n{made}FROM a:$A5\nFROM a:$A1000", {})
+    assert f"a:{'0123456789' * 32}" in found.images
+    assert all(len(name) <= build_source.LONGEST_VALUE + 2 for name in found.images)
+    assert any("more than 65536 characters" in each for each in found.remote)
+
+
+def test_lists_within_lists_are_words() -> None:
+    """What is nested more deeply than JSON is read has the form of a shell."""
+    assert build_source.fetched_by(f"FROM a\nADD {'[' * 100_000} /x\nADD {URL} /x", {}).remote == [
+        f"ADD {URL}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A builder without here-documents sees the line; one with them does not, and the other way round.
+        "FROM a\nRUN <<EOF\nCOPY --from=evil:1 / /\nEOF",
+        'FROM a\nRUN <<"E\\"\necho\nE\\\nCOPY --from=evil:1 / /',
+    ],
+)
+def test_images_count_in_each_reading(text: str) -> None:
+    """What one of two builders takes for the text of a step names an image all the same."""
+    assert "evil:1" in build_source.fetched_by(text, {}).images

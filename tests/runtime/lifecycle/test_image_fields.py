@@ -17,8 +17,8 @@ import pytest
 
 from holdfast.errors import ImageError
 from holdfast.runtime.api import entrypoint_start
-from holdfast.runtime.lifecycle import chosen_image, image_file, load_image
-from holdfast.runtime.lifecycle.image_file import ImagePlace, StoredArchive, StoredFolder
+from holdfast.runtime.lifecycle import chosen_image, load_image
+from holdfast.runtime.lifecycle.load_image import ImagePlace, StoredArchive, StoredFolder
 from holdfast.runtime.sessions import image_settings
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.snapshots.layer import image
@@ -226,7 +226,7 @@ def test_a_field_of_a_document_is_read_or_refused_in_one_line(
     """The engine gets the one layer and the config as it is, under our name, or nothing."""
     for number, place in enumerate(_places(DOCUMENTS[where](value), tmp_path / "image")):
         try:
-            stored = image_file.find(place, "linux/amd64")
+            stored = load_image.find_image(place, "linux/amd64")
             sent = b"".join(load_image.archive(place, stored, "ours:1", tmp_path / f"scratch{number}"))
         except ImageError as refused:
             assert str(refused).isprintable()  # noqa: PT017 - either is right
@@ -242,4 +242,4 @@ def test_good_documents_are_read(tmp_path: Path) -> None:
     """Those which the others are made of."""
     for number, files in enumerate((saved_image(), _layout())):
         for place in _places(files, tmp_path / str(number)):
-            assert image_file.find(place, "linux/amd64").diff_ids == (_digest(LAYER),)
+            assert load_image.find_image(place, "linux/amd64").diff_ids == (_digest(LAYER),)

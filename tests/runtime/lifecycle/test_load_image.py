@@ -1,22 +1,225 @@
-"""What the engine is asked to load, and what it never gets to see."""
+"""Images in files, of both forms: found, checked, and passed on in one."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import hashlib
 import io
 import json
+import lzma
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.runtime.lifecycle.test_image_file import LAYERS, config
+import zstandard
 
 from holdfast.base.home import Home
 from holdfast.errors import ImageError
 from holdfast.runtime.lifecycle import load_image
+from holdfast.runtime.lifecycle.load_image import StoredArchive, StoredFolder
+
+HERE = "linux/amd64"
+LAYERS = (b"lower" * 3000, b"upper" * 3000)
+
+
+def digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def config(architecture: str = "amd64", layers: tuple[bytes, ...] = LAYERS, **more: Any) -> bytes:
+    about = {
+        "os": "linux",
+        "architecture": architecture,
+        "rootfs": {"diff_ids": [digest(each) for each in layers]},
+    }
+    return json.dumps(about | more).encode()
+
+
+class Layout:
+    """An OCI layout that is being made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.blobs = folder / "blobs" / "sha256"
+        self.blobs.mkdir(parents=True)
+        self.folder = folder
+        self.manifests: list[dict[str, Any]] = []
+
+    def blob(self, data: bytes) -> dict[str, Any]:
+        (self.blobs / digest(data)[7:]).write_bytes(data)
+        return {"digest": digest(data), "size": len(data)}
+
+    def add(self, about: bytes, pack: Callable[[bytes], bytes] = gzip.compress, **more: Any) -> None:
+        manifest = {"config": self.blob(about), "layers": [self.blob(pack(each)) for each in LAYERS]}
+        self.manifests.append(self.blob(json.dumps(manifest).encode()) | more)
+
+    def nest(self) -> None:
+        """Put what there is into an index of its own, as BuildKit does."""
+        index = self.blob(json.dumps({"manifests": self.manifests}).encode())
+        self.manifests = [index | {"mediaType": load_image._INDEXES[0]}]
+
+    def write(self) -> StoredFolder:
+        (self.folder / "index.json").write_text(json.dumps({"manifests": self.manifests}))
+        return StoredFolder(self.folder)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "layout")
+
+
+def saved(files: dict[str, bytes], links: dict[str, str] | None = None) -> StoredArchive:
+    """Return what `docker save` writes."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as made:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            made.addfile(member, io.BytesIO(data))
+        for name, target in (links or {}).items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, target
+            made.addfile(member)
+    buffer.seek(0)
+    return StoredArchive(buffer)
+
+
+def passed_on(place: load_image.ImagePlace, scratch: Path) -> dict[str, bytes]:
+    stored = load_image.find_image(place, HERE)
+    data = b"".join(load_image.archive(place, stored, "holdfast/provided:it-1", scratch))
+    with tarfile.open(fileobj=io.BytesIO(data)) as opened:
+        found = {}
+        for member in opened:
+            file = opened.extractfile(member)
+            assert file
+            found[member.name] = file.read()
+        return found
+
+
+def check(found: dict[str, bytes], about: bytes) -> None:
+    """An engine of any version reads this, under our name alone."""
+    name = f"{digest(about)[7:]}.json"
+    assert list(found) == ["0/layer.tar", "1/layer.tar", name, "manifest.json"]
+    assert (found["0/layer.tar"], found["1/layer.tar"], found[name]) == (*LAYERS, about)
+    assert json.loads(found["manifest.json"]) == [
+        {"Config": name, "RepoTags": ["holdfast/provided:it-1"], "Layers": ["0/layer.tar", "1/layer.tar"]}
+    ]
+
+
+def test_what_docker_saves(tmp_path: Path) -> None:
+    """Its names do not matter; a layer that is there twice is a link."""
+    manifest = [{"Config": "c.json", "RepoTags": ["debian:13"], "Layers": ["a/layer.tar", "b/layer.tar"]}]
+    files = {"manifest.json": json.dumps(manifest).encode(), "c.json": config(), "b/layer.tar": LAYERS[1]}
+    place = saved(files | {"x/layer.tar": LAYERS[0]}, {"a/layer.tar": "../x/layer.tar"})
+    check(passed_on(place, tmp_path / "scratch"), config())
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [bytes, gzip.compress, zstandard.ZstdCompressor().compress, bz2.compress, lzma.compress],
+    ids=["plain", "gzip", "zstd", "bzip2", "xz"],
+)
+def test_an_oci_layout(layout: Layout, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    layout.add(config(), pack)
+    check(passed_on(layout.write(), tmp_path / "scratch"), config())
+
+
+def test_of_several_platforms_that_of_the_engine(layout: Layout, tmp_path: Path) -> None:
+    """In an index within the index, beside what BuildKit says about how the image was made."""
+    layout.add(config("arm64"))
+    layout.add(config())
+    layout.add(config("unknown"), platform={"os": "unknown", "architecture": "unknown"})
+    layout.nest()
+    check(passed_on(layout.write(), tmp_path / "scratch"), config())
+
+
+def test_an_image_for_others_is_named(layout: Layout) -> None:
+    for architecture in ("arm64", "s390x"):
+        layout.add(config(architecture))
+    with pytest.raises(
+        ImageError, match=r"^it is for linux/arm64, linux/s390x, and this engine's machine is"
+    ):
+        load_image.find_image(layout.write(), HERE)
+
+
+def test_one_of_several_cannot_be_guessed(layout: Layout) -> None:
+    layout.add(config())
+    layout.add(config(config={"Env": ["A=b"]}))
+    with pytest.raises(ImageError, match="2 images for linux/amd64, and one is needed"):
+        load_image.find_image(layout.write(), HERE)
+    with pytest.raises(ImageError, match="2 images, and one is needed"):
+        load_image.find_image(saved({"manifest.json": b"[{}, {}]"}), HERE)
+
+
+def test_a_layer_that_was_changed_is_found(layout: Layout, tmp_path: Path) -> None:
+    layout.add(config(), bytes)
+    (layout.blobs / digest(LAYERS[0])[7:]).write_bytes(b"other")
+    with pytest.raises(ImageError, match="it is damaged: a layer has another digest"):
+        passed_on(layout.write(), tmp_path / "scratch")
+    (layout.blobs / digest(LAYERS[0])[7:]).unlink()
+    with pytest.raises(ImageError, match="a layer of it is missing"):
+        passed_on(layout.write(), tmp_path / "scratch")
+
+
+def test_a_document_that_was_changed_is_found(layout: Layout) -> None:
+    layout.add(config())
+    (layout.blobs / digest(config())[7:]).write_bytes(config("amd64", LAYERS[:1]))
+    with pytest.raises(ImageError, match="it is damaged: a part of it has another digest"):
+        load_image.find_image(layout.write(), HERE)
+
+
+def test_names_do_not_lead_out_of_the_folder(tmp_path: Path, layout: Layout) -> None:
+    """Not by dots, and not by links."""
+    (tmp_path / "manifest.json").write_text("[]")
+    assert StoredFolder(layout.folder).open("../manifest.json") is None
+    (layout.folder / "manifest.json").symlink_to(tmp_path / "manifest.json")
+    assert StoredFolder(layout.folder).open("manifest.json") is None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"index.json": b"[]"},
+        {"index.json": b"{"},
+        {"index.json": b"[" * 100_000},
+        {"index.json": b'{"manifests": 1}'},
+        {"index.json": b'{"manifests": [1]}'},
+        {"index.json": b'{"manifests": [{"digest": "sha256:../../x"}]}'},
+        {"index.json": b'{"manifests": [{"digest": 5}]}'},
+        {"index.json": b'{"manifests": [{"digest": "sha256:%s"}]}' % (b"0" * 64)},
+        {"manifest.json": b"[]"},
+        {"manifest.json": b"[1]"},
+        {"manifest.json": b'[{"Config": 1, "Layers": []}]'},
+        {"manifest.json": b'[{"Config": "c", "Layers": {}}]'},
+        {"manifest.json": b'[{"Config": "c", "Layers": [1]}]'},
+        {"manifest.json": b'[{"Config": "c", "Layers": []}]'},
+        {"manifest.json": b'[{"Config": "c", "Layers": ["a"]}]', "c": config(layers=())},
+        {"manifest.json": b'[{"Config": "c", "Layers": ["a"]}]', "c": b'{"rootfs": {"diff_ids": ["x"]}}'},
+        {"manifest.json": b'[{"Config": "c", "Layers": ["a"]}]', "c": b'{"rootfs": 1}'},
+        {"manifest.json": b'[{"Config": "c", "Layers": []}]', "c": b"\xff"},
+    ],
+)
+def test_other_forms_are_refused(files: dict[str, bytes]) -> None:
+    with pytest.raises(ImageError):
+        load_image.find_image(saved(files), HERE)
+
+
+def test_a_document_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_image, "LONGEST", 10)
+    with pytest.raises(ImageError, match="longer than 10 bytes"):
+        load_image.find_image(saved({"manifest.json": b"[" + b" " * 20 + b"]"}), HERE)
+
+
+def test_an_index_that_names_itself_ends(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = {"manifests": [{"mediaType": load_image._INDEXES[0], "digest": digest(b"")}]}
+    monkeypatch.setattr(load_image, "_blob", lambda *_: json.dumps(index).encode())
+    layout.manifests = index["manifests"]
+    with pytest.raises(ImageError, match="its index has another form"):
+        load_image.find_image(layout.write(), HERE)
 
 
 class Images:
@@ -46,7 +249,7 @@ def context(home: Home, said: list[str]) -> Any:
     return SimpleNamespace(engine=engine, home=home, progress=said.append)
 
 
-def saved(path: Path, about: bytes, layers: tuple[bytes, ...] = LAYERS) -> Path:
+def saved_load_image(path: Path, about: bytes, layers: tuple[bytes, ...] = LAYERS) -> Path:
     names = [f"{number}/layer.tar" for number in range(len(layers))]
     files = dict(zip(names, layers, strict=True)) | {"c.json": about}
     files["manifest.json"] = json.dumps([{"Config": "c.json", "Layers": names}]).encode()
@@ -60,7 +263,7 @@ def saved(path: Path, about: bytes, layers: tuple[bytes, ...] = LAYERS) -> Path:
 
 def test_an_image_is_loaded_once(context: Any, said: list[str], tmp_path: Path) -> None:
     """Also out of a compressed archive; nothing of it stays in the home."""
-    path = saved(tmp_path / "app.tar", config())
+    path = saved_load_image(tmp_path / "app.tar", config())
     packed = tmp_path / "app.tar.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     name = load_image.load(context, packed)
@@ -82,7 +285,7 @@ def test_an_image_is_loaded_once(context: Any, said: list[str], tmp_path: Path) 
 def test_what_cannot_be_used_is_refused_in_one_line(
     context: Any, tmp_path: Path, about: bytes, layers: tuple[bytes, ...], why: str
 ) -> None:
-    path = saved(tmp_path / "app.tar", about, layers)
+    path = saved_load_image(tmp_path / "app.tar", about, layers)
     with pytest.raises(ImageError, match=f"^cannot use image {path}: {why}"):
         load_image.load(context, path)
     assert context.engine.images.names == []
@@ -91,7 +294,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(
 
 def test_files_that_are_none_or_end_early(context: Any, tmp_path: Path) -> None:
     """At any place, compressed or not."""
-    path = saved(tmp_path / "app.tar", config())
+    path = saved_load_image(tmp_path / "app.tar", config())
     whole, packed = path.read_bytes(), gzip.compress(path.read_bytes())
     end = whole.index(b"manifest.json")  # what follows is padding
     cut = [whole[: end * part // 7] for part in range(8)] + [

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Self
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.transfer.outgoing_layers import OutgoingLayers, Remembered
+from holdfast.runtime.transfer.outgoing_parts import OutgoingLayers, Remembered
 from holdfast.snapshots.bundle import form, image_layers, media, segment_packing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.image_layers import Hashed

@@ -15,8 +15,8 @@ from tests.runtime.scrubbing.samples import SECRETS
 from holdfast.runtime.scrubbing import known_values, rules_file
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.rule import Matcher
-from holdfast.runtime.transfer import memory_owners
-from holdfast.runtime.transfer.searched_layers import SearchedLayers
+from holdfast.runtime.transfer import searched_parts
+from holdfast.runtime.transfer.searched_parts import SearchedLayers
 from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.record import RecordedProcess, RecordedTree, StateRecord
 
@@ -151,10 +151,16 @@ def test_memory_is_reported_by_program_and_pid(tmp_path: Path) -> None:
         ]
     )
 
-    owned = memory_owners.owners(tmp_path, names, StateRecord(tree=tree))
+    owned = searched_parts.memory_owners(tmp_path, names, StateRecord(tree=tree))
 
-    assert memory_owners.place("images/pages-1.img", owned) == ("memory of python3 (pid 12)", "memory")
-    assert memory_owners.place("images/pages-300.img", owned) == ("memory of a[31mb (pid 13)", "memory")
-    assert memory_owners.place("images/pages-7.img", owned) == ("shared memory of programs", "memory")
-    assert memory_owners.place("images/pages-9.img", owned) == ("memory of programs", "memory")
-    assert memory_owners.place("images/sk-queues.img", owned) == ("sockets", "images")
+    assert searched_parts.memory_place("images/pages-1.img", owned) == (
+        "memory of python3 (pid 12)",
+        "memory",
+    )
+    assert searched_parts.memory_place("images/pages-300.img", owned) == (
+        "memory of a[31mb (pid 13)",
+        "memory",
+    )
+    assert searched_parts.memory_place("images/pages-7.img", owned) == ("shared memory of programs", "memory")
+    assert searched_parts.memory_place("images/pages-9.img", owned) == ("memory of programs", "memory")
+    assert searched_parts.memory_place("images/sk-queues.img", owned) == ("sockets", "images")

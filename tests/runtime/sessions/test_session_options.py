@@ -1,3 +1,5 @@
+"""None"""
+
 from __future__ import annotations
 
 import json
@@ -148,3 +150,50 @@ def test_a_text_where_a_list_is_meant_is_refused_as_such(name: str, value: objec
     """It is not read as a list of its characters."""
     with pytest.raises(InvalidArgument, match=f"^cannot create session: {name} must be a list of texts$"):
         SessionOptions.parse(**{name: value})
+
+
+def test_a_writable_root_needs_nothing() -> None:
+    assert SessionOptions().root is None
+
+
+def test_the_state_and_the_usual_folders_stay_writable() -> None:
+    assert SessionOptions(read_only=True).root == {
+        "own": ["/var/lib/holdfast"],
+        "folders": [],
+        "usual": ["/workspace", "/tmp", "/var/tmp", "/run"],
+        "files": ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"],
+    }
+
+
+def test_chosen_folders_have_one_form_each() -> None:
+    chosen = SessionOptions.parse(read_only=True, writable=["/srv//data/", "/srv/./data", "/cache"])
+    assert chosen.writable == ("/srv/data", "/cache")
+    assert (chosen.root or {})["folders"] == ["/srv/data", "/cache"]
+
+
+def test_files_of_the_engine_are_as_the_folder_in_which_a_caller_wants_to_write() -> None:
+    chosen = SessionOptions.parse(read_only=True, writable=["/etc"])
+    assert (chosen.root or {})["files"] == []
+    mounted = SessionOptions.parse(read_only=True, mounts=["/srv/hosts:/etc/hosts"])
+    assert (mounted.root or {})["files"] == ["/etc/hostname", "/etc/resolv.conf"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "",
+        "/",
+        "//",
+        "srv",
+        "/srv/../etc",
+        "/srv\0",
+        "/proc",
+        "/sys/fs",
+        "/dev/shm",
+        "/opt/holdfast",
+        "/" + "x" * 300,
+    ],
+)
+def test_what_cannot_be_chosen_is_refused_in_one_line(place: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"^cannot create session: writable [^\n]+$"):
+        SessionOptions.parse(read_only=True, writable=[place])

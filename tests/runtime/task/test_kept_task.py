@@ -19,7 +19,7 @@ from holdfast.runtime.task import kept_task, task_changes, task_form, task_items
 from holdfast.runtime.task.handoff import handoff, tokens
 from holdfast.runtime.task.task_record import StepAttempt
 from holdfast.runtime.task.task_standing import standings
-from holdfast.runtime.transfer import sanitize
+from holdfast.runtime.transfer import foreign_snapshot
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_removed_session_has_no_task_to_change(context: Context) -> None:
 def test_an_arriving_record_is_checked(context: Context, session: SessionRow) -> None:
     """A bundle from elsewhere brings a valid one, or is refused in one line."""
     task = context.store.session("work").details.task
-    assert sanitize.details(SnapshotDetails.of(task=task).portable).task == task
+    assert foreign_snapshot.taken_details(SnapshotDetails.of(task=task).portable).task == task
     forgeries: tuple[Any, ...] = (
         {"format": 2},
         {"format": 1, "goal": "\x1b[2J"},
@@ -113,7 +113,7 @@ def test_an_arriving_record_is_checked(context: Context, session: SessionRow) ->
     )
     for forged in forgeries:
         with pytest.raises(BundleRefused, match="its task record: ") as refused:
-            sanitize.details({"task": forged})
+            foreign_snapshot.taken_details({"task": forged})
         assert str(refused.value).isprintable()
 
 

@@ -14,10 +14,9 @@ from tests.runtime.transfer.test_unpack_parts import Blobs, _config
 from holdfast.errors import BundleRefused
 from holdfast.runtime.moving.receiver import Arrived
 from holdfast.runtime.transfer import bundle_series
-from holdfast.runtime.transfer.bundle_series import BundleSeries
-from holdfast.runtime.transfer.earlier_import import EarlierImport, ImportSeries
+from holdfast.runtime.transfer.bundle_series import BundleSeries, EarlierImport, ImportSeries
 from holdfast.runtime.transfer.inspection import SearchedFiles
-from holdfast.runtime.transfer.outgoing_segments import OutgoingSegments
+from holdfast.runtime.transfer.outgoing_parts import OutgoingSegments
 from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
 from holdfast.snapshots.bundle import form, media, segment_packing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor

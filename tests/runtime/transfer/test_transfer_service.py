@@ -29,10 +29,10 @@ from holdfast.errors import (
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.storage.snapshot_storage import image_ref
 from holdfast.runtime.store.rows import SnapshotRow
-from holdfast.runtime.transfer import bundle_transfer
+from holdfast.runtime.transfer import push_pull
+from holdfast.runtime.transfer.push_pull import ThinDestination
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import Sent, send
-from holdfast.runtime.transfer.thin_destination import ThinDestination
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
 from holdfast.snapshots import manifest
 from holdfast.snapshots.bundle import media
@@ -272,15 +272,15 @@ def test_a_snapshot_arrives_through_a_descriptor(
     other, engine = there
     way = tmp_path / "way"
     with way.open("wb") as stream:
-        sent = bundle_transfer.export(context, taken, stream.fileno(), SendOptions())
+        sent = push_pull.export(context, taken, stream.fileno(), SendOptions())
     whole = way.read_bytes()
     way.write_bytes(whole[: len(whole) // 2])
     with way.open("rb") as stream, pytest.raises(BundleRefused, match="through the pipe"):
-        bundle_transfer.import_(other, stream.fileno(), ReceiveOptions(files_only=True))
+        push_pull.import_(other, stream.fileno(), ReceiveOptions(files_only=True))
     assert _nothing(other, engine)
     way.write_bytes(whole)
     with way.open("rb") as stream:
-        row = bundle_transfer.import_(other, stream.fileno(), ReceiveOptions(files_only=True))
+        row = push_pull.import_(other, stream.fileno(), ReceiveOptions(files_only=True))
     assert row.details.origin is not None
     assert row.details.origin["digest"] == sent.digest
     assert left(other, engine)["staging"] == []

@@ -9,7 +9,7 @@ from holdfast.runtime.history.drift.changed_paths import (
     noise,
     sift,
 )
-from holdfast.runtime.history.drift.collapse import collapse
+from holdfast.runtime.history.drift.drift_result import collapse
 
 SECOND = 10**9
 

@@ -4,16 +4,14 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.errors import InvalidArgument, SnapshotDamaged
-from holdfast.runtime.history.drift import baseline, since, trail
+from holdfast.runtime.history.drift import baseline, starting_point
 from holdfast.runtime.history.drift.authors import Author
 from holdfast.runtime.history.drift.baseline import Baseline
 from holdfast.runtime.history.drift.changed_paths import FileChange, PathEntry
-from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
 from holdfast.runtime.history.drift.drift_result import Drift
-from holdfast.runtime.history.drift.holdings import Holdings
+from holdfast.runtime.history.drift.holdings import Holdings, NamedChange, ProcessChange
 from holdfast.runtime.history.drift.packages import Package
-from holdfast.runtime.history.drift.since import StartingPoint
-from holdfast.runtime.history.drift.trail import Point, TrailSpan
+from holdfast.runtime.history.drift.starting_point import Point, StartingPoint, TrailSpan
 from holdfast.runtime.journal import event_text
 from holdfast.runtime.store.entry import Entry as JournalEntry
 
@@ -162,24 +160,24 @@ NOW = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
 )
 def test_times(text: str, seconds: int) -> None:
     """How long ago, a time of today, a date, a point in time."""
-    assert since.time_of(text, NOW) == NOW.timestamp() + seconds
+    assert starting_point.time_of(text, NOW) == NOW.timestamp() + seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "m10", "25:00:00", "abc123", "10 x", "-5m", "97925245716d"])
 def test_malformed_times(text: str) -> None:
     """Names, and ids that read as an age, are not mistaken for times."""
-    assert since.time_of(text, NOW) is None
+    assert starting_point.time_of(text, NOW) is None
 
 
 def test_numbers_of_entries() -> None:
     """With or without the sign; the id of a command can be digits alone."""
     texts = ("#12", "12", "x", "", "#", "1" * 30, "097925245716", "#97925245716")
     numbers = [12, 12, None, None, None, None, None, 97925245716]
-    assert [since.entry_number(text) for text in texts] == numbers
+    assert [starting_point.entry_number(text) for text in texts] == numbers
 
 
 # A session `a` with snapshots a1 and a2; `b` restored from a1, with b1; `c` restored from b1.
-POINTS = trail.points_by_id(
+POINTS = starting_point.points_by_id(
     [
         Point("a1", "a1", "a", 10.0),
         Point("a2", "a2", "a", 20.0),
@@ -191,10 +189,10 @@ POINTS = trail.points_by_id(
 
 def test_the_path_from_a_snapshot_to_now() -> None:
     """In one container from the snapshot, in a restored one from its start, else over those in between."""
-    assert trail.to_snapshot(POINTS["a1"], "a", None, POINTS) == [TrailSpan("a1", None)]
-    assert trail.to_snapshot(POINTS["a1"], "b", "a1", POINTS) == [TrailSpan(None, None)]
-    assert trail.to_snapshot(POINTS["b1"], "b", "a1", POINTS) == [TrailSpan("b1", None)]
-    assert trail.to_snapshot(POINTS["a1"], "c", "b1", POINTS) == [
+    assert starting_point.to_snapshot(POINTS["a1"], "a", None, POINTS) == [TrailSpan("a1", None)]
+    assert starting_point.to_snapshot(POINTS["a1"], "b", "a1", POINTS) == [TrailSpan(None, None)]
+    assert starting_point.to_snapshot(POINTS["b1"], "b", "a1", POINTS) == [TrailSpan("b1", None)]
+    assert starting_point.to_snapshot(POINTS["a1"], "c", "b1", POINTS) == [
         TrailSpan(None, None),
         TrailSpan(None, "b1"),
     ]
@@ -206,26 +204,26 @@ def test_the_path_from_a_snapshot_to_now() -> None:
 def test_a_snapshot_of_another_timeline(wanted: str, session: str, base: str | None) -> None:
     """A snapshot outside of the session's past is refused: there is nothing to compare."""
     with pytest.raises(InvalidArgument, match="not in the past"):
-        trail.to_snapshot(POINTS[wanted], session, base, POINTS)
+        starting_point.to_snapshot(POINTS[wanted], session, base, POINTS)
 
 
 def test_a_gap_in_the_lineage() -> None:
     """A removed snapshot in between, and one of an older version, are named."""
     without = {key: point for key, point in POINTS.items() if key != "b1"}
     with pytest.raises(InvalidArgument, match="b1, which lies in between, was removed"):
-        trail.to_snapshot(POINTS["a1"], "c", "b1", without)
+        starting_point.to_snapshot(POINTS["a1"], "c", "b1", without)
     with pytest.raises(InvalidArgument, match="did not record"):
-        trail.to_snapshot(POINTS["old"], "a", None, POINTS)
+        starting_point.to_snapshot(POINTS["old"], "a", None, POINTS)
 
 
 def test_the_path_from_a_time_to_now() -> None:
     """From the last point that is not later; from the image if there is none."""
-    assert trail.to_time(15.0, "a", None, POINTS) == [TrailSpan("a1", None)]
-    assert trail.to_time(7.0, "a", None, POINTS) == [TrailSpan(None, None)]
-    assert trail.to_time(25.0, "b", "a1", POINTS) == [TrailSpan(None, None)]
-    assert trail.to_time(35.0, "b", "a1", POINTS) == [TrailSpan("b1", None)]
-    assert trail.to_time(12.0, "c", "b1", POINTS) == [TrailSpan(None, None), TrailSpan(None, "b1")]
-    assert trail.to_time(7.0, "b", "a1", POINTS) == [TrailSpan(None, None), TrailSpan(None, "a1")]
+    assert starting_point.to_time(15.0, "a", None, POINTS) == [TrailSpan("a1", None)]
+    assert starting_point.to_time(7.0, "a", None, POINTS) == [TrailSpan(None, None)]
+    assert starting_point.to_time(25.0, "b", "a1", POINTS) == [TrailSpan(None, None)]
+    assert starting_point.to_time(35.0, "b", "a1", POINTS) == [TrailSpan("b1", None)]
+    assert starting_point.to_time(12.0, "c", "b1", POINTS) == [TrailSpan(None, None), TrailSpan(None, "b1")]
+    assert starting_point.to_time(7.0, "b", "a1", POINTS) == [TrailSpan(None, None), TrailSpan(None, "a1")]
 
 
 def test_a_baseline_is_kept(tmp_path: object) -> None:

@@ -1,12 +1,15 @@
+"""None"""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from holdfast.errors import InvalidArgument, SnapshotNotFound
 from holdfast.runtime.history.lineage import family
-from holdfast.runtime.store.row_details import SnapshotDetails
+from holdfast.runtime.store.row_details import SessionDetails, SnapshotDetails
 from holdfast.runtime.store.rows import SessionRow, SnapshotRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -53,3 +56,46 @@ def test_a_snapshot_is_named_by_its_place_in_the_past() -> None:
     assert [row and row.id for row in found] == ["c", "a", None, None, None]
     with pytest.raises(SnapshotNotFound, match="has 3 snapshots"):
         family.relative("@-4", _session(), CHAIN)
+
+
+def _session_parent(**known: Any) -> SessionRow:
+    return SessionRow("s", "work", "running", "image", NOW, **known)
+
+
+def _taken_parent(identity: str, generation: int, of: str = "s") -> SnapshotRow:
+    return SnapshotRow(
+        identity, None, "live", "ready", of, NOW, details=SnapshotDetails.of(generation=generation)
+    )
+
+
+def test_the_first_snapshot_of_a_fresh_session_has_no_parent() -> None:
+    """There is nothing before it, whatever other sessions have."""
+    assert family.parent_of_next(_session_parent(), [_taken_parent("a", 0, "other")]) is None
+
+
+def test_a_snapshot_comes_after_the_last_one_of_its_session() -> None:
+    """Those of one life of a session follow each other."""
+    assert family.parent_of_next(_session_parent(), [_taken_parent("a", 0), _taken_parent("b", 0)]) == "b"
+
+
+def test_after_a_rewind_later_snapshots_are_not_ancestors() -> None:
+    """The snapshot rewound to is the parent, not one of the abandoned life."""
+    found = [_taken_parent("a", 0), _taken_parent("b", 0)]
+
+    assert family.parent_of_next(_session_parent(parent_snapshot_id="a", generation=1), found) == "a"
+    assert (
+        family.parent_of_next(
+            _session_parent(parent_snapshot_id="a", generation=1), [*found, _taken_parent("c", 1)]
+        )
+        == "c"
+    )
+
+
+def test_a_removed_parent_is_replaced_by_the_one_before_it() -> None:
+    """The nearest that still exists is the parent."""
+    session = _session_parent(
+        parent_snapshot_id="gone", generation=1, details=SessionDetails({"ancestor": "a"})
+    )
+
+    assert family.parent_of_next(session, [_taken_parent("a", 0)]) == "a"
+    assert family.parent_of_next(session, []) is None

@@ -1,23 +1,27 @@
-"""Snapshots to and from files and registries: chooses the end, and describes the result."""
+"""Push and pull, export and import: snapshots to and from registries, files and pipes. Chooses the end, and
+describes the result.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from holdfast.errors import HoldfastError, SessionExists
 from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.scrubbing.scrubber import Scrubber
 from holdfast.runtime.sessions import session_identity
-from holdfast.runtime.transfer import identity_annotation
+from holdfast.runtime.transfer import bundle_description
 from holdfast.runtime.transfer.receive import receive
 from holdfast.runtime.transfer.send import own_layers, send
-from holdfast.runtime.transfer.thin_destination import ThinDestination
 from holdfast.snapshots import raw_cache
 from holdfast.snapshots.bundle import form, shared_blobs
+from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.piped import PipeDestination, PipeOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
 from holdfast.snapshots.registry.http_client import Wire
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SnapshotRow
     from holdfast.runtime.transfer.bundle_series import BundleSeries
     from holdfast.runtime.transfer.transfer_options import ReceiveOptions, SendOptions
-    from holdfast.snapshots.bundle.endpoints import BundleDestination
+
 
 PLAIN_HTTP = "HOLDFAST_PLAIN_HTTP"
 """Names the registries that are used without TLS, as `host:port,host:port`; for verbs without an option."""
@@ -147,7 +151,7 @@ def _check_tag(context: Context, snapshot: SnapshotRow, wire: Wire) -> None:
     except HoldfastError:  # nothing is there, or something else; or the push will say why
         return
     chain = session_identity.tenures(context.store, row)
-    if not identity_annotation.passes(there, row.id, chain):
+    if not bundle_description.identity_passes(there, row.id, chain):
         raise SessionExists(
             f"cannot push to {wire.reference}: another machine has continued session {row.name} ({row.id}) "
             "and pushed it there, so two machines have it",
@@ -170,7 +174,7 @@ def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
     return row
 
 
-def way(text: str, *, plain_http: bool) -> Wire:
+def registry_wire(text: str, *, plain_http: bool) -> Wire:
     """Return the way to the registry of a reference.
 
     Raises:
@@ -179,3 +183,40 @@ def way(text: str, *, plain_http: bool) -> Wire:
     reference = Reference.parse(text)
     listed = {host.strip() for host in os.environ.get(PLAIN_HTTP, "").split(",")}
     return Wire(reference, plain_http=plain_http or reference.host in listed)
+
+
+class ThinDestination:
+    """Another destination, without the lowest layers that `known`, those of an image, begins with as well.
+
+    That destination is entered and left with this one.
+    """
+
+    def __init__(self, destination: BundleDestination, known: Sequence[str]) -> None:
+        self._destination = destination
+        self._known = known
+
+    def layers_there(self, diff_ids: Sequence[str]) -> int:
+        """Return how many of the lowest layers are those of the known image."""
+        pairs = zip(diff_ids, self._known, strict=False)
+        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def has(self, blob: BlobDescriptor) -> bool:
+        """Ask the other destination."""
+        return self._destination.has(blob)
+
+    def put(self, blob: BlobDescriptor, data: BinaryIO) -> None:
+        """Pass a part on."""
+        self._destination.put(blob, data)
+
+    def finish(self, index: bytes) -> str:
+        """Pass the end on."""
+        return self._destination.finish(index)
+
+    def __enter__(self) -> Self:
+        self._destination.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._destination.__exit__(kind, error, where)

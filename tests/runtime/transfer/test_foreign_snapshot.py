@@ -1,18 +1,24 @@
+"""None"""
+
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.errors import BundleRefused, BundleUntrusted, InvalidArgument
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.runtime.transfer import bundle_trust, sanitize
+from holdfast.runtime.transfer import bundle_trust, foreign_snapshot
+from holdfast.snapshots import record
+from holdfast.snapshots.record import RecordedProcess, RecordedTree, StateRecord
 
 KEY = "ed25519:" + "A" * 43
 
 
 def _parsed(given: dict[str, Any], **chosen: Any) -> SessionOptions:
-    return SessionOptions.parse(**sanitize.options(given, chosen))
+    return SessionOptions.parse(**foreign_snapshot.taken_options(given, chosen))
 
 
 def test_a_bundle_gets_no_more_than_a_default_session() -> None:
@@ -54,7 +60,7 @@ def test_the_importer_has_the_last_word() -> None:
 
     assert (found.memory, found.cpus, found.network) == (8 << 30, 2.0, "internet")
     with pytest.raises(InvalidArgument):
-        sanitize.options({}, {"memory": "much"})
+        foreign_snapshot.taken_options({}, {"memory": "much"})
 
 
 @pytest.mark.parametrize(
@@ -74,7 +80,7 @@ def test_the_importer_has_the_last_word() -> None:
 def test_impossible_options_are_refused(given: dict[str, Any]) -> None:
     """They are forged: no session has them."""
     with pytest.raises(BundleRefused):
-        sanitize.options(given, {})
+        foreign_snapshot.taken_options(given, {})
 
 
 @pytest.mark.parametrize("given", [{"memory": True}, {"memory": "lots"}, {"network": "host"}, {"pids": None}])
@@ -98,14 +104,14 @@ def test_unknown_options_are_ignored(given: dict[str, Any]) -> None:
 def test_only_shared_memory_is_unpacked(data: bytes) -> None:
     """Anything else would be written to a path of the bundle's choice."""
     with pytest.raises(BundleRefused):
-        sanitize.facts(data)
-    sanitize.facts(b'{"tmpfs": [], "last_pid": 7}')
-    sanitize.facts(b'{"tmpfs": ["/dev/shm"]}')
+        foreign_snapshot.check_facts(data)
+    foreign_snapshot.check_facts(b'{"tmpfs": [], "last_pid": 7}')
+    foreign_snapshot.check_facts(b'{"tmpfs": ["/dev/shm"]}')
 
 
 def test_only_understood_details_are_kept() -> None:
     """The numbers of the journal; a failure record as far as it is valid."""
-    found = sanitize.details(
+    found = foreign_snapshot.taken_details(
         {
             "moment": {"journal_seq": 5, "at": 7.5, "offsets": {"../x": 1}},
             "failure": {"reason": "failed", "message": "\x1b[2Jboo", "evil": 1},
@@ -125,7 +131,7 @@ def test_only_understood_details_are_kept() -> None:
         {"journal_seq": True, "at": 1},
     ]
     for moment in wrong:
-        assert sanitize.details({"moment": moment}) == {}
+        assert foreign_snapshot.taken_details({"moment": moment}) == {}
 
 
 def test_trust_is_in_a_key_or_not_needed() -> None:
@@ -139,3 +145,31 @@ def test_trust_is_in_a_key_or_not_needed() -> None:
     with pytest.raises(BundleUntrusted, match=KEY) as told:
         bundle_trust.check("x", KEY, None, files_only=False)
     assert f"holdfast key trust {KEY}" in told.value.hint
+
+
+def tree(**changed: Any) -> RecordedTree:
+    one = {"pid": 301, "ppid": 0, "pgid": 301, "sid": 301, "state": "alive", "name": "sh", **changed}
+    return RecordedTree(processes=[RecordedProcess(**one, threads=[])])
+
+
+def check(folder: Path, images: RecordedTree, root: int = 301) -> None:
+    kept: Any = SimpleNamespace(processes=SimpleNamespace(root_pid=root))
+    foreign_snapshot._check_record(folder, images, kept)
+
+
+def test_a_record_is_of_the_same_processes_as_the_images(tmp_path: Path) -> None:
+    """People read in it what they let run."""
+    with pytest.raises(BundleRefused, match="brings no record"):
+        check(tmp_path, tree())
+    record.write(tmp_path, StateRecord(tree=tree()))
+    check(tmp_path, tree())
+    for changed in ({"name": "init"}, {"ppid": 7}, {"state": "zombie"}):
+        with pytest.raises(BundleRefused, match="of other processes than its images"):
+            check(tmp_path, tree(**changed))
+    with pytest.raises(BundleRefused, match="of other processes than its images"):
+        check(tmp_path, RecordedTree(processes=[*tree().processes, *tree(pid=302).processes]))
+    with pytest.raises(BundleRefused, match="root that is not among its processes"):
+        check(tmp_path, tree(), root=302)
+    (tmp_path / record.FILE).write_bytes(b"damaged")
+    with pytest.raises(BundleRefused, match="record cannot be read"):
+        check(tmp_path, tree())

@@ -1,30 +1,38 @@
-"""Decides what is taken over from a foreign snapshot's description: as little as possible. Pure.
-
-A container made from it gets this host's defaults. What is kept can only restrict it, or is needed inside:
-the user and the folder that its supervisor gives to new shells, and what those are.
+"""Decides what is taken over from a foreign snapshot's description: as little as possible; and judges its
+processes before any of its files is where restores look.
 """
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
 from holdfast.base.text import plain
-from holdfast.errors import BundleRefused, InvalidArgument
+from holdfast.errors import BundleNewer, BundleRefused, InvalidArgument, SnapshotDamaged, SnapshotNewer
 from holdfast.runtime.sessions.option_table import TAKEN_OVER
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.sessions.tenures import Tenures
 from holdfast.runtime.store.row_details import RecordsEnd, SnapshotDetails
 from holdfast.runtime.task import task_form
-from holdfast.snapshots import failure
+from holdfast.runtime.verification.gate import ALLOWED
+from holdfast.snapshots import failure, record, seccomp_filters, service, snapshot_policy
 from holdfast.snapshots.bundle import form
+from holdfast.snapshots.link import CheckpointerFailed, LinkLost
 from holdfast.snapshots.manifest import Manifest, Processes
+from holdfast.snapshots.record import RecordedTree
+from holdfast.snapshots.snapshot_policy import Violation
+
+if TYPE_CHECKING:
+    from holdfast.runtime.operations.context import Context
+
 
 _ID = re.compile(r"[0-9a-f]{12}")
 _TOKEN = re.compile(r"[0-9a-f]{16,128}")
@@ -33,7 +41,7 @@ MEMORY_TMPFS = "/dev/shm"  # noqa: S108 - the session's, by its well-known name
 """The only file system in memory that a session has."""
 
 
-def options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
+def taken_options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of sessions to be made; `chosen` are the importer's, and apply as they are.
 
     Raises:
@@ -58,7 +66,7 @@ def options(given: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, An
     return SessionOptions.parse(**(kept | dict(chosen))).model_dump(mode="json")
 
 
-def check(kept: Manifest) -> None:
+def check_manifest(kept: Manifest) -> None:
     """Check that the manifest of a foreign snapshot is plausible.
 
     Raises:
@@ -94,7 +102,7 @@ def _check_processes(processes: Processes) -> None:
             raise _refused("it has invalid addresses") from error
 
 
-def facts(data: bytes) -> None:
+def check_facts(data: bytes) -> None:
     """Check that a session can have these file systems in memory.
 
     Raises:
@@ -108,7 +116,7 @@ def facts(data: bytes) -> None:
         raise _refused("it brings file systems in memory that no session has")
 
 
-def details(given: Mapping[str, Any]) -> SnapshotDetails:
+def taken_details(given: Mapping[str, Any]) -> SnapshotDetails:
     """Return the details for the store: the position in the journal, the failure, the task record, and the
     machines that its session had belonged to.
 
@@ -135,7 +143,7 @@ def _task(given: Any) -> dict[str, Any] | None:
         raise BundleRefused(f"cannot import: its task record: {plain(why, 200)}", hint=error.hint) from error
 
 
-def origin(name: str, index: bytes, key: str | None, kept: Manifest) -> dict[str, Any]:
+def origin_of(name: str, index: bytes, key: str | None, kept: Manifest) -> dict[str, Any]:
     """Return the record of where a snapshot came from."""
     return {
         "from": plain(name, 500),
@@ -155,3 +163,67 @@ def _number(value: Any) -> bool:
 
 def _refused(why: str) -> BundleRefused:
     return BundleRefused(f"cannot import: {why}", hint="it is forged, or a newer version made it")
+
+
+def judge_processes(context: Context, staging: Path, kept: Manifest) -> None:
+    """Judge the images below a folder of `staging/`.
+
+    Raises:
+        BundleNewer: a newer version recorded their processes.
+        BundleRefused: they give processes more than a session may have, or do not match the bundle's
+            record.
+    """
+    try:
+        with service.ask(
+            context.engine, context.home, context.progress, "describe", folder=staging.name
+        ) as link:
+            answer: dict[str, Any] = link.until("done")
+        tree = RecordedTree.model_validate(answer["tree"])
+        answer["strange"] = list(answer["strange"])
+        filters = {str(name): base64.b64decode(text) for name, text in dict(answer["filters"]).items()}
+    except (CheckpointerFailed, LinkLost, KeyError, ValueError, TypeError) as error:
+        raise BundleRefused(
+            f"cannot import: its process images cannot be read ({plain(str(error), 200)})",
+            hint="they are damaged or forged, or a newer version made them",
+        ) from error
+    assert kept.processes is not None
+    weak = _weak(tree, filters, kept.processes.machine)
+    found = [*snapshot_policy.judge(tree, ALLOWED), *snapshot_policy.strange(answer["strange"]), *weak]
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise BundleRefused(
+            f"cannot import: {plain(str(found[0]), 300)}{more}",
+            hint="no session can have made it; nothing of it was run",
+        )
+    _check_record(staging, tree, kept)
+
+
+def _weak(tree: RecordedTree, programs: Mapping[str, bytes], machine: str) -> list[Violation]:
+    """Return processes whose oldest filter, the container's own, permits what no session may do."""
+    used: dict[str, tuple[int, str]] = {}
+    for process in tree.processes:
+        for thread in process.threads:
+            if thread.filter_digests:
+                used.setdefault(thread.filter_digests[0], (process.pid, process.name))
+    return [Violation(*used[digest], text) for digest, text in seccomp_filters.weak(programs, used, machine)]
+
+
+def _check_record(staging: Path, tree: RecordedTree, kept: Manifest) -> None:
+    """Check that manifest and record describe these images."""
+    assert kept.processes is not None
+    if kept.processes.root_pid not in {process.pid for process in tree.processes}:
+        raise BundleRefused("cannot import: its manifest names a root that is not among its processes")
+    try:
+        known = record.read(staging)
+    except SnapshotNewer as error:
+        raise BundleNewer(f"cannot import: {str(error).partition(': ')[2]}", hint=error.hint) from error
+    except SnapshotDamaged as error:
+        raise BundleRefused("cannot import: its record cannot be read") from error
+    if known is None:
+        raise BundleRefused("cannot import: it brings no record of its processes")
+    if _names(known.tree) != _names(tree):
+        raise BundleRefused("cannot import: its record is of other processes than its images")
+
+
+def _names(tree: RecordedTree) -> set[tuple[int, int, str, str]]:
+    return {(one.pid, one.ppid, one.state, one.name) for one in tree.processes}

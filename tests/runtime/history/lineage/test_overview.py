@@ -1,8 +1,10 @@
+"""None"""
+
 from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runtime.history.lineage.between import OrderedEntries, Ran, summed
+from holdfast.runtime.history.lineage.overview import OrderedEntries, Ran, summed
 from holdfast.runtime.store.journal_entries import EntryRow
 from holdfast.runtime.store.timelines import Branch
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.runtime.history.drift.authors import attributed, host_copies
 from holdfast.runtime.history.drift.changed_paths import FileChange
 from holdfast.runtime.history.drift.drift_result import Drift
-from holdfast.runtime.history.drift.host_copies import attributed, host_copies
-from holdfast.runtime.history.drift.since import StartingPoint
+from holdfast.runtime.history.drift.starting_point import StartingPoint
 from holdfast.runtime.store.entry import Entry
 
 

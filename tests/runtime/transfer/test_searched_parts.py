@@ -12,7 +12,7 @@ from holdfast.errors import StoreError
 from holdfast.runtime.scrubbing.known_forms import RULES
 from holdfast.runtime.scrubbing.rule import LONGEST, Matcher
 from holdfast.runtime.scrubbing.secret_search import Search
-from holdfast.runtime.transfer import searched_files
+from holdfast.runtime.transfer import searched_parts
 from holdfast.snapshots.bundle.earlier_pages import PageRange
 
 PAGE = 4096
@@ -23,9 +23,9 @@ WIDE = Matcher(RULES, wide=True)
 def _found(path: Path, ranges: list[PageRange] | None) -> int:
     search = Search(WIDE)
     if ranges is None:
-        searched_files.read(path, search)
+        searched_parts.search_file(path, search)
     else:
-        searched_files.read_new(path, search, ranges)
+        searched_parts.search_new(path, search, ranges)
     return sum(search.found.values())
 
 
@@ -68,12 +68,12 @@ def test_all_new_is_as_searching_all(tmp_path: Path, seed: int) -> None:
 
 def test_what_lies_close_together_is_one_stretch() -> None:
     near, far = 2 * LONGEST // PAGE, 2 * LONGEST // PAGE + 1
-    assert list(searched_files.stretches(_ranges(30, 0, near + 1))) == [(0, (near + 2) * PAGE)]
-    assert list(searched_files.stretches(_ranges(30, 0, far + 1))) == [
+    assert list(searched_parts.stretches(_ranges(30, 0, near + 1))) == [(0, (near + 2) * PAGE)]
+    assert list(searched_parts.stretches(_ranges(30, 0, far + 1))) == [
         (0, PAGE),
         ((far + 1) * PAGE, (far + 2) * PAGE),
     ]
-    assert list(searched_files.stretches([])) == []
+    assert list(searched_parts.stretches([])) == []
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

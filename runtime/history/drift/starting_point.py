@@ -1,4 +1,5 @@
-"""How files get from an earlier point to the present, through the containers of a session's lineage.  Pure.
+"""The earlier point that a session is compared with: its text parsed (a snapshot, a journal entry, a command,
+a time), and how files get from it to the present.  Pure.
 
 A container begins with the image of the snapshot it was made from; the engine reports how it differs from
 that. So what changed since a snapshot is a sum over one or more containers: from that point to the end of the
@@ -7,10 +8,69 @@ first, all of those in between, and from the beginning of the present one to now
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from holdfast.base import ids
+from holdfast.base.quantities import parse_duration
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
+
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
+HINT = "give a snapshot, the number of a journal entry (#12), the id of a command, `10m`, or a time"
+
+
+@dataclass(frozen=True, slots=True)
+class StartingPoint:
+    """A point in the life of a session. `at` is in Unix seconds; `seq` the last entry before it.
+
+    `until` names the later point if that is not the present.
+    """
+
+    label: str
+    at: float
+    seq: int | None = None
+    snapshot_id: str | None = None
+    until: str | None = None
+
+
+def entry_number(text: str) -> int | None:
+    """Return the number of a journal entry, if that is what the text is; an id that has no letters is not."""
+    if re.fullmatch(ids.ID, text):
+        return None
+    digits = text.removeprefix("#")
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 18 else None
+
+
+def time_of(text: str, now: datetime) -> float | None:
+    """Parse a time into Unix seconds: an age (10m), a time of today, or a date and time; None for other text.
+
+    An id that also reads as an age, such as 97925245716d, is not a time.
+
+    Args:
+        text: the text.
+        now: the present, with the time zone for times without one.
+    """
+    if re.fullmatch(ids.ID, text):
+        return None
+    if (ago := parse_duration(text.strip().removesuffix(" ago"), unit_required=True)) is not None:
+        return now.timestamp() - ago
+    if _CLOCK.fullmatch(text):
+        text = f"{now.date().isoformat()}T{text.zfill(5 if text.count(':') == 1 else 8)}"
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=now.tzinfo)).timestamp()
+
+
+def unknown_point(text: str) -> InvalidArgument:
+    """Return the error for text that names no point in time."""
+    return InvalidArgument(
+        f"cannot compare: '{plain(text, 80)}' is not a snapshot, journal entry, command or time", hint=HINT
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,10 @@
+"""None"""
+
+from __future__ import annotations
+
 from typing import Any
 
-from holdfast.runtime.history.drift import changes
+from holdfast.runtime.history.drift import holdings
 from holdfast.runtime.history.drift.authors import Authors, authors, by_name
 from holdfast.runtime.history.drift.holdings import (
     HeldKernel,
@@ -53,7 +57,7 @@ def test_processes_that_began_and_ended() -> None:
     before = held(process(1, "init", role="supervisor"), process(10, "python3", 5.0, (8000,)))
     now = held(process(1, "init", role="supervisor"), SERVER, process(9, "bash", role="shell"))
 
-    found = changes.processes(before, now)
+    found = holdings.changed_processes(before, now)
     assert [(one.pid, one.change, one.ports) for one in found] == [
         (20, "new", (3000,)),
         (10, "deleted", (8000,)),
@@ -64,17 +68,17 @@ def test_a_reused_pid_is_another_process() -> None:
     """In one generation the start time decides; after a restore only the command can."""
     old, new = process(20, "sleep 5", 1.0), process(20, "sleep 6", 90.0)
 
-    assert [one.change for one in changes.processes(held(old), held(new))] == ["new", "deleted"]
+    assert [one.change for one in holdings.changed_processes(held(old), held(new))] == ["new", "deleted"]
     again = process(20, "sleep 5", 90.0)
-    assert changes.processes(held(old), held(again, generation=1)) == []
-    assert len(changes.processes(held(old), held(new, generation=1))) == 2
+    assert holdings.changed_processes(held(old), held(again, generation=1)) == []
+    assert len(holdings.changed_processes(held(old), held(new, generation=1))) == 2
 
 
 def test_changed_ports_of_a_process_are_reported() -> None:
     """A server that listens elsewhere is reported with the ports it opened and closed."""
     before, now = held(process(20, "node", 1.0, (1, 2))), held(process(20, "node", 1.0, (2, 3)))
 
-    (found,) = changes.processes(before, now)
+    (found,) = holdings.changed_processes(before, now)
     assert (found.change, found.ports, found.closed) == ("changed", (3,), (1,))
 
 
@@ -85,7 +89,7 @@ def test_changes_in_a_shell() -> None:
 
     found = [
         (one.kind, one.name, one.old, one.new, one.exported)
-        for one in changes.shells({"m": before}, {"m": now})
+        for one in holdings.changed_shells({"m": before}, {"m": now})
     ]
     assert found == [
         ("directory", "cwd", "/a", "/b", False),
@@ -102,13 +106,13 @@ def test_long_values_and_arrays_are_reported_by_size() -> None:
     before = shell_with(a=Value("a", 3, "x"), s=value("***", digest="1"))
     now = shell_with(a=Value("a", 4, "y"), s=value("***", digest="2"))
 
-    found = changes.shells({"m": before}, {"m": now})
+    found = holdings.changed_shells({"m": before}, {"m": now})
     assert [(one.old, one.new) for one in found] == [("(3 elements)", "(4 elements)"), ("***", "***")]
 
 
 def test_a_shell_without_known_state_is_not_compared() -> None:
     """A shell of another kind writes no state; that is not the loss of all variables."""
-    assert changes.shells({"m": shell_with(A=value("1"))}, {"m": shell(9)}) == []
+    assert holdings.changed_shells({"m": shell_with(A=value("1"))}, {"m": shell(9)}) == []
 
 
 def test_names_of_kernels() -> None:
@@ -116,14 +120,16 @@ def test_names_of_kernels() -> None:
     before = held(kernel=HeldKernel(epoch=1, names={"x": ("int", "1"), "gone": ("str", "")}))
     now = held(kernel=HeldKernel(epoch=2, names={"x": ("int", "2"), "df": ("DataFrame 3x4", "")}))
 
-    found = changes.kernels(before.kernels, now.kernels)
+    found = holdings.changed_kernels(before.kernels, now.kernels)
     assert [(one.kind, one.name, one.change) for one in found] == [
         ("kernel", "main", "changed"),
         ("name", "df", "new"),
         ("name", "gone", "deleted"),
         ("name", "x", "changed"),
     ]
-    assert changes.kernels(before.kernels, held(kernel=HeldKernel(epoch=1, names=None)).kernels) == []
+    assert (
+        holdings.changed_kernels(before.kernels, held(kernel=HeldKernel(epoch=1, names=None)).kernels) == []
+    )
 
 
 def test_holdings_survive_the_wire() -> None:
