@@ -32,8 +32,7 @@ from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.http_doors.door_guard import Admission, App
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 
 TYPED = frozenset({("POST", "/process.Process/StreamInput")})
 """Methods and paths whose bodies may have any size, and take any time."""

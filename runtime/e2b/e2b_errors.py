@@ -13,7 +13,7 @@ from holdfast.errors import (
     SessionError,
     SessionNotFound,
 )
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve import answer_forms
 
 RPC_PATHS = ("/process.Process/", "/filesystem.Filesystem/")
 RPC_CODES = {
@@ -97,7 +97,7 @@ def status_of(error: HoldfastError) -> int:
     gone = SandboxUnavailable | SessionNotFound | SessionDead | GuestDisconnected
     if isinstance(error, gone) and not isinstance(error, SessionBusy):
         return 502
-    return error_answers.status_of(error)
+    return answer_forms.status_of(error)
 
 
 def sentence(error: HoldfastError) -> str:

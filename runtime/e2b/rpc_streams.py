@@ -9,9 +9,9 @@ from typing import Any
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.runtime.e2b import connect_frames, e2b_errors
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller
-from holdfast.runtime.serve.calls.served_call import ServedCall
+from holdfast.runtime.serve.calls.followed_calls import ServedCall
 from holdfast.runtime.serve.event_format import Event
-from holdfast.runtime.serve.streamed_call import CallResponse, StreamedCall
+from holdfast.runtime.serve.event_streams import CallResponse, StreamedCall
 
 DEADLINE = {"deadline": True}
 """The result of a call whose time was over: the stream ends with that error."""

@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 
 from holdfast.base.text import plain
 from holdfast.errors import GuestDisconnected, HoldfastError, SessionDead, SessionError, SessionNotFound
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve import answer_forms
 
 RETRY_SECONDS = 5
 
@@ -22,7 +22,7 @@ def status_of(error: HoldfastError) -> int:
         return 404
     if isinstance(error, SessionError | GuestDisconnected):
         return 503
-    return error_answers.status_of(error)
+    return answer_forms.status_of(error)
 
 
 def answer(error: HoldfastError) -> JSONResponse:

@@ -19,9 +19,8 @@ from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refu
 from holdfast.runtime.jupyter import gateway_failures, jupyter_routes
 from holdfast.runtime.jupyter.kernel_table import KernelTable
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.session_links import SessionLinks
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 
 _PATH = re.compile(r"(?:/jupyter(?:/(?P<session>[^/]{1,200}))?)?(?P<rest>/api(?:/.*)?)", re.DOTALL)
 _SCHEMES = (b"token", b"bearer")

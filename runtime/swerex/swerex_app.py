@@ -17,8 +17,7 @@ from holdfast.runtime.http_doors import door_guard
 from holdfast.runtime.http_doors.door_connections import ADMITTED
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 from holdfast.runtime.swerex import runtime_failures, runtime_routes
 from holdfast.runtime.swerex.ascii_answers import AsciiAnswer
 from holdfast.runtime.swerex.unread_output import UnreadOutput

@@ -22,9 +22,9 @@ from holdfast.runtime.e2b.filesystem.upload_bodies import content_of, store_file
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.guest.files import file_attributes
-from holdfast.runtime.serve.body_pipe import BodyPipe
 from holdfast.runtime.serve.models.file_models import FilePath
 from holdfast.runtime.serve.routes import file_routes
+from holdfast.runtime.serve.streamed_bodies import BodyPipe
 
 router = APIRouter(prefix="/files")
 From = Annotated[SandboxCaller, Depends(sandbox_caller)]

@@ -12,7 +12,7 @@ from holdfast.runtime.api.session_files import SessionFiles, located, write_with
 from holdfast.runtime.e2b.filesystem.entry_info import attributes_of, clean, shown, written
 from holdfast.runtime.e2b.filesystem.folder_listing import is_folder, make_above
 from holdfast.runtime.e2b.filesystem.multipart_files import UploadedFile, files_in
-from holdfast.runtime.serve.body_pipe import BodyPipe
+from holdfast.runtime.serve.streamed_bodies import BodyPipe
 
 PIECE = 1 << 20
 """Bytes that are unpacked, and written, at once."""

@@ -21,7 +21,7 @@ from holdfast.runtime.e2b.filesystem.watch_events import KEEPALIVE, START, event
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
 from holdfast.runtime.files.watch_budget import SERVED, TooManyWatches, WatchShare
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve.calls.served_call import Emit, ServedCall
+from holdfast.runtime.serve.calls.followed_calls import Emit, ServedCall
 
 router = APIRouter(prefix="/filesystem.Filesystem")
 From = Annotated[SandboxCaller, Depends(sandbox_caller)]

@@ -20,8 +20,8 @@ from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
 from holdfast.runtime.e2b.wire_bodies import WireBody
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import CellEvent
-from holdfast.runtime.serve.calls.served_call import OVERHEAD, Emit, ServedCall
-from holdfast.runtime.serve.streamed_call import CallResponse, StreamedCall
+from holdfast.runtime.serve.calls.followed_calls import OVERHEAD, Emit, ServedCall
+from holdfast.runtime.serve.event_streams import CallResponse, StreamedCall
 
 TURN_SECONDS = 86_400.0
 """How long an execution waits for those before it, if its client does."""

@@ -19,7 +19,7 @@ from holdfast.runtime.e2b.process.sandbox_processes import SandboxProcess
 from holdfast.runtime.e2b.rpc_streams import DEADLINE
 from holdfast.runtime.e2b.sandbox_facts import ACCOUNT, SandboxFacts
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve.calls.served_call import OVERHEAD, Emit, ServedCall
+from holdfast.runtime.serve.calls.followed_calls import OVERHEAD, Emit, ServedCall
 
 ROOT_HOME = "/root"
 EARLY = 2.0

@@ -22,7 +22,7 @@ from holdfast.runtime.cli.served_doors import ServedDoors
 from holdfast.runtime.e2b.interpreter.interpreter_routes import InterpreterRoute
 from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.operations.context import no_progress
-from holdfast.runtime.serve.agent_app import agent_app
+from holdfast.runtime.serve.served_agents import agent_app
 from holdfast.runtime.store.row_details import SessionDetails
 
 TOKEN = "the-token-of-this-server"
