@@ -21,7 +21,7 @@ from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.json_answers import PrintableAnswer
 from holdfast.runtime.swerex import swerex_app
-from holdfast.runtime.swerex.ascii_answers import AsciiAnswer
+from holdfast.runtime.swerex.swerex_app import AsciiAnswer
 
 
 def _wire(callers: Callers) -> e2b_app.SandboxWire:

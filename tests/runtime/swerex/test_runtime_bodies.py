@@ -9,18 +9,18 @@ import pytest
 from holdfast import errors
 from holdfast.errors import HoldfastError
 from holdfast.runtime.serve.call_threads import TooManyCalls
-from holdfast.runtime.swerex import runtime_failures
-from holdfast.runtime.swerex.runtime_failures import RuntimeFailure, body_of
+from holdfast.runtime.swerex import runtime_bodies
+from holdfast.runtime.swerex.runtime_bodies import RuntimeFailure, error_body_of
 
 OWN = [
     kind
-    for _, kind in inspect.getmembers(runtime_failures, inspect.isclass)
+    for _, kind in inspect.getmembers(runtime_bodies, inspect.isclass)
     if issubclass(kind, RuntimeFailure)
 ]
 
 
 def class_of(error: HoldfastError) -> str:
-    return str(body_of(error)["swerexception"]["class_path"])
+    return str(error_body_of(error)["swerexception"]["class_path"])
 
 
 def test_errors_have_their_class() -> None:
@@ -41,12 +41,12 @@ def test_each_of_the_wire_has_one_of_its_own(kind: type[RuntimeFailure]) -> None
 
 
 def test_a_message_has_the_hint_and_a_limit() -> None:
-    told = body_of(RuntimeFailure("cannot: why", hint="do this", details={"bash_stderr": "x"}))
+    told = error_body_of(RuntimeFailure("cannot: why", hint="do this", details={"bash_stderr": "x"}))
     assert told["swerexception"] == {
         "message": "cannot: why; do this",
         "class_path": "swerex.exceptions.SwerexException",
         "traceback": "",
         "extra_info": {"bash_stderr": "x"},
     }
-    assert len(body_of(RuntimeFailure("x" * (1 << 20)))["swerexception"]["message"]) < 70_000
-    assert body_of(RuntimeFailure("a\udcffb"))["swerexception"]["message"] == r"a\udcffb"
+    assert len(error_body_of(RuntimeFailure("x" * (1 << 20)))["swerexception"]["message"]) < 70_000
+    assert error_body_of(RuntimeFailure("a\udcffb"))["swerexception"]["message"] == r"a\udcffb"

@@ -11,8 +11,7 @@ from holdfast.base.home import Home
 from holdfast.base.ids import check_name
 from holdfast.errors import SessionExists
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.mcp.agent_identity import earlier_name, name_for, record
-from holdfast.runtime.mcp.agent_sessions import AgentSessions, Default
+from holdfast.runtime.mcp.agent_sessions import AgentSessions, Default, earlier_name, name_for, record
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.store.row_details import SessionDetails
 
