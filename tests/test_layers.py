@@ -130,7 +130,12 @@ def short(module: str) -> str:
 
 def test_every_part_is_looked_at() -> None:
     """A checkout without the links would leave nothing to check."""
-    parts = ("runtime.api.controller", "kernels.guest.kernel", "images.build", "snapshots.checkpointer.dump")
+    parts = (
+        "runtime.api.controller",
+        "kernels.guest.kernel",
+        "images.build",
+        "snapshots.checkpointer.wire.requests",
+    )
     for part in parts:
         assert f"holdfast.{part}" in MODULES
 

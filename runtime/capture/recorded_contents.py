@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.record import below
+from holdfast.snapshots.checkpointer.ground import below
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_FILES
 from holdfast.snapshots.record import RecordedFile
 

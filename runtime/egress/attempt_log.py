@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.journal.mirror import mirror
-from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
+from holdfast.snapshots.checkpointer.egress.attempts import LIFETIME, SETS, SIZE
 from holdfast.snapshots.link import CheckpointerFailed
 
 if TYPE_CHECKING:

@@ -17,34 +17,26 @@ import time
 import traceback
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import (
-    apart_files,
-    audit,
-    check,
+from holdfast.snapshots.checkpointer.container import (
     confine,
     container_turn,
-    criu,
-    dump,
-    ending,
-    folders,
-    greeting,
     mounted_places,
-    mounting,
     read_only_root,
-    repair,
-    requests,
-    restorable,
-    restore,
     rooms,
-    tree,
 )
-from holdfast.snapshots.checkpointer.channel import HostChannel
-from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.layers import keep
+from holdfast.snapshots.checkpointer.criu import criu, greeting
+from holdfast.snapshots.checkpointer.criu.source import ImageFolder
+from holdfast.snapshots.checkpointer.dump import dump, ending, repair
+from holdfast.snapshots.checkpointer.ground import folders, mounting, tree
+from holdfast.snapshots.checkpointer.layers import apart_files, keep
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable, credentials, mappings
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
-from holdfast.snapshots.checkpointer.record.source import ImageFolder
+from holdfast.snapshots.checkpointer.restore import audit, restorable, restore
+from holdfast.snapshots.checkpointer.survey import check
+from holdfast.snapshots.checkpointer.wire import requests
+from holdfast.snapshots.checkpointer.wire.channel import HostChannel
+from holdfast.snapshots.checkpointer.wire.deadline import Deadline
 
 SOCKET = Path("/run/holdfast/checkpointer.sock")
 IDLE_LIMIT = 600.0  # seconds

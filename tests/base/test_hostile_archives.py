@@ -32,7 +32,8 @@ from holdfast.runtime.history.recording import unpack_recording
 from holdfast.runtime.lifecycle import image_file, load_image
 from holdfast.snapshots.bundle import tarball
 from holdfast.snapshots.bundle.oci_layout import FileOrigin
-from holdfast.snapshots.checkpointer import beneath, unpack
+from holdfast.snapshots.checkpointer.ground import beneath
+from holdfast.snapshots.checkpointer.layers import unpack
 
 SECRET = b"of the host"
 LONG = "n" * 5000

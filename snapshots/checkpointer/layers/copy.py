@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.deadline import Deadline
 from holdfast.snapshots.checkpointer.layers import contents, file_entry, merge, room, scan
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 from holdfast.snapshots.checkpointer.layers.scan import Identity, ScannedEntry
+from holdfast.snapshots.checkpointer.wire.deadline import Deadline
 
 # While the session runs, what changed during a pass is copied by another one, unless it is little. Bytes.
 PASSES = 3

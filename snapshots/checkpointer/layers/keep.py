@@ -7,11 +7,11 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import folders, tree
-from holdfast.snapshots.checkpointer.deadline import Deadline
+from holdfast.snapshots.checkpointer.ground import folders, tree
 from holdfast.snapshots.checkpointer.layers import file_entry, mapped, scan, where
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.layers.scan import Unsupported
+from holdfast.snapshots.checkpointer.wire.deadline import Deadline
 
 
 def begin(init_pid: int, folder: str, flatten: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.procfs.socket_tables import TCP_STATES, UNIX_TYPES
 from holdfast.snapshots.checkpointer.record import text
-from holdfast.snapshots.checkpointer.socket_entries import text_of
+from holdfast.snapshots.checkpointer.restore.socket_entries import text_of
 
 # Numbers of fd_types in CRIU's fdinfo.proto, with the field of the entry that describes such a file.
 _TYPES = {

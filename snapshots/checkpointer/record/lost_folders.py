@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import beneath
+from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.record import ImageMessages, text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.snapshots.checkpointer import ancestry
+from holdfast.snapshots.checkpointer.record import ancestry
 from holdfast.snapshots.checkpointer.survey import finding
 from holdfast.snapshots.checkpointer.survey.finding import Finding
 from holdfast.snapshots.checkpointer.survey.seen import Mapped, SeenProcess, World

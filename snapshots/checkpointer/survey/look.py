@@ -20,10 +20,11 @@ from holdfast.procfs import bounded, memory_maps, mount_table, process_stat, soc
 from holdfast.procfs.descriptor_links import DescriptorTarget
 from holdfast.procfs.mount_table import MountedPart
 from holdfast.procfs.process_status import ProcessStatus
-from holdfast.snapshots.checkpointer import engine_file_entries, pidfd_files
+from holdfast.snapshots.checkpointer.ground import diag, pidfd_files
 from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_DESCRIPTORS
-from holdfast.snapshots.checkpointer.survey import diag, socket_files
+from holdfast.snapshots.checkpointer.restore import engine_file_entries
+from holdfast.snapshots.checkpointer.survey import socket_files
 from holdfast.snapshots.checkpointer.survey.seen import (
     FileState,
     Mapped,

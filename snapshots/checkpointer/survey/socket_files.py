@@ -12,8 +12,9 @@ import os
 from collections.abc import Iterable, Mapping
 
 from holdfast.procfs.socket_tables import SocketRow
-from holdfast.snapshots.checkpointer import pidfd_files, renamed_sockets
+from holdfast.snapshots.checkpointer.ground import pidfd_files
 from holdfast.snapshots.checkpointer.layers import where
+from holdfast.snapshots.checkpointer.survey import renamed_sockets
 from holdfast.snapshots.checkpointer.survey.seen import SeenProcess
 
 _SIOCUNIXFILE = 0x89E0
