@@ -265,14 +265,14 @@ class Closing:
             raise NetworkNotClosed("cannot start session: its first process does not wait to be released")
         if init_program.is_another(self.home, state.pid):
             raise NetworkNotClosed("cannot start session: its first process is not Holdfast's own")
-        from holdfast.snapshots.checkpointer.container import mounted_places
+        from holdfast.snapshots.checkpointer.container import first_process
         from holdfast.snapshots.checkpointer.wire.requests import MountedPlaces
 
         try:
             wanted = MountedPlaces(tuple(places["own"]), tuple(places["given"]))
             with suppress(OSError):  # as a rule only root may look
-                mounted_places.require(state.pid, wanted)
-        except mounted_places.Astray as error:
+                first_process.require_mounted(state.pid, wanted)
+        except first_process.Astray as error:
             raise _astray(str(error)) from error
         self.engine.signal(state.id, signal.SIGUSR1)
 

@@ -23,7 +23,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 
 from holdfast.snapshots.checkpointer.criu import criu_images
-from holdfast.snapshots.checkpointer.criu.source import ImageFolder
+from holdfast.snapshots.checkpointer.criu.criu_images import ImageFolder
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from holdfast.snapshots.checkpointer.container import first_process, mounted_places, read_only_root
+from holdfast.snapshots.checkpointer.container import first_process, read_only_root
 from holdfast.snapshots.checkpointer.egress import link_rules, netrules
-from holdfast.snapshots.checkpointer.ground import namespaces, rights, tree
+from holdfast.snapshots.checkpointer.ground import separate_process, tree
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 from holdfast.snapshots.checkpointer.wire.requests import Attempts, Confine
 
@@ -50,7 +50,7 @@ def run(request: Confine, channel: HostChannel) -> None:
     began = time.monotonic()
     process, network = _identified(request.init_pid, request.container)
     if request.places is not None:
-        mounted_places.require(request.init_pid, request.places)
+        first_process.require_mounted(request.init_pid, request.places)
     if request.root is not None:
         read_only_root.make(request.init_pid, request.root)
     _enter(network)
@@ -93,8 +93,8 @@ def _identified(init_pid: int, container: str) -> tuple[int, int]:
 
 def _enter(network: int) -> None:
     """Enter the network of a container, with no capability but that to set its rules."""
-    namespaces.enter(network, namespaces.NEWNET)
-    rights.keep_only(rights.NET_ADMIN)
+    separate_process.enter_namespace(network, separate_process.NEWNET)
+    separate_process.keep_capabilities(separate_process.NET_ADMIN)
 
 
 def _check_own(network: int) -> None:

@@ -19,14 +19,7 @@ from pathlib import Path
 
 from holdfast.procfs import bounded, mount_table, walk
 from holdfast.procfs.mount_table import MountedPart
-from holdfast.snapshots.checkpointer.ground import (
-    beneath,
-    detached,
-    mounting,
-    namespaces,
-    rights,
-    separate_process,
-)
+from holdfast.snapshots.checkpointer.ground import beneath, mounting, separate_process
 from holdfast.snapshots.checkpointer.wire.requests import ReadOnlyRoot
 
 _CLOSED, _OPEN = 0o755, 0o1777
@@ -64,8 +57,8 @@ def _inside(namespace: int, table: Sequence[MountedPart], wanted: ReadOnlyRoot) 
     """Change the mounts of a container, in a process of its own. Nothing may be imported once inside."""
     sys.meta_path.clear()
     sys.path_hooks.clear()
-    namespaces.enter(namespace, namespaces.NEWNS)
-    rights.keep_only(rights.DAC_OVERRIDE, rights.SYS_ADMIN)
+    separate_process.enter_namespace(namespace, separate_process.NEWNS)
+    separate_process.keep_capabilities(separate_process.DAC_OVERRIDE, separate_process.SYS_ADMIN)
     os.umask(0)
     above = {mount.id for mount in table if mount.point == "/"}
     # Paths of mounts have no links in them: the kernel reports where they are.
@@ -115,6 +108,6 @@ def _make(root: int, place: str, mode: int) -> None:
 def _separate(root: int, folder: int, below: Iterable[str]) -> None:
     """Make a folder a mount of its own, with what is mounted below it."""
     moved = [(point, beneath.opened(root, point, os.O_PATH)) for point in below]
-    mounting.move(detached.clone(folder), folder)
+    mounting.move(mounting.detached_clone(folder), folder)
     for point, mount in moved:
         mounting.move(mount, beneath.opened(root, point, os.O_PATH))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.ground import folders, mounting, namespaces
+from holdfast.snapshots.checkpointer.ground import folders, mounting, separate_process
 from holdfast.snapshots.checkpointer.wire import requests
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 
@@ -93,6 +93,6 @@ def serve(request: requests.Room, channel: HostChannel) -> None:
 def _enter(pid: int) -> None:
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        namespaces.enter(namespace, namespaces.NEWNS)
+        separate_process.enter_namespace(namespace, separate_process.NEWNS)
     finally:
         os.close(namespace)

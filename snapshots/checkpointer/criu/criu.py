@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from holdfast.snapshots.checkpointer.criu import profiles
-from holdfast.snapshots.checkpointer.ground import detached, namespaces
-from holdfast.snapshots.checkpointer.ground.child import Child, Process
+from holdfast.snapshots.checkpointer.ground import mounting, separate_process
+from holdfast.snapshots.checkpointer.ground.separate_process import Child, Process
 
 CRIU = "/usr/sbin/criu"
 GUARD = "/opt/holdfast/guard.so"
@@ -137,7 +137,7 @@ def start(
         return fd
 
     def alone(folder: int) -> int:
-        fd = detached.clone(folder)
+        fd = mounting.detached_clone(folder)
         opened.append(fd)
         return fd
 
@@ -164,7 +164,7 @@ def start(
             f"--work-dir=/proc/self/fd/{work}",
             f"--libdir=/proc/self/fd/{plugins}",
         ]
-        with namespaces.children_in(init_pid) if init_pid is not None else nullcontext():
+        with separate_process.children_in(init_pid) if init_pid is not None else nullcontext():
             check()
             process = subprocess.Popen(
                 command,

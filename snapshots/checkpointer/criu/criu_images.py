@@ -2,6 +2,7 @@
 
 Strict, because what is judged here is what CRIU will read: a file that two readers could take for different
 things (other magic numbers, a message cut short, fields or values this version does not know) is refused.
+`ImageFolder` is the images of a snapshot: their messages, and a few bytes of the memory in them.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from pycriu.images import (
     pstree_pb2,
     remap_file_path_pb2,
     seccomp_pb2,
+    tcp_stream_pb2,
     tty_pb2,
 )
 from pycriu.images.magic import by_name
 
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
+from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, ImageMemory
 
 MAX_BYTES = 64 << 20
 """Of one image that is read as a whole. 100 000 open sockets, or a million parts of memory, need less."""
@@ -60,6 +63,10 @@ _REFERENCES = frozenset({"fdinfo"})
 """Images of numbers of entries in files.img, where every entry is judged, whatever number it has."""
 _SHORT = frozenset({"inventory"})
 """Images with their own magic number alone, without the common one before it."""
+_SMALL = ("core-", "files", "ids-", "pstree")
+_MAGIC_BYTES = 8
+_MOST_DESCRIBED = 1 << 20
+"""Bytes of a connection's description: some numbers. The contents of its queues come after that."""
 
 
 def read(path: Path) -> tuple[bytes, list[Any]]:
@@ -144,3 +151,80 @@ def _messages(kind: str, data: bytes, position: int) -> list[Any]:
     if position != end:
         raise DecodeError("it is cut short")
     return entries
+
+
+class ImageFolder:
+    """The images in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read_before: dict[str, list[Any]] = {}
+
+    def messages(self, name: str) -> list[Any]:
+        """Yield the messages of an image; none if there is no such image."""
+        known = self._read_before.get(name)
+        if known is not None:
+            return known
+        try:
+            found = read(self._folder / f"{name}.img")[1]
+        except OSError as error:
+            raise ImagesUnreadable(f"{name}.img cannot be read ({error.strerror})") from error
+        # They are described, and judged: both read these.
+        if name.startswith(_SMALL):
+            self._read_before[name] = found
+        return found
+
+    def numbered(self, kind: str) -> list[str]:
+        """Return the names of all images of a kind that can occur more than once."""
+        return sorted(path.stem for path in self._folder.glob(f"{kind}-*.img"))
+
+    def memory(self, pid: int, start: int, size: int) -> bytes:
+        """Up to `size` bytes of a process's memory from `start`, as far as they were captured."""
+        head, *maps = self.messages(f"pagemap-{pid}") or [None]
+        if head is None:
+            return b""
+        position = 0
+        for one in maps:
+            present = bool(one.flags & PRESENT) and not one.flags & IN_PARENT
+            pages = one.nr_pages or one.compat_nr_pages
+            if one.vaddr <= start < one.vaddr + pages * PAGE:
+                if not present:
+                    return b""
+                size = min(size, one.vaddr + pages * PAGE - start)
+                return self._read(f"pages-{head.pages_id}.img", position + start - one.vaddr, size)
+            if present:
+                position += pages * PAGE
+        return b""
+
+    def all_memory(self, pid: int) -> ImageMemory | None:
+        """Return the memory of a process, to be searched; None if none of it was captured."""
+        head, *maps = self.messages(f"pagemap-{pid}") or [None]
+        return ImageMemory(maps, self._folder / f"pages-{head.pages_id}.img") if head is not None else None
+
+    def _read(self, name: str, position: int, size: int) -> bytes:
+        try:
+            with (self._folder / name).open("rb") as file:
+                file.seek(position)
+                return file.read(size)
+        except (OSError, OverflowError, ValueError):
+            return b""
+
+
+def has_unacknowledged(images: Path) -> bool:
+    """Check whether any of them has data to send: not sent yet, or not acknowledged.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+    """
+    return any(_unacknowledged(path) for path in images.glob("tcp-stream-*.img"))
+
+
+def _unacknowledged(path: Path) -> int:
+    with path.open("rb") as kept:
+        kept.read(_MAGIC_BYTES)
+        (size,) = _SIZE.unpack(kept.read(_SIZE.size))
+        if size > _MOST_DESCRIBED:
+            raise ImagesUnreadable(f"{path.name} is not what CRIU writes")
+        entry = tcp_stream_pb2.tcp_stream_entry()
+        entry.ParseFromString(kept.read(size))
+    return int(entry.outq_len)

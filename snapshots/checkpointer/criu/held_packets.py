@@ -25,7 +25,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import NoReturn, Self
 
-from holdfast.snapshots.checkpointer.ground import namespaces, rights
+from holdfast.snapshots.checkpointer.ground import separate_process
 
 _HOLD, _LET_GO = b"h", b"g"
 _MOST = 64
@@ -103,8 +103,8 @@ def _serve(asked: socket.socket, network: int) -> NoReturn:
     try:
         import nftables
 
-        namespaces.enter(network, namespaces.NEWNET)
-        rights.keep_only(rights.NET_ADMIN)
+        separate_process.enter_namespace(network, separate_process.NEWNET)
+        separate_process.keep_capabilities(separate_process.NET_ADMIN)
         nft = nftables.Nftables()
         while question := asked.recv(_MOST):
             what, kind = question[:1], PacketKind[question[1:].decode()]

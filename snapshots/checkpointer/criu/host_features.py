@@ -1,11 +1,12 @@
 """The features of this machine that the memory of processes depends on: reported with each capture and
-restore.
+restore, and to the host that greets.
 
 They are read from the kernel and CRIU here, where sessions run and are restored, not on the host's side.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import struct
 import subprocess
@@ -116,3 +117,16 @@ def vdso() -> dict[str, Any]:
         memory.seek(code[0])
         image = memory.read(code[1] - code[0])
     return {"code": len(image), "data": data, "symbols": symbols(image)}
+
+
+@functools.cache
+def versions() -> dict[str, object]:
+    """Return the versions of CRIU and of the kernel, the kind of machine, and what memory depends on."""
+    printed = subprocess.run(["/usr/sbin/criu", "--version"], capture_output=True, text=True, check=True)
+    system = os.uname()
+    return {
+        "criu": printed.stdout.partition("Version:")[2].split()[0],
+        "kernel": system.release,
+        "machine": system.machine,
+        "about": look(),
+    }

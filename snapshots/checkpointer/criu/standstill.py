@@ -8,23 +8,40 @@ again, this time with the session frozen first, which takes longer.
 A session that has seen CRIU can also have the kernel signal it later, when all is frozen: for an access to
 a folder, say (fcntl(2), F_SETOWN, F_SETSIG and F_NOTIFY). So when all is frozen, another process takes its
 place, which nothing in the session can have named.
+
+The instant of the freeze is chosen. A task that waits for a child of vfork(2) to start its program or to end
+cannot be stopped for a tracer, and in a frozen container its child does not get there either. Programs are
+often started that way (`posix_spawn(3)`, Python's `subprocess`), in less than a millisecond each.
+
+Nor can CRIU read a connection that no server has accepted yet: the kernel keeps it in the queue of its
+listener, where no descriptor leads to it. A running server accepts it within microseconds. Over TCP, a client
+finds it closed in a copy where there is one all the same. Over a unix socket, one that carries data, or whose
+client is gone, cannot be captured at all: where a server accepts nothing the capture is refused, and where it
+only has much to do an instant is looked for.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
-from holdfast.snapshots.checkpointer.criu import criu, unaccepted, unborn
-from holdfast.snapshots.checkpointer.criu.unaccepted import Unaccepted
-from holdfast.snapshots.checkpointer.ground import tree
-from holdfast.snapshots.checkpointer.ground.child import Process
+from holdfast.procfs import walk
+from holdfast.procfs.socket_tables import SocketRow
+from holdfast.snapshots.checkpointer.criu import criu
+from holdfast.snapshots.checkpointer.ground import diag, tree
 from holdfast.snapshots.checkpointer.ground.freezer import Freezer, NotFrozen
+from holdfast.snapshots.checkpointer.ground.separate_process import Process
 
+# A closed socket has no descriptor either, but none of these states: it has said its end.
+_OPEN_STATES = ("established", "close_wait")
+_LATE = "connections to a unix socket always wait to be accepted"
 SOON = 1.0
 """Seconds in which CRIU is ready, unless the session prevents it; it takes some 20 ms."""
 POLL = 0.02
@@ -40,7 +57,7 @@ ACCEPTING = 16
 """The number of these pauses made for TCP connections that no server has accepted yet: 0.2 s.
 
 A server that never accepts does not prevent a capture: then the session is frozen with them. Those of unix
-sockets cannot be captured (`unaccepted`), and have all of the pauses.
+sockets cannot be captured (`blocked_listeners`), and have all of the pauses.
 """
 QUIET, LOOK_AGAIN = 0.5, 0.001
 """Seconds in which a running session is looked at for an instant without such connections, and in between."""
@@ -49,6 +66,51 @@ LONGEST = 4.0
 
 Start = Callable[[Mapping[str, str], tuple[int, ...]], criu.Running]
 """A function that starts CRIU with these variables for the guard and these open descriptors."""
+PROC = Path("/proc")
+CLONE_VFORK = 0x4000
+# Numbers of vfork, clone and clone3 (asm/unistd.h); 0: there is none. Those of 32 bits are not looked at.
+_VFORK_CALLS = {"x86_64": (58, 56, 435), "aarch64": (0, 220, 435)}
+
+
+class Unaccepted(NamedTuple):
+    """What waits at an instant: whether TCP connections do, and unix listeners with what blocks a capture."""
+
+    over_tcp: bool = False
+    blocked: tuple[SocketRow, ...] = ()
+
+
+def look_for_unaccepted(process: int) -> Unaccepted:
+    """Look into the network namespace of a process."""
+    sockets = diag.listed(process)
+    return Unaccepted(bool(unaccepted_among(sockets)), tuple(blocked_listeners(sockets)))
+
+
+def unaccepted_among(sockets: Iterable[SocketRow]) -> list[SocketRow]:
+    """Return the connections over TCP whose client is also among the sockets. Pure."""
+    connected = [one for one in sockets if one.remote_end and one.protocol.startswith("tcp")]
+    clients = {(one.local_end, one.remote_end) for one in connected if one.inode}
+    return [
+        one
+        for one in connected
+        if not one.inode and one.state in _OPEN_STATES and (one.remote_end, one.local_end) in clients
+    ]
+
+
+def blocked_listeners(sockets: Sequence[SocketRow]) -> list[SocketRow]:
+    """Return the unix listeners with connections that carry data or whose client is gone. Pure."""
+    carrying = {one.inode for one in sockets if one.send_queue and one.protocol.startswith("unix")}
+    return [one for one in sockets if any(not inode or inode in carrying for inode in one.waiting)]
+
+
+def describe_listeners(listeners: Iterable[SocketRow], pids: Iterable[int]) -> str:
+    """Say in a line for the log which listener blocks a capture, and who holds it; `pids` are the host's."""
+    first = next(iter(listeners))
+    for pid in pids:
+        for number in walk.descriptors(pid):
+            link = walk.link_of(pid, number)
+            if link is not None and link.kind == "socket" and link.inode == first.inode:
+                return f"{_LATE} ({first.local_end}) for fd={number} on pid {tree.inner_pid_of(pid)}"
+    return f"{_LATE} ({first.local_end})"
 
 
 class Outsiders(Exception):
@@ -82,7 +144,7 @@ def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
     for tried, pause in enumerate((*PAUSES, 0.0)):
         began = time.monotonic()
         freezer.freeze()
-        born = next(iter(unborn.waiting(freezer.members())), 0)
+        born = next(iter(waiting_for_vfork(freezer.members())), 0)
         waits = Unaccepted() if born else look()
         if not born and not waits.blocked and (tried >= ACCEPTING or began > end or not waits.over_tcp):
             return began
@@ -94,7 +156,7 @@ def freeze(freezer: Freezes, look: Callable[[], Unaccepted]) -> float:
         else:
             time.sleep(pause)
     if waits.blocked:
-        raise NotFrozen(unaccepted.described(waits.blocked, freezer.members()))
+        raise NotFrozen(describe_listeners(waits.blocked, freezer.members()))
     raise NotFrozen(f"pid {tree.inner_pid_of(born)} waits for a child of vfork, and does not stop")
 
 
@@ -186,3 +248,38 @@ def _end(running: criu.Running) -> None:
     running.close()
     running.process.kill()
     running.process.wait()
+
+
+def waiting_for_vfork(pids: Iterable[int], calls: tuple[int, int, int] | None = None) -> Iterator[int]:
+    """Return those of the given processes that have a thread waiting for such a child.
+
+    `calls` are the numbers of the calls on this machine; on an unknown one, none is found.
+    """
+    numbers = calls or _VFORK_CALLS.get(platform.machine())
+    if numbers is None:
+        return
+    for pid in pids:
+        if any(waits_for_vfork(call, numbers) for call in _calls_of(pid)):
+            yield pid
+
+
+def waits_for_vfork(call: str, calls: tuple[int, int, int]) -> bool:
+    """Check by its /proc file `syscall` whether a task waits for a child of vfork. Pure."""
+    number, _, rest = call.partition(" ")
+    vfork, clone, clone3 = calls
+    if not number.isdigit() or not int(number):
+        return False
+    if int(number) == clone:
+        flags = rest.partition(" ")[0]
+        with suppress(ValueError):
+            return bool(int(flags, 16) & CLONE_VFORK)
+        return False
+    # The flags of clone3 are in memory; without that one it does not wait for anything.
+    return int(number) in (vfork, clone3)
+
+
+def _calls_of(pid: int) -> Iterator[str]:
+    with suppress(OSError), os.scandir(PROC / str(pid) / "task") as threads:
+        for thread in threads:
+            with suppress(OSError):
+                yield Path(thread.path, "syscall").read_text(encoding="ascii", errors="replace")

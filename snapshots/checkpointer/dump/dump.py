@@ -27,17 +27,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holdfast.snapshots.checkpointer.carried import file_numbers, personalities, wall_timers, watchers
+from holdfast.snapshots.checkpointer.carried import event_queues, personalities, remembered, wall_timers
 from holdfast.snapshots.checkpointer.container import first_process
-from holdfast.snapshots.checkpointer.criu import criu, criu_images, standstill, unaccepted
+from holdfast.snapshots.checkpointer.criu import criu, criu_images, standstill
 from holdfast.snapshots.checkpointer.criu.held_packets import Holding, PacketKind
 from holdfast.snapshots.checkpointer.dump import drain_closed_sockets, repair, twins
 from holdfast.snapshots.checkpointer.ground import folders, tree
-from holdfast.snapshots.checkpointer.ground.child import Process
 from holdfast.snapshots.checkpointer.ground.freezer import Freezer, NotFrozen
-from holdfast.snapshots.checkpointer.layers import copied_files, keep, tmpfs, where
+from holdfast.snapshots.checkpointer.ground.separate_process import Process
+from holdfast.snapshots.checkpointer.layers import keep, scan, tmpfs
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
-from holdfast.snapshots.checkpointer.survey import renamed_sockets, unix_peers
+from holdfast.snapshots.checkpointer.survey import unix_sockets
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 from holdfast.snapshots.checkpointer.wire.deadline import Deadline, Passed
 from holdfast.snapshots.checkpointer.wire.requests import CaptureTarget, Dump
@@ -76,7 +76,7 @@ class _Capture:
     watch: tree.FreezeWatch
     layer: LayerCopy | None
     packets: Holding
-    watchers: watchers.Watchers
+    watchers: event_queues.Watchers
     twins: twins.Twins
     frozen_at: float = 0.0
     released_at: float = 0.0
@@ -109,7 +109,7 @@ class _Capture:
         self.channel.send("frozen")
         self.personalities = personalities.of(pids)
         self.timers = wall_timers.note(pids)
-        file_numbers.note(self.request.target.init_pid, pids, self.images)
+        remembered.note_numbers(self.request.target.init_pid, pids, self.images)
         self.keep_tmpfs()
         self.copy_layer()
 
@@ -125,10 +125,10 @@ class _Capture:
     def check_files(self, entries: list[Any]) -> None:
         """Before a session ends, check that the copy has all files that its images name."""
         init_pid = self.request.target.init_pid
-        found = where.layers(init_pid) if self.layer is not None else None
+        found = scan.layers_of(init_pid) if self.layer is not None else None
         if self.request.leave_running and found is not None:
             return
-        copied_files.check(
+        keep.check_copied(
             Path(f"/proc/{init_pid}/root"),
             found.upper if found is not None else None,
             entries,
@@ -202,7 +202,7 @@ def run(request: Dump, channel: HostChannel) -> None:
     running: criu.Running | None = None
     whole = False
     packets = Holding(target.init_pid)
-    watched = watchers.Watchers(target.init_pid, root)
+    watched = event_queues.Watchers(target.init_pid, root)
     heaps = twins.Twins(target.init_pid, wanted=request.leave_running and request.twins)
     capture = _Capture(
         request, channel, root, images, freezer, tree.FreezeWatch(root), layer, packets, watched, heaps
@@ -210,7 +210,10 @@ def run(request: Dump, channel: HostChannel) -> None:
     try:
         heaps.look(root)
         running, capture.frozen_at = standstill.begin(
-            capture.freezer, start, capture.check_frozen, partial(unaccepted.look, target.init_pid)
+            capture.freezer,
+            start,
+            capture.check_frozen,
+            partial(standstill.look_for_unaccepted, target.init_pid),
         )
         _drive(capture, running)
         status = _reap(running.process)
@@ -302,12 +305,12 @@ def _host_agrees(capture: _Capture) -> bool:
     if not capture.request.leave_running:
         capture.save_layer()
     entries = criu_images.read(capture.images / "files.img")[1]
-    lonely = unix_peers.without_peer(entries)
+    lonely = unix_sockets.without_peer(entries)
     if lonely:
         raise DumpFailed("a connection is in the images with one end only", [f"Dangling connection {lonely}"])
     capture.check_files(entries)
     if capture.layer is not None:
-        capture.sockets = renamed_sockets.note(
+        capture.sockets = unix_sockets.note_names(
             capture.request.target.init_pid, entries, capture.layer.sockets()
         )
     capture.twins.take(capture.root, capture.images, partial(capture.deadline.check, "copying its memory"))

@@ -19,7 +19,7 @@ from typing import Any
 from pycriu.images import pagemap_pb2
 
 from holdfast.procfs import bounded, memory_maps, walk
-from holdfast.snapshots.checkpointer.carried import heap_pages, heaps
+from holdfast.snapshots.checkpointer.carried import heaps
 from holdfast.snapshots.checkpointer.carried.heaps import PAGE, HeapsOf
 from holdfast.snapshots.checkpointer.criu import criu_images
 from holdfast.snapshots.checkpointer.dump.write_behind import WriteBehind
@@ -79,8 +79,8 @@ class _HeapSource:
 
     def entries(self, start: int, end: int) -> bytes:
         """Return the entries of pagemap between two addresses."""
-        size = (end - start) // PAGE * heap_pages.ENTRY
-        found = os.pread(self.pagemap, size, start // PAGE * heap_pages.ENTRY)
+        size = (end - start) // PAGE * heaps.PAGEMAP_ENTRY
+        found = os.pread(self.pagemap, size, start // PAGE * heaps.PAGEMAP_ENTRY)
         if len(found) != size:
             raise TwinLost(_LOST)
         return found
@@ -224,7 +224,7 @@ class _Copy:
     def _written(self, old: int, new: int, behind: WriteBehind, check: Callable[[], None]) -> list[Any]:
         """Write the pages to `new`; return the entries that describe them."""
         heaps_here = self._source.heaps.heaps
-        first, *rest = heap_pages.split(self._entries, [heap.start for heap in heaps_here])
+        first, *rest = heaps.split_pages(self._entries, [heap.start for heap in heaps_here])
         entries = [self._head, *first.entries]
         _move(old, new, first)
         for heap, after in zip(heaps_here, rest, strict=True):
@@ -232,10 +232,10 @@ class _Copy:
                 check()
                 data = behind.buffer()
                 self._source.read(address, memoryview(data)[:size])
-                runs = list(heap_pages.without_zeros(data, size))
+                runs = list(heaps.without_zeros(data, size))
                 behind.send(data, runs)
                 for offset, length in runs:
-                    entries += map(_entry, heap_pages.described(address + offset, length))
+                    entries += map(_entry, heaps.page_entries(address + offset, length))
             entries += after.entries
             behind.settle()
             _move(old, new, after)
@@ -245,7 +245,7 @@ class _Copy:
         """Yield address and size of pieces of memory that exist."""
         for window in range(start, end, WINDOW):
             listed = self._source.entries(window, min(end, window + WINDOW))
-            for address, length in heap_pages.present(listed, window):
+            for address, length in heaps.present_pages(listed, window):
                 for at in range(address, address + length, PIECE):
                     yield at, min(PIECE, address + length - at)
 
@@ -277,11 +277,11 @@ def _fields(path: Path) -> dict[str, int]:
 
 def _entry(described: tuple[int, int]) -> Any:
     address, pages = described
-    flags = heap_pages.PRESENT | heap_pages.LAZY
+    flags = heaps.PRESENT | heaps.LAZY
     return pagemap_pb2.pagemap_entry(vaddr=address, compat_nr_pages=0, flags=flags, nr_pages=pages)
 
 
-def _move(old: int, new: int, part: heap_pages.Written) -> None:
+def _move(old: int, new: int, part: heaps.WrittenPages) -> None:
     offset, size = part.offset, part.size
     while size:
         done = os.copy_file_range(old, new, size, offset)

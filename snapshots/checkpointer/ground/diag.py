@@ -10,7 +10,7 @@ import socket
 
 from holdfast.procfs import sock_diag
 from holdfast.procfs.socket_tables import SocketRow
-from holdfast.snapshots.checkpointer.ground import namespaces
+from holdfast.snapshots.checkpointer.ground import separate_process
 
 PATIENCE = 1.0  # seconds
 
@@ -38,11 +38,11 @@ def _in_namespace(process: int) -> socket.socket:
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     other = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        namespaces.enter(other, namespaces.NEWNET)
+        separate_process.enter_namespace(other, separate_process.NEWNET)
         try:
             link = sock_diag.opened(PATIENCE)
         finally:
-            namespaces.enter(own, namespaces.NEWNET)
+            separate_process.enter_namespace(own, separate_process.NEWNET)
     finally:
         os.close(own)
         os.close(other)

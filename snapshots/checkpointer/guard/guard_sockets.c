@@ -4,7 +4,7 @@
  * other names by then are given to CRIU as sockets without a file, which it binds, and whose file it removes at
  * once (bind_on_deleted in criu/sk-unix.c). It gets its names here first.
  *
- * HOLDFAST_SOCKETS="INDEX KEEPS NAME,NAME,... ..." (renamed_sockets.py): names are in hexadecimal; KEEPS: the file
+ * HOLDFAST_SOCKETS="INDEX KEEPS NAME,NAME,... ..." (unix_sockets.py): names are in hexadecimal; KEEPS: the file
  * also has the name it was bound by. An index behind the end of the name, where the kernel does not read, says which
  * socket is bound.
  */

@@ -2,7 +2,7 @@
  *
  * They cannot be read without being taken from the captured session, nor be put into a queue; CRIU leaves them out.
  * An inotify that has some is shown to it with one flag more, which a restore takes off again, and says in the copy
- * that events were lost: see overflow.py.
+ * that events were lost: see event_queues.py.
  *
  * HOLDFAST_EMPTY is there in a capture: the number of a file that has " PID:FD " of each inotify that was empty when
  * the session was frozen, in pids of the session. What a capture does itself is an event for some.
@@ -21,7 +21,7 @@
 
 #include "guard.h"
 
-/* No flag of an open file (asm-generic/fcntl.h); CRIU keeps 32 bits of them. overflow.py has the same. */
+/* No flag of an open file (asm-generic/fcntl.h); CRIU keeps 32 bits of them. event_queues.py has the same. */
 static const int UNREAD = 1 << 30;
 
 static int empty_fd = -1;

@@ -14,14 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.snapshots.checkpointer.container import first_process
-from holdfast.snapshots.checkpointer.ground import (
-    beneath,
-    folders,
-    namespaces,
-    rights,
-    separate_process,
-    tree,
-)
+from holdfast.snapshots.checkpointer.ground import beneath, folders, separate_process, tree
 from holdfast.snapshots.checkpointer.layers import apart, contents, file_entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
@@ -57,8 +50,14 @@ def _make_inside(namespace: int, root: int, items: list[FileEntry], data: int) -
     """Make them in the session's mounts. Nothing may be imported once inside: paths are theirs."""
     sys.meta_path.clear()
     sys.path_hooks.clear()
-    namespaces.enter(namespace, namespaces.NEWNS)
-    rights.keep_only(rights.CHOWN, rights.DAC_OVERRIDE, rights.FOWNER, rights.FSETID, rights.SETFCAP)
+    separate_process.enter_namespace(namespace, separate_process.NEWNS)
+    separate_process.keep_capabilities(
+        separate_process.CHOWN,
+        separate_process.DAC_OVERRIDE,
+        separate_process.FOWNER,
+        separate_process.FSETID,
+        separate_process.SETFCAP,
+    )
     os.umask(0)
     make(root, items, data)
 

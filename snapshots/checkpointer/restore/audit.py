@@ -1,9 +1,11 @@
-"""Puts a restore before its judge twice: before CRIU runs, and when everything is restored and nothing runs
-yet.
+"""Puts a restore before its judge: before CRIU runs, and when everything is restored and nothing runs yet.
 
 The host judges (`snapshots/snapshot_policy.py`); this module reports what there is. A tree that the host
 rejects is killed while every task of it is in a ptrace stop. CRIU itself would release it: it ignores the
 result of its pre-resume script. No answer from the host means rejection.
+
+`hindrances` tries on a capture what a restore does to its images before CRIU runs: the same code on the same
+images; the rest only a kernel can decide.
 """
 
 from __future__ import annotations
@@ -22,16 +24,17 @@ from typing import Any
 from holdfast.procfs import walk
 from holdfast.snapshots.checkpointer.container import first_process
 from holdfast.snapshots.checkpointer.criu import standstill
-from holdfast.snapshots.checkpointer.criu.source import ImageFolder
-from holdfast.snapshots.checkpointer.ground import below, tree
+from holdfast.snapshots.checkpointer.criu.criu_images import ImageFolder
+from holdfast.snapshots.checkpointer.ground import beneath, folders, tree
 from holdfast.snapshots.checkpointer.ground.freezer import Freezer
-from holdfast.snapshots.checkpointer.record import escaping_links
+from holdfast.snapshots.checkpointer.record import ancestry, image_paths
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_ANSWER, MAX_FILES
 from holdfast.snapshots.checkpointer.record.kernel_record import look
 from holdfast.snapshots.checkpointer.record.outside import strange
+from holdfast.snapshots.checkpointer.restore import prepared_images
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
-from holdfast.snapshots.checkpointer.wire.requests import CaptureTarget
+from holdfast.snapshots.checkpointer.wire.requests import CaptureTarget, Describe
 
 ANSWER_LIMIT = 300.0
 """Seconds a host may take to judge. It needs milliseconds, but reads the record of the freeze from a disk,
@@ -88,8 +91,8 @@ class Audit:
         `names` are those that are made besides what is in the images.
         """
         source = ImageFolder(folder)
-        lost = escaping_links.astray(
-            Path(f"/proc/{self._target.init_pid}/root"), chain(escaping_links.names(source), names)
+        lost = image_paths.astray(
+            Path(f"/proc/{self._target.init_pid}/root"), chain(image_paths.names(source), names)
         )
         if lost is not None:
             raise NotWanted(f"a link takes {lost[:300]!r} out of the session")
@@ -171,10 +174,47 @@ class Audit:
         root = Path(f"/proc/{self._target.init_pid}/root")
         for path in paths[:MAX_FILES] if isinstance(paths, list) else []:
             try:
-                size, data = below.digest(root, str(path), room)
+                size, data = beneath.digest(root, str(path), room)
             except OSError:
                 found[str(path)] = [0, ""]
                 continue
             room -= size
             found[str(path)] = [size, data]
         return found
+
+
+def hindrances(request: Describe, source: ImageFolder) -> list[str]:
+    """Return sentences without their subject, as `strange` does; none if nothing prevents a restore.
+
+    `source` are the images the request names; what was read of them for their description is not read again.
+
+    Raises:
+        Unreadable: the images are not what a restore reads.
+        TargetMismatch: the session is not the expected one.
+        OSError: they cannot be read, or the scratch folder cannot be written.
+    """
+    if request.target is not None:
+        tree.check_container(request.target.init_pid, request.target.container)
+    kept = folders.staged(request.folder)
+    prepared_images.read_facts(kept)
+    scratch = folders.create_scratch(request.folder)
+    try:
+        prepared_images.prepare(kept, scratch, old=(), new=(), lazy=False)
+    finally:
+        folders.discard_scratch(request.folder)
+    return list(_strange(source, request.target))
+
+
+def _strange(source: ImageFolder, target: CaptureTarget | None) -> Iterator[str]:
+    yield from strange(source)
+    lost = ancestry.lost(prepared_images.relatives(source))
+    if lost:
+        yield f"has processes whose session cannot be begun again: {', '.join(map(str, sorted(lost)[:5]))}"
+    if target is not None:
+        root = Path(f"/proc/{target.init_pid}/root")
+        astray = image_paths.astray(root, image_paths.names(source))
+        if astray is not None:
+            yield f"has open {astray[:300]!r}, which a link takes out of it"
+        lost_file = image_paths.first_lost(root, image_paths.open_files(source))
+        if lost_file is not None:
+            yield f"has open {lost_file[:300]!r}, whose folder was replaced by something else"

@@ -1,13 +1,11 @@
 """One restore: the tree of a snapshot comes to life inside a new container.
 
-The kept images are never changed: the restore works in a scratch folder of hard links, in which
-only the entries of sockets and terminals are rewritten, and those of sealed memory.
+The order of it, CRIU and the process that serves memory on demand. `prepared_images` makes what CRIU reads.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import platform
 import select
@@ -16,49 +14,29 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from holdfast.procfs import bounded
 from holdfast.snapshots.checkpointer.carried import (
-    file_numbers,
-    heaps,
-    overflow,
+    event_queues,
     personalities,
     remembered,
-    waiting_pages,
     wall_timers,
 )
 from holdfast.snapshots.checkpointer.container import container_turn
-from holdfast.snapshots.checkpointer.criu import criu, criu_images, profiles, standstill, streams
+from holdfast.snapshots.checkpointer.criu import criu, profiles, standstill
 from holdfast.snapshots.checkpointer.criu.held_packets import Holding, PacketKind
-from holdfast.snapshots.checkpointer.ground import cgroups, folders, namespaces, tree
+from holdfast.snapshots.checkpointer.ground import cgroups, folders, separate_process, tree
 from holdfast.snapshots.checkpointer.layers import tmpfs
-from holdfast.snapshots.checkpointer.record import ImagesUnreadable, labels
-from holdfast.snapshots.checkpointer.restore import (
-    births,
-    engine_file_entries,
-    login_ids,
-    memory_files,
-    removed_folders,
-)
-from holdfast.snapshots.checkpointer.restore import socket_entries as sockets
-from holdfast.snapshots.checkpointer.restore import terminal_entries as terminals
+from holdfast.snapshots.checkpointer.record import labels
+from holdfast.snapshots.checkpointer.restore import prepared_images
 from holdfast.snapshots.checkpointer.restore.audit import Audit
 from holdfast.snapshots.checkpointer.restore.restore_lifeline import Lifeline
-from holdfast.snapshots.checkpointer.survey import renamed_sockets
+from holdfast.snapshots.checkpointer.survey import unix_sockets
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 from holdfast.snapshots.checkpointer.wire.requests import Restore
 
 # A restore reads memory once from disk; one that takes longer hangs. Seconds.
 RESTORE_LIMIT = 300.0
-_REWRITTEN = ("files.img", "tty-info.img", "tty-data.img")
-_MAX_FACTS = 1 << 20
-"""Bytes. It has a number, the name of a mount, two numbers for some processes, names of sockets, timers."""
-MAX_BEYOND, MOST_BEYOND = 1 << 14, 2 * 1001
-"""Bytes that the guard keeps of one terminal, and of how many (guard_queues.c, LARGEST and MOST)."""
-_MOST_IDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 STAND_INS = 100
 """Processes that CRIU may add to a tree; it takes the first free ids above all others for them."""
 MOMENT = 200
@@ -80,26 +58,26 @@ def run(request: Restore, channel: HostChannel) -> None:
     target = request.target
     audit = Audit(target, channel)
     kept = folders.snapshot(request.folder)
-    facts = read_facts(kept)
+    facts = prepared_images.read_facts(kept)
     images = folders.create_scratch(request.scratch)
     wishes = ExitStack()
     lazy: criu.Running | None = None
     try:
-        prepared = prepare(
+        prepared = prepared_images.prepare(
             kept, images, old=request.old_addresses, new=request.new_addresses, lazy=request.lazy
         )
-        waiting = _leave_heaps(kept, images) if prepared.lazy else []
+        waiting = prepared_images.leave_heaps(kept, images) if prepared.lazy else []
         wish = wishes.enter_context(container_turn.asked_to_load(target.container)) if waiting else -1
         with audit.frozen():
             tmpfs.load(target.init_pid, kept, facts["tmpfs"])
             # Links in there also lead: what is examined must be all that CRIU will find.
-            source = audit.images(images, renamed_sockets.paths(facts["sockets"]))
-            login_ids.forget(images, source)
-            removed_folders.rename(Path(f"/proc/{target.init_pid}/root"), images)
-            adopted = births.prepare(images, source)
+            source = audit.images(images, unix_sockets.noted_paths(facts["sockets"]))
+            prepared_images.forget_login_ids(images, source)
+            prepared_images.rename_removed_folders(Path(f"/proc/{target.init_pid}/root"), images)
+            adopted = prepared_images.adopt(images, source)
             labelled = profiles.give(images, labels.apparmor_of(target.init_pid))
-            files = file_numbers.read(kept)
-            named = _name_sockets(images, facts["sockets"]) if facts["sockets"] else {}
+            files = remembered.read_numbers(kept)
+            named = prepared_images.name_sockets(images, facts["sockets"]) if facts["sockets"] else {}
         # What is restored inherits these from CRIU, and CRIU from this process.
         cgroups.join(target.init_pid)
         _new_session_keyring()
@@ -113,7 +91,7 @@ def run(request: Restore, channel: HostChannel) -> None:
             lazy = _start_lazy_pages(
                 folder, wish, waiting, init_pid=target.init_pid, soon=not request.on_touch
             )
-        queues = tuple(overflow.holders(source, prepared.queues))
+        queues = tuple(event_queues.holders(source, prepared.queues))
         search = partial(remembered.places, source, files)
         begin = Beginning(queues, search, facts["personalities"], facts["timers"])
         _restore(request, folder, prepared, audit, {**labelled, **adopted, **named}, begin)
@@ -147,21 +125,6 @@ def run(request: Restore, channel: HostChannel) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """The state of sockets, the guard's input for terminals, whether memory comes on demand, and the highest
-    id in the images: CRIU must not get it itself. `by_packets`: connections send packets while CRIU makes
-    them. `queues`: of overflow.unmark.
-    """
-
-    sockets: sockets.SocketCounts
-    terminals: str
-    lazy: bool
-    highest: int
-    by_packets: bool
-    queues: dict[int, tuple[bool, int]]
-
-
-@dataclass(frozen=True, slots=True)
 class Beginning:
     """The state a restored tree needs before it runs.
 
@@ -169,7 +132,7 @@ class Beginning:
     personalities, and timers for a time of day. `search` finds the places of the numbers; it takes a while.
     """
 
-    queues: Sequence[overflow.Holder]
+    queues: Sequence[event_queues.Holder]
     search: Callable[[], Sequence[remembered.NumberPlaces]]
     personalities: Mapping[int, int]
     timers: Sequence[wall_timers.WallTimer]
@@ -181,128 +144,15 @@ class Beginning:
             OSError: the kernel refuses.
         """
         personalities.check(pids, self.personalities)
-        overflow.begin(pids, self.queues)
+        event_queues.begin(pids, self.queues)
         wall_timers.begin(pids, self.timers)
         remembered.renew(pids, places)
-
-
-def prepare(kept: Path, images: Path, *, old: tuple[str, ...], new: tuple[str, ...], lazy: bool) -> Prepared:
-    """Fill the scratch folder with what CRIU is to read. Raises Unreadable, OSError."""
-    magic, found = criu_images.read(kept / "files.img")
-    lazy = _adapt_memory(kept, images, found) and lazy
-    for source in kept.iterdir():
-        if source.suffix == ".img" and source.name not in _REWRITTEN and not (images / source.name).exists():
-            os.link(source, images / source.name)
-    outcome = sockets.adapt(found, old, new)
-    engine_file_entries.let_differ(found)
-    tty_magic, ttys = criu_images.read(kept / "tty-info.img")
-    made = ""
-    processes = criu_images.read(kept / "pstree.img")[1]
-    if ttys:
-        terminals.adapt(ttys, processes)
-        made = terminals.plan(found, ttys, processes)
-        terminals.order(ttys)
-        criu_images.write(images / "tty-info.img", tty_magic, ttys)
-    queue_magic, queues = criu_images.read(kept / "tty-data.img")
-    if queues:
-        terminals.lengthen(queues, _beyond_queues(kept))
-        criu_images.write(images / "tty-data.img", queue_magic, queues)
-    watchers = overflow.unmark(found)
-    criu_images.write(images / "files.img", magic, found)
-    ids = [number for one in processes for number in (one.pid, one.pgid, one.sid, *one.threads)]
-    # Processes in no group or session that is visible from there have an invalid number.
-    highest = max((number for number in ids if number < _MOST_IDS), default=0)
-    by_packets = sockets.half_closed(found) or streams.has_unacknowledged(images)
-    return Prepared(outcome, made, lazy, highest, by_packets, watchers)
-
-
-def read_facts(kept: Path) -> dict[str, Any]:
-    """Read the notes of the capture beside CRIU's images.
-
-    Raises:
-        Unreadable: it is not what a capture writes.
-        OSError: it cannot be read.
-    """
-    try:
-        facts = json.loads(bounded.read(kept / "facts.json", _MAX_FACTS))
-    except (bounded.TooLong, ValueError, RecursionError) as error:
-        raise ImagesUnreadable(f"facts.json cannot be read ({error})") from error
-    if not isinstance(facts, dict) or not isinstance(facts.get("tmpfs"), list):
-        raise ImagesUnreadable("facts.json cannot be read (it is of another version)")
-    return {
-        **facts,
-        "personalities": personalities.noted(facts.get("personalities")),
-        "sockets": renamed_sockets.checked(facts.get("sockets")),
-        "timers": wall_timers.checked(facts.get("timers")),
-    }
-
-
-def _name_sockets(images: Path, noted: Mapping[int, list[str]]) -> dict[str, str]:
-    magic, entries = criu_images.read(images / "files.img")
-    known = renamed_sockets.give(entries, noted)
-    criu_images.write(images / "files.img", magic, entries)
-    return known
-
-
-def _beyond_queues(kept: Path) -> dict[int, bytes]:
-    """Return what the guard has kept of terminals beside CRIU's images, by CRIU's number of the end.
-
-    Raises:
-        Unreadable: it is more than the guard writes.
-    """
-    found = list(islice(kept.glob("beyond-*"), MOST_BEYOND + 1))
-    if len(found) > MOST_BEYOND:
-        raise ImagesUnreadable("there are more queues of terminals than any capture has")
-    try:
-        return {int(path.name.partition("-")[2]): bounded.read(path, MAX_BEYOND) for path in found}
-    except (bounded.TooLong, ValueError) as error:
-        raise ImagesUnreadable(f"queues of terminals cannot be read ({error})") from error
-
-
-def _adapt_memory(kept: Path, images: Path, files: list[Any]) -> bool:
-    """Write the images of memory that must be changed; whether memory can come on demand."""
-    inodes = criu_images.read(kept / "memfd.img")[1]
-    sealed = memory_files.sealed(inodes, files)
-    on_demand = True
-    for source in kept.glob("mm-*.img") if inodes else ():
-        magic, (memory, *_) = criu_images.read(source)
-        on_demand = on_demand and not memory_files.mapped_privately(memory)
-        if memory_files.only_read(memory, sealed):
-            criu_images.write(images / source.name, magic, [memory])
-    return on_demand
-
-
-def _leave_heaps(kept: Path, images: Path) -> list[int]:
-    """Have only large heaps wait until they are touched; return the inner pids of their processes.
-
-    Nothing is changed if there is too little of them.
-    """
-    changed: dict[Path, tuple[bytes, list[Any]]] = {}
-    waiting: list[int] = []
-    pages = 0
-    for source in kept.glob("pagemap-*.img"):
-        number = source.stem.partition("-")[2]
-        _, memory = criu_images.read(kept / f"mm-{number}.img")
-        if not number.isdecimal() or not memory:  # the pages of shared memory: they do not wait
-            continue
-        magic, (head, *entries) = criu_images.read(source)
-        parts = [*waiting_pages.marked(entries, waiting_pages.heaps(memory[0].vmas))]
-        changed[images / source.name] = magic, [head, *(entry for entry, _ in parts)]
-        found = sum(entry.nr_pages for entry, waits in parts if waits)
-        pages += found
-        waiting += [int(number)] if found else []
-    if pages * heaps.PAGE < waiting_pages.LEAST_OF_TREE:
-        return []
-    for path, (magic, entries) in changed.items():
-        path.unlink(missing_ok=True)  # a link to what is kept
-        criu_images.write(path, magic, entries)
-    return waiting
 
 
 def _restore(
     request: Restore,
     folder: int,
-    prepared: Prepared,
+    prepared: prepared_images.Prepared,
     audit: Audit,
     labelled: dict[str, str],
     begin: Beginning,
@@ -461,7 +311,7 @@ def _set_last_pid(init_pid: int, last_pid: int) -> None:
 
     The file acts on the PID namespace of the writer, hence the child.
     """
-    with namespaces.children_in(init_pid):
+    with separate_process.children_in(init_pid):
         child = os.fork()
         if child == 0:
             try:

@@ -12,7 +12,7 @@ import ctypes
 import os
 import signal
 
-from holdfast.snapshots.checkpointer.ground.child import Process
+from holdfast.snapshots.checkpointer.ground.separate_process import Process
 
 _SEIZE, _INTERRUPT, _LISTEN, _CONT, _DETACH = 0x4206, 0x4207, 0x4208, 7, 17
 _EXITKILL = 0x100000

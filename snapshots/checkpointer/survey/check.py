@@ -12,12 +12,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from holdfast.procfs import bounded, walk
-from holdfast.snapshots.checkpointer.criu import greeting
+from holdfast.snapshots.checkpointer.criu import host_features
 from holdfast.snapshots.checkpointer.ground import cgroups, folders, tree
 from holdfast.snapshots.checkpointer.layers import keep, tmpfs
 from holdfast.snapshots.checkpointer.survey import judge, look
 from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, SURVIVES
-from holdfast.snapshots.checkpointer.survey.finding import Finding
+from holdfast.snapshots.checkpointer.survey.judge import Finding
 from holdfast.snapshots.checkpointer.survey.seen import World
 from holdfast.snapshots.checkpointer.wire.channel import HostChannel
 from holdfast.snapshots.checkpointer.wire.requests import CheckRequest
@@ -57,7 +57,7 @@ def run(request: CheckRequest, channel: HostChannel) -> None:
         changed=asdict(layer),
         free_bytes=space.f_bavail * space.f_frsize,
         seconds=time.monotonic() - began,
-        versions=greeting.versions(),
+        versions=host_features.versions(),
     )
 
 

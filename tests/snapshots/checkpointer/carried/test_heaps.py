@@ -1,20 +1,25 @@
-"""Which memory is copied later, and where its pages come in CRIU's images."""
+"""Memory that is copied later, or waits until it is touched, and the place of its pages in CRIU's images."""
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from holdfast.procfs import memory_maps
-from holdfast.snapshots.checkpointer.carried import heap_pages, heaps
-from holdfast.snapshots.checkpointer.carried.heaps import PAGE, Heap, HeapsOf
+from holdfast.snapshots.checkpointer.carried import heaps
+from holdfast.snapshots.checkpointer.carried.heaps import LAZY, PAGE, PRESENT, Heap, HeapsOf
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 
 CODE = "00400000-00420000 r-xp 00001000 08:01 1234 /usr/bin/program"
 BIG = "7f0000000000-7f0004000000 rw-p 00000000 00:00 0 "
 ORDINARY = "rd wr mr mw me ac"
+ANONYMOUS, STACK, HEAP, FILE = 1 << 9, 1 << 1, 1 << 5, 1 << 6
+PLAIN, LOCKED, GROWS_DOWN = 0x22, 0x2022, 0x122
+LARGE = heaps.LEAST_WAITING
 
 
 def mapping(line: str, anonymous: int, flags: str = ORDINARY, swap: int = 0) -> str:
@@ -132,37 +137,119 @@ def test_runs_of_pages() -> None:
     tops = bytes([0x00, 0x81, 0x80, 0x40, 0xA0, 0x44, 0x80])
     pagemap = b"".join(bytes(7) + bytes([top]) for top in tops)
     start = 0x7F0000000000
-    assert list(heap_pages.present(pagemap, start)) == [(start + PAGE, 3 * PAGE), (start + 6 * PAGE, PAGE)]
-    assert list(heap_pages.present(b"", start)) == []
+    assert list(heaps.present_pages(pagemap, start)) == [(start + PAGE, 3 * PAGE), (start + 6 * PAGE, PAGE)]
+    assert list(heaps.present_pages(b"", start)) == []
 
 
-def entry(page: int, count: int, flags: int = heap_pages.PRESENT) -> Any:
+def entry(page: int, count: int, flags: int = heaps.PRESENT) -> Any:
     return SimpleNamespace(vaddr=page * PAGE, nr_pages=count, flags=flags)
 
 
 def test_heaps_come_between_what_is_written() -> None:
     entries = [entry(1, 2), entry(5, 1, flags=0), entry(20, 3), entry(40, 1)]
-    parts = heap_pages.split(entries, [10 * PAGE, 30 * PAGE])
+    parts = heaps.split_pages(entries, [10 * PAGE, 30 * PAGE])
     assert [[one.vaddr // PAGE for one in part.entries] for part in parts] == [[1, 5], [20], [40]]
     assert [(part.offset // PAGE, part.size // PAGE) for part in parts] == [(0, 2), (2, 3), (5, 1)]
-    assert [part.entries for part in heap_pages.split([], [PAGE])] == [(), ()]
+    assert [part.entries for part in heaps.split_pages([], [PAGE])] == [(), ()]
 
 
 def test_a_heap_that_was_written_is_refused() -> None:
     with pytest.raises(ImagesUnreadable):
-        heap_pages.split([entry(8, 4)], [10 * PAGE])
+        heaps.split_pages([entry(8, 4)], [10 * PAGE])
 
 
 def test_zeros_are_left_out() -> None:
     full, empty = b"\1" * PAGE, bytes(PAGE)
     late = bytes(PAGE - 1) + b"\1"
     data = bytearray(empty + full + late + empty + full + full)
-    assert list(heap_pages.without_zeros(data, len(data))) == [(PAGE, 2 * PAGE), (4 * PAGE, 2 * PAGE)]
-    assert list(heap_pages.without_zeros(data, 2 * PAGE)) == [(PAGE, PAGE)]
-    assert list(heap_pages.without_zeros(bytearray(4 * PAGE), 4 * PAGE)) == []
+    assert list(heaps.without_zeros(data, len(data))) == [(PAGE, 2 * PAGE), (4 * PAGE, 2 * PAGE)]
+    assert list(heaps.without_zeros(data, 2 * PAGE)) == [(PAGE, PAGE)]
+    assert list(heaps.without_zeros(bytearray(4 * PAGE), 4 * PAGE)) == []
 
 
 def test_long_runs_have_several_entries() -> None:
-    most = heap_pages.MOST
-    assert list(heap_pages.described(0x1000, most + PAGE)) == [(0x1000, most // PAGE), (0x1000 + most, 1)]
-    assert list(heap_pages.described(0x1000, PAGE)) == [(0x1000, 1)]
+    most = heaps.MOST_OF_ENTRY
+    assert list(heaps.page_entries(0x1000, most + PAGE)) == [(0x1000, most // PAGE), (0x1000 + most, 1)]
+    assert list(heaps.page_entries(0x1000, PAGE)) == [(0x1000, 1)]
+
+
+@dataclass
+class Area:
+    start: int
+    end: int
+    status: int = ANONYMOUS
+    flags: int = PLAIN
+    madv: int = 0
+
+
+@dataclass
+class Entry:
+    vaddr: int = 0
+    nr_pages: int = 0
+    flags: int = 0
+
+    def CopyFrom(self, other: Entry) -> None:  # noqa: N802  (of protobuf's messages)
+        self.vaddr, self.nr_pages, self.flags = other.vaddr, other.nr_pages, other.flags
+
+
+@pytest.mark.parametrize(
+    ("area", "waits"),
+    [
+        (Area(0, LARGE), True),
+        (Area(0, LARGE - PAGE), False),
+        (Area(0, LARGE, ANONYMOUS | STACK), False),
+        (Area(0, LARGE, ANONYMOUS | HEAP), False),
+        (Area(0, LARGE, FILE), False),
+        (Area(0, LARGE, flags=LOCKED), False),
+        (Area(0, LARGE, flags=GROWS_DOWN), False),
+        (Area(0, LARGE, madv=1 << 18), False),  # MADV_WIPEONFORK
+        (Area(0, LARGE, madv=1 << 14), True),  # MADV_HUGEPAGE
+    ],
+)
+def test_only_large_heaps_wait(area: Area, waits: bool) -> None:
+    assert heaps.waiting_heaps([area]) == ([(0, LARGE)] if waits else [])
+
+
+def test_entries_are_cut_at_the_ends_of_heaps() -> None:
+    entries = [
+        Entry(0, 10, PRESENT | LAZY),
+        Entry(20 * PAGE, 5, PRESENT),
+        Entry(30 * PAGE, 4, PRESENT | LAZY),
+    ]
+    places = [(2 * PAGE, 5 * PAGE), (8 * PAGE, 22 * PAGE), (31 * PAGE, 99 * PAGE)]
+    found = [
+        (entry.vaddr // PAGE, entry.nr_pages, bool(entry.flags & LAZY), waits)
+        for entry, waits in heaps.mark_waiting(entries, places)
+    ]
+    assert found == [
+        (0, 2, False, False),
+        (2, 3, True, True),
+        (5, 3, False, False),
+        (8, 2, True, True),
+        (20, 2, False, False),
+        (22, 3, False, False),
+        (30, 1, False, False),
+        (31, 3, True, True),
+    ]
+
+
+def test_every_page_stays_once_in_its_order_and_waits_only_in_a_heap() -> None:
+    """CRIU finds a page's content by the number of pages before it."""
+    draw = random.Random(7)
+    for _ in range(300):
+        ends = sorted(draw.sample(range(400), 2 * draw.randint(0, 6)))
+        places = [(a * PAGE, b * PAGE) for a, b in zip(ends[::2], ends[1::2], strict=True)]
+        entries, at = [], 0
+        while at < 390:
+            at += draw.randint(0, 9)
+            count = draw.randint(1, 30)
+            entries.append(Entry(at * PAGE, count, draw.choice((PRESENT, PRESENT | LAZY, LAZY, 0))))
+            at += count
+        before = [(e.vaddr + n * PAGE, e.flags) for e in entries for n in range(e.nr_pages)]
+        marked = [*heaps.mark_waiting(entries, places)]
+        after = [(e.vaddr + n * PAGE, e.flags, w) for e, w in marked for n in range(e.nr_pages)]
+        assert [address for address, _, _ in after] == [address for address, _ in before]
+        for (address, old), (_, new, waits) in zip(before, after, strict=True):
+            inside = any(begin <= address < end for begin, end in places)
+            assert waits == bool(new & LAZY) == (inside and bool(old & LAZY))
+            assert new & ~LAZY == old & ~LAZY

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.snapshots.checkpointer.carried import file_numbers, remembered
-from holdfast.snapshots.checkpointer.carried.file_numbers import Numbers
-from holdfast.snapshots.checkpointer.carried.remembered import NumberPlaces
+from holdfast.snapshots.checkpointer.carried import remembered
+from holdfast.snapshots.checkpointer.carried.remembered import NumberPlaces, Numbers
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 from holdfast.snapshots.checkpointer.record.memory import IN_PARENT, PAGE, PRESENT, ImageMemory
 
@@ -141,9 +140,9 @@ def test_nothing_is_renewed_for_who_is_gone_or_has_something_else_open() -> None
 
 def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
     """A snapshot without a note has none."""
-    assert file_numbers.read(tmp_path) == []
-    (tmp_path / file_numbers.FILE).write_text(json.dumps([[7, 5, 191, 2**63, MODE, LINKS]]))
-    assert file_numbers.read(tmp_path) == [Numbers(7, 5, 191, 2**63, MODE, LINKS)]
+    assert remembered.read_numbers(tmp_path) == []
+    (tmp_path / remembered.NUMBERS_FILE).write_text(json.dumps([[7, 5, 191, 2**63, MODE, LINKS]]))
+    assert remembered.read_numbers(tmp_path) == [Numbers(7, 5, 191, 2**63, MODE, LINKS)]
 
 
 @pytest.mark.parametrize(
@@ -162,9 +161,9 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
 )
 def test_a_note_of_another_form_is_refused(tmp_path: Path, noted: str) -> None:
     """It may come from elsewhere."""
-    (tmp_path / file_numbers.FILE).write_text(noted)
-    with pytest.raises(ImagesUnreadable, match=file_numbers.FILE):
-        file_numbers.read(tmp_path)
+    (tmp_path / remembered.NUMBERS_FILE).write_text(noted)
+    with pytest.raises(ImagesUnreadable, match=remembered.NUMBERS_FILE):
+        remembered.read_numbers(tmp_path)
 
 
 def _inner() -> int:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.snapshots.checkpointer.criu.held_packets import Holding, PacketKind
-from holdfast.snapshots.checkpointer.ground import namespaces, rights
+from holdfast.snapshots.checkpointer.ground import separate_process
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     nftables = SimpleNamespace(Nftables=lambda: SimpleNamespace(cmd=cmd))
     monkeypatch.setitem(sys.modules, "nftables", nftables)
-    monkeypatch.setattr(namespaces, "enter", lambda *_: None)
-    monkeypatch.setattr(rights, "keep_only", lambda *_: None)
+    monkeypatch.setattr(separate_process, "enter_namespace", lambda *_: None)
+    monkeypatch.setattr(separate_process, "keep_capabilities", lambda *_: None)
     return words
 
 

@@ -14,7 +14,7 @@ from holdfast.procfs.socket_tables import SocketRow
 from holdfast.snapshots.checkpointer.record import judged_limits
 from holdfast.snapshots.checkpointer.survey import judge
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
-from holdfast.snapshots.checkpointer.survey.finding import Finding
+from holdfast.snapshots.checkpointer.survey.judge import Finding
 from holdfast.snapshots.checkpointer.survey.seen import (
     FileState,
     Mapped,

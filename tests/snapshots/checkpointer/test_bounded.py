@@ -13,8 +13,8 @@ import pytest
 from tests import peak_memory
 
 from holdfast.procfs import bounded
-from holdfast.snapshots.checkpointer.layers import mapped
-from holdfast.snapshots.checkpointer.record.mappings import Mappings
+from holdfast.snapshots.checkpointer.layers import keep
+from holdfast.snapshots.checkpointer.record.kernel_record import Mappings
 
 # A third of the mappings that a process can have, of a file with as long a name as there is, and all words.
 CROWDED = """
@@ -34,11 +34,11 @@ sys.stdin.read()
 LOOK = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.checkpointer.layers import mapped
+from holdfast.snapshots.checkpointer.layers import keep
 from holdfast.procfs import walk
-from holdfast.snapshots.checkpointer.record.mappings import Mappings
+from holdfast.snapshots.checkpointer.record.kernel_record import Mappings
 pid = int(sys.argv[1])
-print(len(mapped.mapped([pid])), len(Mappings(lambda _: True).foreign(pid)), len(walk.command_of(pid)))
+print(len(keep.mapped_files([pid])), len(Mappings(lambda _: True).foreign(pid)), len(walk.command_of(pid)))
 """
 LITTLE = 64 << 10
 """Kilobytes for the whole of Python and what is read: the list alone has 80 megabytes."""
@@ -115,10 +115,10 @@ def test_what_is_mapped_for_writing_is_known_as_a_whole_or_not_at_all(
     line = "7f0000000000-7f0000001000 rw-s 00000000 08:01 %d                  /srv/%s\n"
     (tmp_path / "7" / "maps").write_text("".join(line % (n + 1, f"{n}" * 10) for n in range(100)))
 
-    assert len(mapped.mapped([7], tmp_path)) == 100
-    monkeypatch.setattr(mapped, "MAX_TEXT", 500)
+    assert len(keep.mapped_files([7], tmp_path)) == 100
+    monkeypatch.setattr(keep, "MAX_MAPPED_TEXT", 500)
     with pytest.raises(OSError, match="mapped for writing"):
-        mapped.mapped([7], tmp_path)
+        keep.mapped_files([7], tmp_path)
 
 
 def test_mappings_that_cannot_all_be_judged_are_not_the_sessions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer.layers import copied_files
+from holdfast.snapshots.checkpointer.layers import keep
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def opened(number: int, path: str) -> Any:
 
 def check(session: tuple[Path, Path], has: Callable[[str], bool], *paths: str, kept: int = 0) -> None:
     entries = [opened(number, path) for number, path in enumerate(paths, 1)]
-    copied_files.check(*session, entries, [SimpleNamespace(orig_id=kept)], has)
+    keep.check_copied(*session, entries, [SimpleNamespace(orig_id=kept)], has)
 
 
 def test_files_of_the_copy_and_of_the_image_are_there(session: tuple[Path, Path]) -> None:
@@ -41,13 +41,13 @@ def test_files_of_the_copy_and_of_the_image_are_there(session: tuple[Path, Path]
 
 @pytest.mark.parametrize("path", ["/work/inner", "work/inner", "/work/file"])
 def test_what_was_not_copied_is_named(session: tuple[Path, Path], path: str) -> None:
-    with pytest.raises(copied_files.NotCopied, match=path.strip("/")):
+    with pytest.raises(keep.NotCopied, match=path.strip("/")):
         check(session, {"work"}.__contains__, "/work", path)
 
 
 def test_names_that_the_engine_leaves_out_are_named(session: tuple[Path, Path]) -> None:
     """An engine that copies the files itself takes them for deletions."""
     entries = [opened(1, "/work/.wh.cache/file"), opened(2, "/work/file")]
-    with pytest.raises(copied_files.NotCopied, match=r"\.wh\.cache"):
-        copied_files.check(session[0], None, entries, [], lambda _: False)
-    copied_files.check(session[0], None, entries[1:], [], lambda _: False)
+    with pytest.raises(keep.NotCopied, match=r"\.wh\.cache"):
+        keep.check_copied(session[0], None, entries, [], lambda _: False)
+    keep.check_copied(session[0], None, entries[1:], [], lambda _: False)

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer.carried import overflow, watchers
-from holdfast.snapshots.checkpointer.carried.overflow import Holder
-from holdfast.snapshots.checkpointer.carried.watchers import Watchers
+from holdfast.snapshots.checkpointer.carried import event_queues
+from holdfast.snapshots.checkpointer.carried.event_queues import Holder, Watchers
 from holdfast.snapshots.checkpointer.ground import pidfd_files
 
 CREATE, OVERFLOW, IGNORED = 0x100, 0x4000, 0x8000
@@ -50,7 +49,7 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
 def ours(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watchers]:
     """The queues of this process, all file systems of which it has for itself."""
     mounted = Path("/proc/self/mountinfo").read_text().splitlines()
-    monkeypatch.setattr(watchers, "_PRIVATE", tuple(line.split()[4] for line in mounted))
+    monkeypatch.setattr(event_queues, "_PRIVATE", tuple(line.split()[4] for line in mounted))
     found = Watchers(os.getpid(), os.getpid())
     yield found
     found.close()
@@ -79,7 +78,7 @@ def test_what_others_may_have_done_is_left_there(
     queue: Queue, ours: Watchers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder of the host that is mounted, for one."""
-    monkeypatch.setattr(watchers, "_PRIVATE", ())
+    monkeypatch.setattr(event_queues, "_PRIVATE", ())
     ours.note()
     (tmp_path / "by another").touch()
     ours.forget()
@@ -107,7 +106,7 @@ def test_an_empty_queue_is_reported_by_the_number_its_process_has(queue: Queue, 
 
 def test_a_queue_overflows_and_nothing_else_is_in_it(queue: Queue, tmp_path: Path) -> None:
     """And what is watched is watched on."""
-    overflow.overflow(queue.fd)
+    event_queues.overflow(queue.fd)
     (tmp_path / "after").touch()
     assert queue.read() == [(-1, OVERFLOW), (queue.watch, CREATE)]
 
@@ -117,7 +116,7 @@ def test_a_copy_begins_with_nothing_or_with_an_overflow(queue: Queue, tmp_path: 
     lossless = Queue(tmp_path)
     (tmp_path / "restored").touch()
     own = os.getpid()
-    overflow.begin(
+    event_queues.begin(
         (own,), [Holder(own, queue.fd, lost=True, watches=1), Holder(own, lossless.fd, lost=False, watches=1)]
     )
     assert queue.read() == [(-1, OVERFLOW)]
@@ -128,14 +127,14 @@ def test_a_copy_begins_with_nothing_or_with_an_overflow(queue: Queue, tmp_path: 
 def test_a_watch_that_ended_is_reported(queue: Queue) -> None:
     """A restore deletes files that were deleted, after it has watched them."""
     LIBC.inotify_rm_watch(queue.fd, queue.watch)
-    overflow.begin((os.getpid(),), [Holder(os.getpid(), queue.fd, lost=False, watches=1)])
+    event_queues.begin((os.getpid(),), [Holder(os.getpid(), queue.fd, lost=False, watches=1)])
     assert queue.read() == [(queue.watch, IGNORED)]
 
 
 def test_who_is_not_there_cannot_be_told(queue: Queue) -> None:
     """A tree that would continue without knowing does not count."""
     with pytest.raises(OSError, match="cannot be notified"):
-        overflow.begin((os.getpid(),), [Holder(1 << 22, queue.fd, lost=True, watches=1)])
+        event_queues.begin((os.getpid(),), [Holder(1 << 22, queue.fd, lost=True, watches=1)])
 
 
 def test_malformed_queues_are_not_read(tmp_path: Path) -> None:
@@ -155,9 +154,9 @@ def inotify(number: int, flags: int) -> Entry:
 
 def test_marks_come_off_the_images_and_are_reported() -> None:
     """CRIU must not see the flag: the kernel refuses it."""
-    files = [inotify(1, 0o4000), inotify(2, 0o4000 | overflow.UNREAD), Entry(id=3, reg=None)]
+    files = [inotify(1, 0o4000), inotify(2, 0o4000 | event_queues.UNREAD), Entry(id=3, reg=None)]
 
-    assert overflow.unmark(files) == {1: (False, 1), 2: (True, 2)}
+    assert event_queues.unmark(files) == {1: (False, 1), 2: (True, 2)}
     assert [entry.ify.flags for entry in files[:2]] == [0o4000, 0o4000]
 
 
@@ -173,16 +172,16 @@ def test_one_process_is_found_for_each_queue() -> None:
     }
     source = SimpleNamespace(messages=images.__getitem__)
 
-    assert list(overflow.holders(source, {1: (True, 4), 2: (False, 5)})) == [
+    assert list(event_queues.holders(source, {1: (True, 4), 2: (False, 5)})) == [
         Holder(5, 3, lost=True, watches=4),
         Holder(6, 3, lost=False, watches=5),
     ]
-    assert list(overflow.holders(source, {})) == []
+    assert list(event_queues.holders(source, {})) == []
 
 
 def test_the_mark_is_that_of_the_guard() -> None:
     """Two languages, one number; and none of the flags that the kernel knows (asm-generic/fcntl.h)."""
-    guard = (Path(watchers.__file__).parents[1] / "guard" / "guard_unread.c").read_text()
+    guard = (Path(event_queues.__file__).parents[1] / "guard" / "guard_unread.c").read_text()
 
     assert "UNREAD = 1 << 30;" in guard
-    assert overflow.UNREAD == 1 << 30
+    assert event_queues.UNREAD == 1 << 30

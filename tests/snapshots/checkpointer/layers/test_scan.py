@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.layers.mapped import parse
-from holdfast.snapshots.checkpointer.layers.where import find
+from holdfast.snapshots.checkpointer.layers.keep import parse_mapped
+from holdfast.snapshots.checkpointer.layers.scan import find_layers
 
 THERE = "/var/lib/docker/overlay2"
 LINE = (
@@ -16,7 +16,7 @@ LINE = (
 
 def test_layers_are_found_where_they_are_mounted_here() -> None:
     """The container's own and those of its image, the topmost first."""
-    found = find(f"499 400 0:4 / /proc rw - proc proc rw\n{LINE}\n".encode(), THERE, Path("/layers"))
+    found = find_layers(f"499 400 0:4 / /proc rw - proc proc rw\n{LINE}\n".encode(), THERE, Path("/layers"))
     assert found is not None
     assert found.upper == Path("/layers/0f/diff")
     assert found.lowers == (Path("/layers/l/AAA"), Path("/layers/l/BBB"))
@@ -27,7 +27,7 @@ def test_options_of_the_newer_mount_interface_are_understood() -> None:
     line = LINE.replace(
         f"lowerdir={THERE}/l/AAA:{THERE}/l/BBB", f"lowerdir+={THERE}/l/A,lowerdir+={THERE}/l/B"
     )
-    found = find(line.replace("/0f/", "/0\\040f/").encode(), THERE, Path("/layers"))
+    found = find_layers(line.replace("/0f/", "/0\\040f/").encode(), THERE, Path("/layers"))
     assert found is not None
     assert found.upper == Path("/layers/0 f/diff")
     assert found.lowers == (Path("/layers/l/A"), Path("/layers/l/B"))
@@ -35,9 +35,9 @@ def test_options_of_the_newer_mount_interface_are_understood() -> None:
 
 def test_layers_elsewhere_or_of_another_kind_are_not_found() -> None:
     """Then the engine has to keep the files."""
-    assert find(LINE.encode(), "/other", Path("/layers")) is None
-    assert find(b"1 2 8:1 / / rw - ext4 /dev/sda rw", THERE, Path("/layers")) is None
-    assert find(LINE.replace(" / / ", " / /mnt ").encode(), THERE, Path("/layers")) is None
+    assert find_layers(LINE.encode(), "/other", Path("/layers")) is None
+    assert find_layers(b"1 2 8:1 / / rw - ext4 /dev/sda rw", THERE, Path("/layers")) is None
+    assert find_layers(LINE.replace(" / / ", " / /mnt ").encode(), THERE, Path("/layers")) is None
 
 
 MAPS = b"""\
@@ -52,4 +52,4 @@ MAPS = b"""\
 
 def test_mapped_files_are_those_a_write_reaches() -> None:
     """Shared and writable, by their path below the root."""
-    assert parse(MAPS) == {"data/db file", "data/\nline"}
+    assert parse_mapped(MAPS) == {"data/db file", "data/\nline"}

@@ -1,3 +1,5 @@
+"""Names in images: links that lead out of the session, and folders that cannot be made again, are found."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.checkpointer.record import escaping_links
+from holdfast.snapshots.checkpointer.record import image_paths
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def test_names_without_links_and_of_nothing_are_fine(root: Path) -> None:
     """Also below /proc itself, which is judged by name."""
     names = ["/", "/usr/lib/libc.so", "/gone/for/good", "/proc/uptime", "/dev/pts/0", "/usr/lib/libc.so/x"]
 
-    assert escaping_links.astray(root, names) is None
+    assert image_paths.astray(root, names) is None
 
 
 def test_links_that_stay_in_the_session_are_followed(root: Path) -> None:
@@ -31,7 +33,7 @@ def test_links_that_stay_in_the_session_are_followed(root: Path) -> None:
     (root / "workspace/absolute").symlink_to("/lib")
 
     assert (
-        escaping_links.astray(root, ["/lib/libc.so", "/workspace/up/libc.so", "/workspace/absolute/libc.so"])
+        image_paths.astray(root, ["/lib/libc.so", "/workspace/up/libc.so", "/workspace/absolute/libc.so"])
         is None
     )
 
@@ -53,7 +55,7 @@ def test_a_link_into_proc_is_reported(root: Path, target: str, name: str) -> Non
     (root / "tmp/link").symlink_to(target)
     (root / "tmp/second").symlink_to("link")
 
-    assert escaping_links.astray(root, ["/usr/lib/libc.so", name, "/"]) == name
+    assert image_paths.astray(root, ["/usr/lib/libc.so", name, "/"]) == name
 
 
 def test_links_in_circles_are_reported(root: Path) -> None:
@@ -61,7 +63,7 @@ def test_links_in_circles_are_reported(root: Path) -> None:
     (root / "tmp/a").symlink_to("b")
     (root / "tmp/b").symlink_to("a")
 
-    assert escaping_links.astray(root, ["/tmp/a/file"]) == "/tmp/a/file"
+    assert image_paths.astray(root, ["/tmp/a/file"]) == "/tmp/a/file"
 
 
 class Message(SimpleNamespace):
@@ -92,7 +94,7 @@ def test_all_that_is_opened_bound_or_watched_is_looked_at() -> None:
 
     A removed file has no name that would be followed, only a folder.
     """
-    assert list(escaping_links.names(Images())) == [
+    assert list(image_paths.names(Images())) == [
         "/srv/\udcff",
         "/workspace",
         "/workspace/renamed",
@@ -101,3 +103,33 @@ def test_all_that_is_opened_bound_or_watched_is_looked_at() -> None:
         "/tmp/link/passwd",
         "//srv/watched",
     ]
+
+
+@pytest.fixture
+def root_with_folders(tmp_path: Path) -> Path:
+    (tmp_path / "srv" / "folder").mkdir(parents=True)
+    (tmp_path / "srv" / "file").write_text("")
+    (tmp_path / "srv" / "astray").symlink_to("/nowhere")
+    (tmp_path / "srv" / "round").symlink_to("round")
+    (tmp_path / "srv" / "inside").symlink_to("/srv/folder")
+    (tmp_path / "srv" / "outside").symlink_to("../../../../../../srv/folder")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "path", ["/held", "/srv/folder/held", "/srv/gone/deep/held", "/srv/inside/held", "/srv/outside/held"]
+)
+def test_folders_that_exist_or_can_be_made_are_accepted(root_with_folders: Path, path: str) -> None:
+    assert image_paths.first_lost(root_with_folders, [path]) is None
+
+
+@pytest.mark.parametrize("name", ["file", "astray", "round"])
+@pytest.mark.parametrize("below", ["", "/deep/deeper"])
+def test_a_folder_that_something_else_replaced_is_found(
+    root_with_folders: Path, name: str, below: str
+) -> None:
+    path = f"/srv/{name}{below}/held"
+
+    lost = image_paths.first_lost(root_with_folders, ["/srv/folder/other", path, "/srv/gone/held"])
+
+    assert lost == path

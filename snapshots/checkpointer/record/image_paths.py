@@ -1,12 +1,14 @@
-"""Where names in images lead once links are followed: not into /proc, whose entries lead anywhere.
+"""Names of files in images, resolved in the session's root: links that lead out, folders that were replaced.
 
 A kernel gives the names of open files without links in them. Of an image that was forged together with its
-files that is not certain, and CRIU would follow what it finds. Nothing runs in the container yet, so what is
-seen here is what CRIU will see.
+files that is not certain, and CRIU would follow what it finds: `astray` finds links into /proc, whose entries
+lead anywhere. Nothing runs in the container yet, so CRIU will see the same.
 
 The name of a removed file is not followed: linkat(2) puts the file there, or beside what is there by now
-(open_path() of criu/files-reg.c). A removed folder gets a name that is free (`removed_folders.py`). Only the
-folders they lie in matter.
+(open_path() of criu/files-reg.c). A removed folder gets a name that is free (`prepared_images.py`). Only the
+folders they lie in matter. CRIU makes folders that are missing for the moment in which it puts a deleted file
+back. It cannot where a file now has the name of such a folder, or a link whose target does not exist:
+`first_lost` finds these.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.record import ImageMessages, text
 
 MAX_LINKS = 40
@@ -106,3 +109,52 @@ def _link(path: str, here: tuple[str, ...], folders: set[tuple[str, ...]]) -> st
     if stat.S_ISDIR(mode):
         folders.add(here)
     return None
+
+
+def open_files(images: ImageMessages) -> Iterator[str]:
+    """Return the paths of regular files and folders that are open, deleted ones included.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+    """
+    for entry in images.messages("files"):
+        if entry.HasField("reg"):
+            yield text(entry.reg.name)
+
+
+def first_lost(root: Path, paths: Iterable[str]) -> str | None:
+    """Return the first path whose folders cannot be made below `root`; None if there is none.
+
+    Raises:
+        OSError: `root` cannot be opened.
+    """
+    folder = os.open(root, beneath.ROOT)
+    try:
+        possible: dict[str, bool] = {}
+        for path in paths:
+            parent = path.rpartition("/")[0]
+            if parent not in possible:
+                possible[parent] = _can_be_made(folder, parent)
+            if not possible[parent]:
+                return path
+    finally:
+        os.close(folder)
+    return None
+
+
+def _can_be_made(root: int, parent: str) -> bool:
+    """Check that each folder on the way is one, or that there is nothing from some point on."""
+    here = ""
+    for part in parent.strip("/").split("/"):
+        here = f"{here}/{part}"
+        if not _opens(root, here, beneath.ROOT):
+            return not _opens(root, here, os.O_PATH | os.O_NOFOLLOW)
+    return True
+
+
+def _opens(root: int, path: str, flags: int) -> bool:
+    try:
+        os.close(beneath.seen_inside(root, path, flags))
+    except OSError:
+        return False
+    return True
