@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.http_doors import door_packages
 from holdfast.runtime.http_doors.door_guard import Admission, App
 from holdfast.runtime.jupyter import jupyter_app

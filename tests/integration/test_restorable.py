@@ -157,7 +157,7 @@ while True:
 FORGE = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.checkpointer import criu_images as entries
+from holdfast.snapshots.checkpointer.criu import criu_images as entries
 images = Path("/state/staging") / sys.argv[1] / "images"
 """
 FAULTS = {

@@ -21,14 +21,15 @@ from holdfast.runtime.serve.models.command_models import (
     CellAnswerRequest,
     CellQuery,
     CellRequest,
+    EventsQuery,
     ExecRequest,
     JobQuery,
     JoinQuery,
     Position,
     ProgramQuery,
     RunRequest,
+    WatchQuery,
 )
-from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
 Sought = Annotated[str, Field(min_length=1, max_length=200, pattern=TEXT)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.api import plain_tables
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
@@ -72,14 +73,8 @@ def _event(event: CellEvent) -> tuple[dict[str, Any], int]:
     elif event.kind == "input_request":
         told |= {"prompt": event.text, "password": event.password}
     elif event.error is not None:
-        told |= plain_tables.cell_error(event.error)
+        told |= as_table(event.error)
     else:
-        told |= {
-            "data": dict(event.data),
-            "metadata": dict(event.metadata),
-            "transient": dict(event.transient),
-            "execution_count": event.execution_count,
-            "left_out": event.left_out,
-        }
+        told |= as_table(event, "kind", "text", "name", "password", "error")
     size = len(event.text) + sum(len(str(each)) for each in event.data.values())
     return told, size + OVERHEAD

@@ -13,7 +13,7 @@ from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.files.watch_budget import SERVED
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.calls.served_call import Emit, ServedCall
-from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
+from holdfast.runtime.serve.models.command_models import EventsQuery, WatchQuery
 
 EVENT_BYTES = 1000
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends
 from starlette.responses import Response
 
+from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest import defaults
@@ -15,6 +16,13 @@ from holdfast.runtime.serve.answers import ERRORS, streamed
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.calls.served_commands import answer_call, exec_answer, exec_call, join_call
 from holdfast.runtime.serve.event_streams import LastEvent, answered, place
+from holdfast.runtime.serve.models.answer_models import (
+    ExecAnswer,
+    LeaseAnswer,
+    ScreenAnswer,
+    ShellAnswer,
+    SyntaxAnswer,
+)
 from holdfast.runtime.serve.models.base_models import (
     Id,
     Key,
@@ -26,21 +34,13 @@ from holdfast.runtime.serve.models.base_models import (
 )
 from holdfast.runtime.serve.models.command_models import (
     AnswerRequest,
-    ExecAnswer,
     ExecRequest,
     InterruptRequest,
     JoinQuery,
-    SyntaxAnswer,
     SyntaxRequest,
     TypedRequest,
 )
-from holdfast.runtime.serve.models.session_models import (
-    LeaseAnswer,
-    LeaseRequest,
-    ScreenAnswer,
-    ShellAnswer,
-    ShellRequest,
-)
+from holdfast.runtime.serve.models.session_models import LeaseRequest, ShellRequest
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/sessions/{session}", tags=["shells"], responses=ERRORS)
@@ -135,9 +135,7 @@ async def close_shell(
 async def screen(who: From, session: Ref, shell: PartRef) -> ScreenAnswer:
     """Return what the terminal of a shell shows now."""
     found = await who.in_session(session, lambda each: each.terminal_of(shell).screen())
-    return ScreenAnswer(
-        text=found.text, rows=found.rows, cols=found.cols, cursor=list(found.cursor), title=found.title
-    )
+    return ScreenAnswer.model_validate(as_table(found))
 
 
 @router.post("/shells/{shell}/input", status_code=204)

@@ -22,23 +22,25 @@ from holdfast.runtime.serve import file_addresses
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.body_pipe import BodyPipe
 from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.models.base_models import TEXT, Ref
-from holdfast.runtime.serve.models.file_models import (
+from holdfast.runtime.serve.models.answer_models import (
     AddressAnswer,
-    AddressRequest,
     CopiedAnswer,
     FileAnswer,
-    FilePath,
     FilesAnswer,
+    FoundAnswer,
+    ReplacedAnswer,
+    WrittenAnswer,
+)
+from holdfast.runtime.serve.models.base_models import TEXT, Ref
+from holdfast.runtime.serve.models.file_models import (
+    AddressRequest,
+    FilePath,
     FilesRequest,
     FolderRequest,
-    FoundAnswer,
     ModeRequest,
     MoveRequest,
-    ReplacedAnswer,
     ReplaceRequest,
     UserQuery,
-    WrittenAnswer,
 )
 from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.written_bodies import written_body

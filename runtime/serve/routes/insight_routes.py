@@ -19,8 +19,8 @@ from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.calls.served_events import events_call, watch_call
 from holdfast.runtime.serve.event_streams import LastEvent, place, stream
 from holdfast.runtime.serve.models.base_models import TEXT, Offset, Ref
+from holdfast.runtime.serve.models.command_models import EventsQuery, WatchQuery
 from holdfast.runtime.serve.models.file_models import FilePath, UserQuery
-from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/sessions/{session}", tags=["insight"], responses=ERRORS)

@@ -13,10 +13,9 @@ from holdfast.runtime.serve.answers import ERRORS, streamed
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.calls.served_commands import job_call
 from holdfast.runtime.serve.event_streams import LastEvent, answered, place
+from holdfast.runtime.serve.models.answer_models import ExecAnswer, JobAnswer
 from holdfast.runtime.serve.models.base_models import Id, Offset, PatienceQuery, Ref
 from holdfast.runtime.serve.models.command_models import (
-    ExecAnswer,
-    JobAnswer,
     JobQuery,
     JobRequest,
     SignalRequest,

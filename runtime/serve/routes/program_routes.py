@@ -14,13 +14,11 @@ from holdfast.runtime.serve.answers import ERRORS, streamed
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.calls.served_programs import program_call, run_call
 from holdfast.runtime.serve.event_streams import answered
+from holdfast.runtime.serve.models.answer_models import InputAnswer, ProgramAnswer, ProgramResultAnswer
 from holdfast.runtime.serve.models.base_models import Id, Offset, PatienceQuery, Ref
 from holdfast.runtime.serve.models.command_models import (
-    InputAnswer,
-    ProgramAnswer,
     ProgramQuery,
     ProgramRequest,
-    ProgramResultAnswer,
     RunRequest,
     SignalRequest,
 )

@@ -15,8 +15,8 @@ from holdfast.runtime.history.recording.recording import Recording
 from holdfast.runtime.scrubbing import rules_file
 from holdfast.runtime.serve.answers import ERRORS, ITEM
 from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.models.answer_models import CastEventAnswer, RecordingAnswer
 from holdfast.runtime.serve.models.base_models import TEXT, PartRef, Ref
-from holdfast.runtime.serve.models.recording_models import CastEventAnswer, RecordingAnswer
 from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.written_bodies import written_body
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Depends
 
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.flaky.spread import Spread
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.models.answer_models import SpreadAnswer
 from holdfast.runtime.serve.models.base_models import Ref
-from holdfast.runtime.serve.models.retry_models import RetryRequest, SpreadAnswer
+from holdfast.runtime.serve.models.session_models import RetryRequest
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
@@ -38,15 +39,7 @@ def spread_table(spread: Spread) -> dict[str, Any]:
     """Return the fields of the answer. The outputs of all runs together could have hundreds of megabytes."""
     shown = {kind.first.number for kind in spread.kinds}
     runs = [
-        {
-            **asdict(run),
-            "status": run.status,
-            "output": list(run.output) if run.number in shown else [],
-            "names": list(run.names),
-        }
+        {**as_table(run), "status": run.status, "output": list(run.output) if run.number in shown else []}
         for run in spread.runs
     ]
-    found = {**spread.as_dict(), "compare_output": spread.compare_output, "runs": runs}
-    for each in found["differences"]:
-        each |= {"runs": list(each["runs"]), "texts": list(each["texts"])}
-    return found
+    return {**spread.as_dict(), "compare_output": spread.compare_output, "runs": runs}

@@ -11,19 +11,21 @@ from starlette.responses import Response
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.models.answer_models import (
+    CheckAnswer,
+    ReachAnswer,
+    RewoundAnswer,
+    SessionAnswer,
+    SnapshotAnswer,
+)
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.session_models import (
-    CheckAnswer,
     ForkRequest,
     LabelsRequest,
     NetworkRequest,
     PolicyFields,
-    ReachAnswer,
     RewindRequest,
-    RewoundAnswer,
-    SessionAnswer,
     SessionRequest,
-    SnapshotAnswer,
     SnapshotRequest,
     TemplateRequest,
 )

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
 from starlette.responses import Response
 
 from holdfast.base import ids
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.models.base_models import Ref
-from holdfast.runtime.serve.models.session_models import (
+from holdfast.runtime.serve.models.answer_models import (
     LadderAnswer,
-    PinRequest,
     RecordedAnswer,
-    RestoreRequest,
+    RedoAnswer,
     SessionAnswer,
     SnapshotAnswer,
-    SnapshotForkRequest,
+    StatedActionAnswer,
 )
-from holdfast.runtime.serve.models.task_models import RedoAnswer, RedoRequest, StatedActionAnswer
+from holdfast.runtime.serve.models.base_models import Ref
+from holdfast.runtime.serve.models.session_models import PinRequest, RestoreRequest, SnapshotForkRequest
+from holdfast.runtime.serve.models.task_models import RedoRequest
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
@@ -82,7 +82,7 @@ async def recorded(who: From, snapshot: Ref) -> list[RecordedAnswer]:
 
     def work(controller: Holdfast) -> list[RecordedAnswer]:
         found = controller.snapshot(snapshot).recorded()
-        return [RecordedAnswer.model_validate(asdict(each)) for each in found]
+        return [RecordedAnswer.model_validate(as_table(each)) for each in found]
 
     return await who.brief(work)
 
@@ -96,7 +96,7 @@ async def actions(who: From, snapshot: Ref, since: RefQuery | None = None) -> li
 
     def work(controller: Holdfast) -> list[StatedActionAnswer]:
         found = controller.snapshot(snapshot).actions(since)
-        return [StatedActionAnswer.model_validate(asdict(each)) for each in found]
+        return [StatedActionAnswer.model_validate(as_table(each)) for each in found]
 
     return await who.brief(work)
 

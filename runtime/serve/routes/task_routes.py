@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
 
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_task import TaskVerdict
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.answers import ERRORS
 from holdfast.runtime.serve.callers import ApiCaller, caller
 from holdfast.runtime.serve.models import task_models as models
+from holdfast.runtime.serve.models.answer_models import (
+    CollectedAnswer,
+    RepositoryChangeAnswer,
+    SnapshotAnswer,
+    TaskResumedAnswer,
+    TaskTextAnswer,
+    TaskVerdictAnswer,
+)
 from holdfast.runtime.serve.models.base_models import Ref
-from holdfast.runtime.serve.models.session_models import SnapshotAnswer
 from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.routes.insight_routes import Time
 from holdfast.runtime.serve.routes.snapshot_routes import answered
@@ -52,15 +59,15 @@ async def record(who: From, session: Ref) -> dict[str, Any] | None:
 
 
 @router.get(f"{PREFIX}/markdown")
-async def markdown(who: From, session: Ref) -> models.TaskTextAnswer:
+async def markdown(who: From, session: Ref) -> TaskTextAnswer:
     """Return the record as Markdown with fixed sections, which `import` takes."""
-    return await who.in_session(session, lambda found: models.TaskTextAnswer(text=found.task.export()))
+    return await who.in_session(session, lambda found: TaskTextAnswer(text=found.task.export()))
 
 
 @router.get(f"{PREFIX}/handoff")
-async def handoff(who: From, session: Ref, budget: Budget = 1500) -> models.TaskTextAnswer:
+async def handoff(who: From, session: Ref, budget: Budget = 1500) -> TaskTextAnswer:
     """Return what a successor needs, in at most this many tokens."""
-    return await who.in_session(session, lambda found: models.TaskTextAnswer(text=found.task.handoff(budget)))
+    return await who.in_session(session, lambda found: TaskTextAnswer(text=found.task.handoff(budget)))
 
 
 @router.post(f"{PREFIX}/set")
@@ -136,11 +143,11 @@ async def artifact(who: From, session: Ref, body: models.ArtifactRequest) -> dic
 
 
 @router.post(f"{PREFIX}/artifacts")
-async def collect_artifacts(who: From, session: Ref) -> models.CollectedAnswer:
+async def collect_artifacts(who: From, session: Ref) -> CollectedAnswer:
     """Register the files that the policy's patterns match."""
 
-    def work(found: Session) -> models.CollectedAnswer:
-        return models.CollectedAnswer(registered=found.task.collect_artifacts())
+    def work(found: Session) -> CollectedAnswer:
+        return CollectedAnswer(registered=found.task.collect_artifacts())
 
     return await who.in_session(session, work)
 
@@ -171,13 +178,13 @@ async def unblock(who: From, session: Ref, body: models.UnblockRequest | None = 
 
 
 @router.post(f"{PREFIX}/done")
-async def done(who: From, session: Ref, body: models.StepDoneRequest) -> models.TaskVerdictAnswer:
+async def done(who: From, session: Ref, body: models.StepDoneRequest) -> TaskVerdictAnswer:
     """Mark a step as done, after its verification has passed in the session.
 
     If the client leaves, the verification continues, and nothing is recorded.
     """
 
-    def work(found: Session, patience: Patience) -> models.TaskVerdictAnswer:
+    def work(found: Session, patience: Patience) -> TaskVerdictAnswer:
         verdict = found.task.done(**body.model_dump(), patience=patience)
         return _verdict(verdict)
 
@@ -185,7 +192,7 @@ async def done(who: From, session: Ref, body: models.StepDoneRequest) -> models.
 
 
 @router.post(f"{PREFIX}/attempt")
-async def attempt(who: From, session: Ref, body: models.AttemptRequest) -> models.TaskVerdictAnswer:
+async def attempt(who: From, session: Ref, body: models.AttemptRequest) -> TaskVerdictAnswer:
     """Record a command that was run as an attempt at a step, with the kind of its failure."""
     return await who.in_session(session, lambda found: _verdict(found.task.attempt(body.number, body.entry)))
 
@@ -201,16 +208,16 @@ async def checkpoint(who: From, session: Ref, body: models.CheckpointRequest) ->
 
 
 @router.post(f"{PREFIX}/resume")
-async def resume(who: From, session: Ref) -> models.TaskResumedAnswer:
+async def resume(who: From, session: Ref) -> TaskResumedAnswer:
     """Bring the session back if it is suspended or dead; return the record, and what has changed since."""
 
-    def work(found: Session) -> models.TaskResumedAnswer:
+    def work(found: Session) -> TaskResumedAnswer:
         back = found.task.resume()
         drift = back.drift.as_dict() if back.drift is not None else None
-        git = [models.RepositoryChangeAnswer.model_validate(asdict(each)) for each in back.repositories]
+        git = [RepositoryChangeAnswer.model_validate(as_table(each)) for each in back.repositories]
         kept = task_form.dump(back.record)
         said = {"running": list(back.running), "ran": list(back.ran), "undone": list(back.undone)}
-        return models.TaskResumedAnswer(session=back.how, record=kept, drift=drift, git=git, **said)
+        return TaskResumedAnswer(session=back.how, record=kept, drift=drift, git=git, **said)
 
     return await who.in_session(session, work)
 
@@ -219,12 +226,6 @@ async def _changed(who: ApiCaller, session: str, change: Callable[[Session], Tas
     return await who.in_session(session, lambda found: task_form.dump(change(found)))
 
 
-def _verdict(found: TaskVerdict) -> models.TaskVerdictAnswer:
-    return models.TaskVerdictAnswer(
-        record=task_form.dump(found.record),
-        done=found.done,
-        entry=found.entry,
-        failure=found.failure.as_dict() if found.failure is not None else None,
-        output=found.output,
-        checkpoint=found.checkpoint,
-    )
+def _verdict(found: TaskVerdict) -> TaskVerdictAnswer:
+    record = task_form.dump(found.record)
+    return TaskVerdictAnswer.model_validate({**as_table(found, "record"), "record": record})
