@@ -26,7 +26,7 @@ from ipaddress import (
 )
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.netrules import Address, Network, NetworkRules, Opening
+from holdfast.snapshots.checkpointer.egress.netrules import Address, Network, NetworkRules, Opening
 
 DNS = 53
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from holdfast.base.delegation import delegate
+from holdfast.base.value_classes import as_table
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
@@ -353,13 +354,10 @@ class AsyncRewound:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for programs."""
+        told = self.session.as_dict()
         return {
-            "id": self.session.id,
-            "name": self.session.name,
-            "generation": self.session.as_dict()["generation"],
+            **as_table(self, "session", "snapshot", "kept"),
+            **{name: told[name] for name in ("id", "name", "generation")},
             "snapshot": self.snapshot.id,
             "kept": self.kept.id if self.kept else None,
-            "left_behind": self.left_behind,
-            "lost": self.lost,
-            "deviations": list(self.deviations),
         }

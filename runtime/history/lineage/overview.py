@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.history.lineage import family
 from holdfast.runtime.journal.mirror import mirror
 from holdfast.runtime.sessions import health
@@ -165,8 +166,7 @@ class Ran:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary for programs."""
-        counts = {"commands": self.commands, "cells": self.cells, "jobs": self.jobs, "inputs": self.inputs}
-        return {**counts, "samples": list(self.samples)}
+        return as_table(self)
 
 
 class OrderedEntries:

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.runtime.egress import host_network
 from holdfast.runtime.egress.host_network import Bridge, HostNetwork
-from holdfast.snapshots.checkpointer.netrules import NetworkRules, Opening
+from holdfast.snapshots.checkpointer.egress.netrules import NetworkRules, Opening
 
 TRIE = """Main:
   +-- 0.0.0.0/0 3 0 5
