@@ -28,7 +28,7 @@ class PrivateServer:
         from holdfast.runtime.serve import server_app
         from holdfast.runtime.serve.api_server import ApiServer
         from holdfast.runtime.serve.callers import Callers
-        from holdfast.runtime.serve.request_rate import RequestRate
+        from holdfast.runtime.serve.surroundings import RequestRate
 
         self._folder = TemporaryDirectory(prefix="holdfast-")
         path, token = Path(self._folder.name) / "socket", secrets.token_hex(24)

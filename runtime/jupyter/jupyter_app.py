@@ -38,11 +38,10 @@ from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refu
 from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.front_end_socket import FrontEndSocket, counted
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.session_links import SessionLinks
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 
 RETRY_SECONDS = 5
 
@@ -56,7 +55,7 @@ def error_status(error: HoldfastError) -> int:
         return 404
     if isinstance(error, SessionError | GuestDisconnected):
         return 503
-    return error_answers.status_of(error)
+    return answer_forms.status_of(error)
 
 
 def error_answer(error: HoldfastError) -> JSONResponse:

@@ -22,8 +22,7 @@ from holdfast.runtime.http_doors.door_connections import ADMITTED
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.models.base_models import Ref
-from holdfast.runtime.serve.request_rate import RequestRate
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 from holdfast.runtime.swerex import program_commands, runtime_bodies, runtime_files, runtime_shells
 from holdfast.runtime.swerex.expected_output import UnreadOutput
 from holdfast.runtime.swerex.runtime_bodies import (

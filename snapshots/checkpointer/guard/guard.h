@@ -42,6 +42,9 @@ void *with_mark(ptrace_call *libc, enum __ptrace_request request, pid_t task, vo
 /* The restored tree may run; nothing of it ends with CRIU any more. */
 void tree_was_judged(void);
 
+/* Did a task that was to be let go end because others of the tree ran already? */
+int was_killed_early(enum __ptrace_request request, int error);
+
 /* Note what is to be left out of a capture; NULL: nothing is captured. */
 void read_substitutions(const char *spec);
 

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/ptrace.h>
@@ -33,6 +34,8 @@ long ptrace(enum __ptrace_request request, ...)
 	if (was_seized(libc_ptrace, request, pid))
 		return 0;
 	result = libc_ptrace(request, pid, address, with_mark(libc_ptrace, request, pid, data));
+	if (result < 0 && was_killed_early(request, errno))
+		return 0;
 	info = data;
 	/* A group stop, as PTRACE_SEIZE reports it (ptrace(2)): the event is in the upper bytes of the code. */
 	if (request == PTRACE_GETSIGINFO && result == 0 && info->si_code >> 8 == PTRACE_EVENT_STOP &&

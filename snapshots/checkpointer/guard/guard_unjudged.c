@@ -4,10 +4,12 @@
  * ended it: lack of memory in the session's control group, in which CRIU is, is enough. So every task is marked to
  * be killed with its tracer (PTRACE_O_EXITKILL, ptrace(2)) from the call that seizes it until the checkpointer
  * has said that the tree may run. From then on the first ones that run may end CRIU before it has let go of the
- * last: the marks are taken off while all tasks still stand. Before it seizes them, CRIU's tasks wait for it in its
- * own code and are never woken by anything else.
+ * last: the marks are taken off while all tasks still stand. And they may kill those it still holds: a task that it
+ * lets go of too late is no fault of the restore. Before it seizes them, CRIU's tasks wait for it in its own code and
+ * are never woken by anything else.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
@@ -15,7 +17,7 @@
 
 #include "guard.h"
 
-static int judging;
+static int judging, judged;
 static ptrace_call *libc_ptrace;
 /* Every task that CRIU has seized, with the options it has asked for last. */
 static struct marked {
@@ -62,11 +64,17 @@ void *with_mark(ptrace_call *libc, enum __ptrace_request request, pid_t task, vo
 	return (void *)((unsigned long)data | PTRACE_O_EXITKILL);
 }
 
+int was_killed_early(enum __ptrace_request request, int error)
+{
+	return judged && request == PTRACE_DETACH && error == ESRCH;
+}
+
 void tree_was_judged(void)
 {
 	size_t each;
 
 	judging = 0;
+	judged = 1;
 	for (each = 0; each < count; each++)
 		libc_ptrace(PTRACE_SETOPTIONS, marked[each].task, NULL, marked[each].options);
 	free(marked);

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.base import polling
-from holdfast.runtime.serve import worker_threads
-from holdfast.runtime.serve.worker_threads import WorkerThreads
+from holdfast.runtime.serve import call_threads
+from holdfast.runtime.serve.call_threads import WorkerThreads
 
 SECONDS = 30.0
 
@@ -43,7 +43,7 @@ def test_work_at_once_has_a_thread_each_and_work_after_it_has_the_same() -> None
 
 
 def test_they_end_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_threads, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(call_threads, "IDLE_SECONDS", 0.05)
     workers = WorkerThreads()
     first = threads_of(workers, 4)
     assert polling.until(lambda: not first & {each.ident for each in threading.enumerate()}, SECONDS)
@@ -52,7 +52,7 @@ def test_they_end_when_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_work_is_lost_to_a_thread_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each piece is given in the moment in which an idle thread gives up waiting."""
-    monkeypatch.setattr(worker_threads, "IDLE_SECONDS", 0.0005)
+    monkeypatch.setattr(call_threads, "IDLE_SECONDS", 0.0005)
     workers, done = WorkerThreads(), threading.Semaphore(0)
     pause = threading.Event()
     for number in range(500):

@@ -1,4 +1,7 @@
-"""The body of a request on its way from the event loop to a thread; a slow reader slows the client down."""
+"""Bodies on their way between the event loop and a thread: a slow reader slows the writer down.
+
+Bodies of requests are read by a thread; trees and recordings are written by one as bodies of answers.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ import asyncio
 import io
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import IO, Self, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from holdfast.runtime.serve.callers import ApiCaller
+from holdfast.runtime.serve.event_streams import EventBridge
 
 Result = TypeVar("Result")
 
@@ -127,3 +134,56 @@ class _PipeFile(io.RawIOBase):
         count = min(len(view), len(self._left))
         view[:count], self._left = self._left[:count], self._left[count:]
         return count
+
+
+def written_body(
+    caller: ApiCaller, media_type: str, write: Callable[[IO[bytes]], object]
+) -> StreamingResponse:
+    """Return an answer whose body a function writes, in a thread. If it fails, the body is cut short."""
+    bridge = EventBridge[bytes]()
+
+    def body() -> None:
+        try:
+            stream = io.BufferedWriter(_BridgeFile(bridge), 1 << 18)
+            write(stream)
+            stream.flush()
+        except Exception:
+            if not bridge.left:  # then no one waits for what went wrong
+                raise
+        finally:
+            bridge.end()
+
+    async def content() -> AsyncIterator[bytes]:
+        running = asyncio.ensure_future(caller.waits(body))
+        try:
+            async for piece in bridge.items():
+                yield piece
+            await running
+        finally:
+            bridge.leave()
+
+    return StreamingResponse(content(), media_type=media_type)
+
+
+class _BridgeFile(io.RawIOBase):
+    """The end of a bridge into which a thread writes."""
+
+    def __init__(self, bridge: EventBridge[bytes]) -> None:
+        super().__init__()
+        self._bridge = bridge
+
+    def writable(self) -> bool:
+        """Return true."""
+        return True
+
+    def write(self, data: object) -> int:
+        """Pass on bytes.
+
+        Raises:
+            BrokenPipeError: the client has left.
+        """
+        if self._bridge.left:
+            raise BrokenPipeError("the client has left")
+        piece = bytes(memoryview(data))  # type: ignore[arg-type]
+        self._bridge.put(piece, len(piece))
+        return len(piece)
