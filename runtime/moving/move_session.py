@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids, locks, polling
 from holdfast.base.interrupts import held
+from holdfast.base.value_classes import as_table
 from holdfast.errors import HoldfastError, InvalidArgument, MoveFailed, OutcomeUnknown, SessionError
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.journal import host_events
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.row_details import OperationDetails
     from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow, SnapshotRow
-    from holdfast.snapshots.registry.http_client import Wire
+    from holdfast.snapshots.registry.http_client import HttpClient
 
 ASKING = 60.0
 """Seconds in which a receiver is asked again for a session that it was about to start."""
@@ -70,16 +71,8 @@ class Moved:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for programs."""
-        return {
-            "name": self.name,
-            "to": self.to,
-            "id": self.session_id,
-            "paused": round(self.paused, 3),
-            "bytes": self.bytes,
-            "rest": self.rest,
-            "deviations": list(self.deviations),
-            "warnings": list(self.warnings),
-        }
+        told = as_table(self, "session_id")
+        return {**told, "id": self.session_id, "paused": round(self.paused, 3)}
 
 
 def move(
@@ -87,7 +80,7 @@ def move(
     session: SessionRow,
     address: ReceiverAddress,
     options: SendOptions,
-    through: Callable[[], Wire] | None = None,
+    through: Callable[[], HttpClient] | None = None,
 ) -> Moved:
     """Move a session; `through` returns the way to a registry for the bytes, which both machines reach.
 
@@ -147,7 +140,7 @@ class _Moving:
         session: SessionRow,
         address: ReceiverAddress,
         options: SendOptions,
-        through: Callable[[], Wire] | None,
+        through: Callable[[], HttpClient] | None,
     ) -> None:
         self._context = context
         self._session = session
