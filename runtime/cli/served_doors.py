@@ -14,14 +14,14 @@ from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
 from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
-from holdfast.runtime.http_doors import door_packages
-from holdfast.runtime.http_doors.door_guard import Admission, App
+from holdfast.runtime.http_doors import door_setup
+from holdfast.runtime.http_doors.admission import Admission, App
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.jupyter import jupyter_app
 from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.swerex import swerex_app
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class ServedDoors:
         # Before the other wire, which takes any request with its header for an API key.
         app = swerex_app.beside(app, callers, admission, limit)
         app = jupyter_app.beside(app, callers, admission, limit)
-        if door_packages.installed("mcp"):
+        if door_setup.installed("mcp"):
             from holdfast.runtime.serve.served_agents import ServedAgents
 
             def made() -> Starlette:

@@ -12,7 +12,7 @@ from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.client import listener_owner
-from holdfast.runtime.http_doors.door_token import SERVER
+from holdfast.runtime.http_doors.door_setup import SERVER
 
 _PORTS = {"http": 80, "https": 443}
 

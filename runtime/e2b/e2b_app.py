@@ -38,9 +38,9 @@ from holdfast.runtime.e2b.sandbox_access import (
 )
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts, SandboxLives
 from holdfast.runtime.e2b.sandbox_making import OnceMade
-from holdfast.runtime.http_doors.door_guard import Admission, App
+from holdfast.runtime.http_doors.admission import Admission, App
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.surroundings import Surrounded
 
 _REASONS = (

@@ -23,9 +23,9 @@ from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
 from holdfast.runtime.e2b import connect_wire
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
-from holdfast.runtime.http_doors import door_guard
-from holdfast.runtime.http_doors.door_connections import ADMITTED
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.serve.callers import Callers
 
 ACTOR = "agent:e2b"
@@ -228,7 +228,7 @@ class SandboxDoor:
             status, _, why = found
             message = why if why.startswith(("cannot", EXPIRED)) else f"cannot answer: {why}"
             told = connect_wire.error_body(scope["path"], status, message)
-            await door_guard.answer(scope, send, status, told)
+            await admission.answer(scope, send, status, told)
 
     async def _opened(self, scope: Scope) -> App | Refusal:
         """Return the application that a request may reach, or why it may reach none."""
@@ -393,7 +393,7 @@ async def refuse(scope: Scope, send: Send, name: PortName, status: int, why: str
     """Answer in the form of E2B's proxy."""
     message = why if why.startswith(("cannot", NOT_FOUND)) else f"cannot answer: {why}"
     told = {"sandboxId": name.sandbox, "port": name.port, "code": status, "message": plain(message, 2000)}
-    await door_guard.answer(scope, send, status, told, [(b"retry-after", b"1")] if status == 503 else [])
+    await admission.answer(scope, send, status, told, [(b"retry-after", b"1")] if status == 503 else [])
 
 
 def _said(scope: Scope, domain: bytes, name: PortName) -> Scope:

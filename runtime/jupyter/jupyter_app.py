@@ -32,15 +32,15 @@ from holdfast.errors import (
     SessionNotFound,
 )
 from holdfast.runtime.api.session_kernel import SessionKernel
-from holdfast.runtime.http_doors import door_guard
-from holdfast.runtime.http_doors.door_connections import ADMITTED
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.front_end_socket import FrontEndSocket, counted
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.session_links import SessionLinks
 from holdfast.runtime.serve.surroundings import Surrounded
 
@@ -263,7 +263,7 @@ class GatewayDoor:
         else:
             status, code, why = refusal
             told = error_body(f"cannot answer: {why}", code)
-            await door_guard.answer(scope, send, status, told)
+            await admission.answer(scope, send, status, told)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         """Return why a request is refused that has no token, or several."""

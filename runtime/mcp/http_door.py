@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from holdfast.runtime.http_doors import door_listener
-from holdfast.runtime.http_doors.door_connections import DoorConnection
-from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
-from holdfast.runtime.http_doors.door_token import DoorToken
+from holdfast.runtime.http_doors import door_sockets
+from holdfast.runtime.http_doors.admission import Admission, App, guarded
+from holdfast.runtime.http_doors.door_setup import DoorToken
+from holdfast.runtime.http_doors.door_sockets import DoorConnection
 
 if TYPE_CHECKING:  # the server for programs has this path, and loads the tools for agents only when one comes
     from holdfast.runtime.mcp.agent_server import AgentServer
@@ -23,7 +23,7 @@ IDLE_SECONDS = 3600.0
 
 def url(opened: socket.socket) -> str:
     """Return the address for clients."""
-    return door_listener.url(opened, PATH)
+    return door_sockets.url(opened, PATH)
 
 
 def application(server: AgentServer, opened: socket.socket, token: str) -> App:

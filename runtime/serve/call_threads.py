@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from holdfast.errors import ServerUnavailable, SessionBusy
-from holdfast.runtime.http_doors.session_shares import SessionShares
+from holdfast.runtime.http_doors.request_limits import SessionShares
 from holdfast.runtime.serve.worker_threads import WorkerThreads
 
 Result = TypeVar("Result")

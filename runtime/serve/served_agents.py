@@ -16,12 +16,12 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
 from holdfast.base.text import plain
-from holdfast.runtime.http_doors import door_packages
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Scope, Send, guarded
+from holdfast.runtime.http_doors import door_setup
+from holdfast.runtime.http_doors.admission import Admission, App, Receive, Scope, Send, guarded
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.mcp.http_door import PATH
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.surroundings import Surrounded
 
 logger = logging.getLogger("holdfast.serve")
@@ -101,7 +101,7 @@ class ServedAgents:
             body = error_answers.body(
                 "internal_error",
                 f"cannot serve agents: {error}",
-                f"`{door_packages.command('serve', 'mcp')}`",
+                f"`{door_setup.install_command('serve', 'mcp')}`",
             )
             await JSONResponse(body, 500)(scope, receive, send)
             return

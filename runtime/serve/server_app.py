@@ -17,10 +17,10 @@ from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError
-from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
+from holdfast.runtime.http_doors.admission import Admission, App, guarded
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.routes import (
     artifact_routes,
     channel_routes,

@@ -14,10 +14,9 @@ from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import begin_request
 from holdfast.base.text import plain
-from holdfast.runtime.http_doors.body_limits import Paths, limited
-from holdfast.runtime.http_doors.door_guard import App, Receive, Scope, Send
+from holdfast.runtime.http_doors.admission import App, Receive, Scope, Send
+from holdfast.runtime.http_doors.request_limits import Paths, RequestRate, limited
 from holdfast.runtime.serve import error_answers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.server_metrics import ServerMetrics
 
 REQUEST_ID = b"x-request-id"

@@ -17,12 +17,12 @@ from holdfast.base.request_id import request_id
 from holdfast.errors import HoldfastError, SessionNotFound
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.http_doors import door_guard
-from holdfast.runtime.http_doors.door_connections import ADMITTED
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors import admission
+from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.models.base_models import Ref
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.surroundings import Surrounded
 from holdfast.runtime.swerex import program_commands, runtime_bodies, runtime_files, runtime_shells
 from holdfast.runtime.swerex.expected_output import UnreadOutput
@@ -193,7 +193,7 @@ class RuntimeDoor:
             await self._app(scope, receive, send)
         else:
             status, _, why = refusal
-            await door_guard.answer(scope, send, status, {"detail": f"cannot answer: {why}"})
+            await admission.answer(scope, send, status, {"detail": f"cannot answer: {why}"})
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         given = [value for name, value in scope["headers"] if name.lower() == KEY]

@@ -25,8 +25,8 @@ from holdfast.runtime.e2b.sandbox_access import (
     named,
     signature,
 )
-from holdfast.runtime.http_doors.door_connections import ADMITTED
-from holdfast.runtime.http_doors.door_guard import Admission
+from holdfast.runtime.http_doors.admission import Admission
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.serve.call_threads import TooManyCalls
 from holdfast.runtime.serve.callers import Callers
 

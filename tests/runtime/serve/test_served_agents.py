@@ -19,9 +19,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from holdfast.base.home import Home
-from holdfast.runtime.http_doors.door_guard import Admission
+from holdfast.runtime.http_doors.admission import Admission
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.served_agents import ServedAgents
 
 TOKEN = "a-token-of-this-test"

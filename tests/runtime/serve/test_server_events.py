@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument, SessionBusy
+from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls
 from holdfast.runtime.serve.channels.channel_messages import (
@@ -23,7 +24,6 @@ from holdfast.runtime.serve.channels.channel_messages import (
 )
 from holdfast.runtime.serve.channels.credit_gate import CreditGate
 from holdfast.runtime.serve.event_bridge import EventBridge
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.streamed_call import StreamedCall
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.http_doors.door_guard import Admission
+from holdfast.runtime.http_doors.admission import Admission
 from holdfast.runtime.swerex.program_commands import words
 from holdfast.runtime.swerex.runtime_bodies import Action, PlainCommand, ShellCommand, ShellInterrupt
 from holdfast.runtime.swerex.runtime_files import decoded

@@ -12,7 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from holdfast.runtime.http_doors.door_connections import ADMITTED
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
