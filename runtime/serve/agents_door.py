@@ -1,4 +1,4 @@
-"""Agents on the server's own port: their path, their life, their end.
+"""The door for agents on the server's own port: their path, their life, their end.
 
 Their application is made for the first request that has the token: the package `mcp` takes half as long to
 load as all the rest of the server. Their streams have no end of their own: they are ended when the server is.
@@ -17,12 +17,11 @@ from starlette.responses import JSONResponse
 
 from holdfast.base.text import plain
 from holdfast.runtime.http_doors import door_setup
-from holdfast.runtime.http_doors.admission import Admission, App, Receive, Scope, Send, guarded
-from holdfast.runtime.http_doors.request_limits import RequestRate
+from holdfast.runtime.http_doors.admission import Admission, Receive, Scope, Send
 from holdfast.runtime.mcp.http_door import PATH
 from holdfast.runtime.serve import error_answers
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.request_gate import BearerDoor
 
 logger = logging.getLogger("holdfast.serve")
 
@@ -31,29 +30,23 @@ class AgentsNotLoaded(Exception):
     """The application of agents cannot be made; the cause says why."""
 
 
-class ServedAgents:
-    """Answers the requests of agents, and leaves the others to another application.
+class AgentsDoor(BearerDoor):
+    """The door for agents.
 
     Args:
         make: returns the application of agents; called in a thread, at the first request.
-        other: the other application.
     """
 
-    def __init__(
-        self,
-        make: Callable[[], Starlette],
-        other: App,
-        callers: Callers,
-        admission: Admission,
-        rate: RequestRate,
-    ) -> None:
-        self._make = make
-        self._app = guarded(Surrounded(self._agents, rate, callers.metrics, frozenset()), admission)
-        self._other = other
-        self._callers = callers
+    def __init__(self, make: Callable[[], Starlette], callers: Callers, rules: Admission) -> None:
+        super().__init__(rules, self._until_the_end)
+        self._make, self._callers = make, callers
         self._asked = asyncio.Event()
         self._made: asyncio.Future[Starlette] | None = None
         """The application, once it lives; replaced after an attempt that failed."""
+
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return a request of an agent."""
+        return scope if scope["type"] == "http" and scope["path"] == PATH else None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -67,13 +60,6 @@ class ServedAgents:
             living.cancel()
             with suppress(asyncio.CancelledError):
                 await living
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let the others do it."""
-        if scope["type"] == "http" and scope["path"] == PATH:
-            await self._until_the_end(scope, receive, send)
-        else:
-            await self._other(scope, receive, send)
 
     async def _live(self) -> None:
         while True:
@@ -116,7 +102,7 @@ class ServedAgents:
             ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
-        answering = asyncio.ensure_future(self._app(scope, receive, noted))
+        answering = asyncio.ensure_future(self._agents(scope, receive, noted))
         stopped = asyncio.ensure_future(self._callers.stopped.wait())
         try:
             await asyncio.wait({answering, stopped}, return_when=asyncio.FIRST_COMPLETED)
