@@ -32,8 +32,8 @@ from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import CellEvent
-from holdfast.runtime.serve.calls.served_call import OVERHEAD, Emit, ServedCall
-from holdfast.runtime.serve.streamed_call import CallResponse, StreamedCall
+from holdfast.runtime.serve.calls.followed_calls import OVERHEAD, Emit, ServedCall
+from holdfast.runtime.serve.event_streams import CallResponse, StreamedCall
 
 PYTHON = "python"
 SPECS = {

@@ -26,11 +26,11 @@ from holdfast.errors import (
     SessionError,
     SessionNotFound,
 )
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import ApiCaller
-from holdfast.runtime.serve.calls.served_call import ServedCall
+from holdfast.runtime.serve.calls.followed_calls import ServedCall
 from holdfast.runtime.serve.event_format import Event
-from holdfast.runtime.serve.streamed_call import CallResponse, StreamedCall
+from holdfast.runtime.serve.event_streams import CallResponse, StreamedCall
 
 MEDIA_TYPE = "application/connect+json"
 LONGEST = 16 << 20
@@ -224,7 +224,7 @@ def status_of(error: HoldfastError) -> int:
     gone = SandboxUnavailable | SessionNotFound | SessionDead | GuestDisconnected
     if isinstance(error, gone) and not isinstance(error, SessionBusy):
         return 502
-    return error_answers.status_of(error)
+    return answer_forms.status_of(error)
 
 
 def sentence(error: HoldfastError) -> str:

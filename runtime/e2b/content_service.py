@@ -38,10 +38,10 @@ from holdfast.runtime.e2b.filesystem_service import (
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 from holdfast.runtime.guest.files import file_attributes
-from holdfast.runtime.serve.body_pipe import BodyPipe
 from holdfast.runtime.serve.call_threads import CallThreads
 from holdfast.runtime.serve.models.file_models import FilePath
 from holdfast.runtime.serve.routes import file_routes
+from holdfast.runtime.serve.streamed_bodies import BodyPipe
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks

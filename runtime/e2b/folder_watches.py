@@ -40,7 +40,7 @@ from holdfast.runtime.files.file_watch import FileWatch
 from holdfast.runtime.files.watch_budget import SERVED, TooManyWatches, WatchBudget, WatchShare
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.calls.served_call import Emit, ServedCall
+from holdfast.runtime.serve.calls.followed_calls import Emit, ServedCall
 
 CREATE, WRITE, REMOVE, RENAME, CHMOD = (
     f"EVENT_TYPE_{name}" for name in ("CREATE", "WRITE", "REMOVE", "RENAME", "CHMOD")

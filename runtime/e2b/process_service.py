@@ -39,7 +39,7 @@ from holdfast.runtime.e2b.sandbox_processes import (
     UpdateBody,
 )
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve.calls.served_call import OVERHEAD, Emit, ServedCall
+from holdfast.runtime.serve.calls.followed_calls import OVERHEAD, Emit, ServedCall
 
 ROOT_HOME = "/root"
 EARLY = 2.0

@@ -17,7 +17,7 @@ from holdfast.base.text import plain
 from holdfast.base.value_classes import as_table
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.journal.mirror import mirror
-from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
+from holdfast.snapshots.checkpointer.egress.attempts import LIFETIME, SETS, SIZE
 from holdfast.snapshots.link import CheckpointerFailed
 
 if TYPE_CHECKING:

@@ -31,13 +31,13 @@ from holdfast.errors import (
     SessionError,
     SessionNotFound,
 )
-from holdfast.runtime.api.session_kernel import SessionKernel
+from holdfast.runtime.api.session_kernels import SessionKernel
 from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Refusal, Scope, Send
 from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.front_end_socket import FrontEndSocket, counted
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.request_gate import TokenDoor
 from holdfast.runtime.serve.session_links import SessionLinks
@@ -54,7 +54,7 @@ def error_status(error: HoldfastError) -> int:
         return 404
     if isinstance(error, SessionError | GuestDisconnected):
         return 503
-    return error_answers.status_of(error)
+    return answer_forms.status_of(error)
 
 
 def error_answer(error: HoldfastError) -> JSONResponse:

@@ -1,7 +1,8 @@
 """The door for agents on the server's own port: their path, their life, their end.
 
-Their application is made for the first request that has the token: the package `mcp` takes half as long to
-load as all the rest of the server. Their streams have no end of their own: they are ended when the server is.
+The application is made for the first request that has the token: the package `mcp`, which it needs, takes
+half as long to load as all the rest of the server. Who is let in, and how requests are limited, is decided
+before they arrive here. Their streams have no end of their own: they are ended when the server is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holdfast.base.text import plain
 from holdfast.runtime.http_doors import door_setup
 from holdfast.runtime.http_doors.admission import Admission, Receive, Scope, Send
 from holdfast.runtime.mcp.http_door import PATH
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
 from holdfast.runtime.serve.request_gate import BearerDoor
 
@@ -84,7 +85,7 @@ class AgentsDoor(BearerDoor):
         try:
             made = await asyncio.shield(self._made)  # others wait for it as well
         except AgentsNotLoaded as error:
-            body = error_answers.body(
+            body = answer_forms.body(
                 "internal_error",
                 f"cannot serve agents: {error}",
                 f"`{door_setup.install_command('serve', 'mcp')}`",

@@ -2,7 +2,8 @@
 
 It decides in one order for all doors: the host and origin, the credential, the rate, the size and time of the
 body; and it gives the request its id, its line in the log and its figures. A door says which requests are its
-own, which credential opens what of it, and how its wire tells a refusal.
+own, which credential opens what of it, and how its wire tells a refusal. Figures are for Prometheus, in a
+registry of their own; names of sessions are in no label.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import begin_request
@@ -24,8 +27,7 @@ from holdfast.runtime.http_doors import admission
 from holdfast.runtime.http_doors.admission import Admission, App, Receive, Refusal, Scope, Send
 from holdfast.runtime.http_doors.door_sockets import ADMITTED
 from holdfast.runtime.http_doors.request_limits import Paths, RequestRate, limited
-from holdfast.runtime.serve import error_answers
-from holdfast.runtime.serve.server_metrics import ServerMetrics
+from holdfast.runtime.serve import answer_forms
 
 REQUEST_ID = b"x-request-id"
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -98,6 +100,40 @@ class BearerDoor(TokenDoor):
     async def refuse(self, scope: Scope, send: Send, refusal: Refusal) -> None:
         """Answer a request that is not let in."""
         await admission.refuse(scope, send, refusal)
+
+
+TYPE = CONTENT_TYPE_LATEST
+_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600)
+
+
+class ServerMetrics:
+    """What one server counts. `waiting` and `brief` return how many calls of each kind run."""
+
+    def __init__(self, waiting: Callable[[], float], brief: Callable[[], float]) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "holdfast_requests", "Requests answered.", ("method", "path", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "holdfast_request_seconds",
+            "Time until the last byte of an answer.",
+            ("method", "path"),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        running = Gauge("holdfast_calls", "Calls that run now.", ("kind",), registry=self._registry)
+        running.labels("waiting").set_function(waiting)
+        running.labels("brief").set_function(brief)
+        self.channels = Gauge("holdfast_channels", "Open channels of WebSockets.", registry=self._registry)
+
+    def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Count a request; `path` is the template of its path, so that there are few."""
+        self._requests.labels(method, path, str(status)).inc()
+        self._seconds.labels(method, path).observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all figures in Prometheus' text form."""
+        return generate_latest(self._registry)
 
 
 class RequestGate:
@@ -183,7 +219,7 @@ async def _opened(door: ServedDoor, scope: Scope) -> App | Refusal:
 
 
 def _too_many(seconds: float) -> Response:
-    body = error_answers.body(
+    body = answer_forms.body(
         "too_many_requests", "cannot answer: too many requests", "send fewer in a second"
     )
     return JSONResponse(body, 429, headers={"Retry-After": str(max(1, round(seconds)))})

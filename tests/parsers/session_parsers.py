@@ -48,7 +48,7 @@ from holdfast.runtime.moving import move_wire, receiver
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.pulse import pulse
 from holdfast.snapshots.bundle.keys import Keys
-from holdfast.snapshots.checkpointer import requests
+from holdfast.snapshots.checkpointer.wire import requests
 
 HOST = "example.com"
 OPEN = SessionRules("work")

@@ -189,9 +189,9 @@ def _about(kernel: RunningKernel) -> dict[str, object]:
 
 async def front_end(guest: Guest, call: ClientCall) -> None:
     """Join a front end of Jupyter to a kernel."""
-    from holdfast.runtime.guest.wire import front_end_operations  # few sessions have any
+    from holdfast.runtime.guest.wire import joined_front_end  # few sessions have any
 
-    await front_end_operations.join(guest, call)
+    await joined_front_end.join(guest, call)
 
 
 OPERATIONS: Operations = {

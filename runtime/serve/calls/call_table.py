@@ -8,13 +8,21 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from holdfast.runtime.guest import defaults
-from holdfast.runtime.serve.calls.served_attachments import AttachmentCall
-from holdfast.runtime.serve.calls.served_call import ServedCall
-from holdfast.runtime.serve.calls.served_cells import answer_cell_call, cell_call, join_cell_call
-from holdfast.runtime.serve.calls.served_commands import answer_call, exec_call, job_call, join_call
-from holdfast.runtime.serve.calls.served_events import events_call, watch_call
-from holdfast.runtime.serve.calls.served_programs import program_call, run_call
-from holdfast.runtime.serve.calls.served_terminals import TerminalCall
+from holdfast.runtime.serve.calls.followed_calls import (
+    ServedCall,
+    answer_call,
+    answer_cell_call,
+    cell_call,
+    events_call,
+    exec_call,
+    job_call,
+    join_call,
+    join_cell_call,
+    program_call,
+    run_call,
+    watch_call,
+)
+from holdfast.runtime.serve.calls.served_terminals import AttachmentCall, TerminalCall
 from holdfast.runtime.serve.models.base_models import TEXT, Part, RequestBody, Side
 from holdfast.runtime.serve.models.command_models import (
     AnswerRequest,

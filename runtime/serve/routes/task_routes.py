@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Query
+from starlette.responses import StreamingResponse
 
 from holdfast.base.value_classes import as_table
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_task import TaskVerdict
+from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve.answers import ERRORS
-from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.answer_forms import ERRORS
+from holdfast.runtime.serve.callers import ApiCaller, From
 from holdfast.runtime.serve.models import task_models as models
 from holdfast.runtime.serve.models.answer_models import (
     CollectedAnswer,
@@ -22,7 +24,7 @@ from holdfast.runtime.serve.models.answer_models import (
     TaskTextAnswer,
     TaskVerdictAnswer,
 )
-from holdfast.runtime.serve.models.base_models import Ref
+from holdfast.runtime.serve.models.base_models import TEXT, Ref
 from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.routes.insight_routes import Time
 from holdfast.runtime.serve.routes.snapshot_routes import answered
@@ -30,7 +32,6 @@ from holdfast.runtime.task import task_form
 from holdfast.runtime.task.task_record import TaskRecord
 
 router = api_router(prefix="/v1", tags=["task"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 PREFIX = "/sessions/{session}/task"
 Budget = Annotated[int, Query(ge=1, lt=2**31, description="The most tokens.")]
 
@@ -229,3 +230,52 @@ async def _changed(who: ApiCaller, session: str, change: Callable[[Session], Tas
 def _verdict(found: TaskVerdict) -> TaskVerdictAnswer:
     record = task_form.dump(found.record)
     return TaskVerdictAnswer.model_validate({**as_table(found, "record"), "record": record})
+
+
+artifact_paths = api_router(prefix="/v1/artifacts", tags=["artifacts"], responses=ERRORS)
+ArtifactName = Annotated[
+    str, Query(min_length=1, max_length=1000, pattern=TEXT, description="The artifact's name.")
+]
+OfSession = Annotated[
+    str | None, Query(min_length=1, max_length=200, pattern=TEXT, description="Its session, by name or id.")
+]
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The content.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@artifact_paths.get("")
+async def artifacts(who: From, session: OfSession = None) -> list[KeptArtifact]:
+    """Return all artifacts, or those of a session, oldest first."""
+    return await who.brief(lambda hf: hf.artifacts.list(session))
+
+
+@artifact_paths.get("/entry")
+async def entry(who: From, name: ArtifactName, session: OfSession = None) -> KeptArtifact:
+    """Return the artifact of a name."""
+    return await who.brief(lambda hf: hf.artifacts.find(name, session))
+
+
+@artifact_paths.get("/content", response_class=StreamingResponse, responses=_BYTES)
+async def content(who: From, name: ArtifactName, session: OfSession = None) -> StreamingResponse:
+    """Return the content of an artifact. The answer breaks off if it turns out to be damaged."""
+    found = await who.brief(lambda hf: hf.artifacts.find(name, session))
+    parts = await who.brief(lambda hf: hf.artifacts.parts(found.name, found.session_id))
+    first = await who.brief(lambda _: next(parts, b""))  # now, while an error can still have a status
+
+    async def body(data: bytes) -> AsyncIterator[bytes]:
+        while data:
+            yield data
+            data = await who.brief(lambda _: next(parts, b""))
+
+    headers = {"Content-Length": str(found.bytes), "X-Content-Type-Options": "nosniff"}
+    return StreamingResponse(body(first), media_type="application/octet-stream", headers=headers)
+
+
+@artifact_paths.delete("")
+async def remove(who: From, name: ArtifactName, session: OfSession = None) -> KeptArtifact:
+    """Remove an artifact, and return what it was."""
+    return await who.brief(lambda hf: hf.artifacts.remove(name, session))

@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 
 from holdfast.runtime.http_doors import request_limits
 from holdfast.runtime.http_doors.request_limits import SessionShares, limited
+from holdfast.runtime.serve.answer_forms import status_of
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls, TooManyOfSession
-from holdfast.runtime.serve.error_answers import status_of
 
 TYPED = frozenset({("POST", "/typed")})
 STREAMS = frozenset({("POST", "/stream")}) | TYPED

@@ -19,8 +19,8 @@ from holdfast.runtime.e2b.sandbox_access import SandboxTokens, Scopes
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
 from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.serve import server_app
+from holdfast.runtime.serve.answer_forms import PrintableAnswer
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.json_answers import PrintableAnswer
 from holdfast.runtime.swerex import swerex_app
 from holdfast.runtime.swerex.swerex_app import AsciiAnswer
 

@@ -14,6 +14,7 @@ from holdfast.errors import InvalidArgument, SessionBusy
 from holdfast.runtime.http_doors.request_limits import RequestRate
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls
+from holdfast.runtime.serve.channels.channel_connection import CreditGate
 from holdfast.runtime.serve.channels.channel_messages import (
     CreditMessage,
     OpenMessage,
@@ -22,9 +23,7 @@ from holdfast.runtime.serve.channels.channel_messages import (
     parse,
     typed,
 )
-from holdfast.runtime.serve.channels.credit_gate import CreditGate
-from holdfast.runtime.serve.event_bridge import EventBridge
-from holdfast.runtime.serve.streamed_call import StreamedCall
+from holdfast.runtime.serve.event_streams import EventBridge, StreamedCall
 
 
 @pytest.mark.parametrize(
