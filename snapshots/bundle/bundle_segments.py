@@ -1,6 +1,9 @@
-"""Compression of a bundle's parts. The same bytes give the same result, on any number of cores.
+"""Segments of a bundle: files are cut so that equal parts become equal segments, and compressed.
 
-Data from elsewhere is never decompressed beyond its declared size.
+A cut in memory depends only on the pages at that place: a page whose checksum ends in zeros is the last
+of its segment, so an insertion moves cuts with it. Long runs of zeros belong to no segment. The same bytes
+are compressed to the same result, on any number of cores. Data from elsewhere is never decompressed beyond
+its declared size.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import BinaryIO, Protocol, cast
 
 import zstandard
@@ -32,6 +36,15 @@ _ZSTD_THREADS = 2
 """With threads zstd gives other bytes than without, but the same for every number of them."""
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 """Deflate, no name, no time, of an unknown system (RFC 1952)."""
+PAGE = 4096
+LEAST_SEGMENT = 4 << 20
+MOST_SEGMENT = 32 << 20
+_MASK = (16 << 20) // PAGE - 1
+"""One page in this many ends a segment: 16 MiB on average, beyond the minimum."""
+_ZEROS = bytes(PAGE)
+ZERO_RUN = 64
+"""Least pages of zeros that are left out; fewer cost less inside a segment than a second segment."""
+_READ = 256
 
 
 class ReadableStream(Protocol):
@@ -179,3 +192,58 @@ _DECODERS: dict[str, Callable[[ReadableStream], Iterator[bytes]]] = {
     "zstd": _unzstd,
     "tar": _stored,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class FilePiece:
+    """Some bytes of a file that belong together; without data they are zeros."""
+
+    size: int
+    data: bytes | None = None
+
+
+def pieces(file: ReadableStream) -> Iterator[FilePiece]:
+    """Yield a file in pieces, from its beginning to its end."""
+    held = bytearray()
+    zeros = 0
+    for page in _pages(file):
+        if page == _ZEROS:
+            zeros += 1
+            continue
+        if zeros >= ZERO_RUN:
+            if held:
+                yield FilePiece(len(held), bytes(held))
+                held = bytearray()
+            yield FilePiece(zeros * PAGE)
+        else:
+            held += bytes(zeros * PAGE)
+        zeros = 0
+        held += page
+        if len(held) >= MOST_SEGMENT or (len(held) >= LEAST_SEGMENT and zlib.crc32(page) & _MASK == 0):
+            yield FilePiece(len(held), bytes(held))
+            held = bytearray()
+    if zeros < ZERO_RUN:
+        held += bytes(zeros * PAGE)
+    if held:
+        yield FilePiece(len(held), bytes(held))
+    if zeros >= ZERO_RUN:
+        yield FilePiece(zeros * PAGE)
+
+
+def _pages(file: ReadableStream) -> Iterator[bytes]:
+    while block := file.read(_READ * PAGE):
+        for start in range(0, len(block), PAGE):
+            yield block[start : start + PAGE]
+
+
+def together(files: Iterable[tuple[str, bytes]]) -> Iterator[tuple[bytes, list[tuple[str, int, int]]]]:
+    """Combine small files into few segments: the segment, and for each file its name, offset and size."""
+    held, places = bytearray(), list[tuple[str, int, int]]()
+    for name, data in files:
+        places.append((name, len(held), len(data)))
+        held += data
+        if len(held) >= LEAST_SEGMENT:
+            yield bytes(held), places
+            held, places = bytearray(), []
+    if places:
+        yield bytes(held), places

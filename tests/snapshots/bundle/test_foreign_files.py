@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BundleRefused
-from holdfast.snapshots.bundle import tarball, vocabulary
+from holdfast.snapshots.bundle import foreign_files
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from holdfast.snapshots.bundle import tarball, vocabulary
 )
 def test_files_that_snapshots_have_belong(name: str) -> None:
     """All kinds that were ever seen in one."""
-    assert vocabulary.belongs(name)
+    assert foreign_files.belongs(name)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_files_that_snapshots_have_belong(name: str) -> None:
 )
 def test_other_names_do_not(name: str) -> None:
     """Neither those that lead elsewhere, nor images that have CRIU do more than bring processes back."""
-    assert not vocabulary.belongs(name)
+    assert not foreign_files.belongs(name)
 
 
 def _archive(path: Path, *members: dict[str, Any]) -> Path:
@@ -109,7 +109,7 @@ LNK, SYM, CHR, BLK, FIFO = (
 )
 def test_a_layer_may_have_what_images_have(tmp_path: Path, member: dict[str, Any]) -> None:
     """Links lead anywhere within a container; null is a device that every one has."""
-    tarball.check_layer(_archive(tmp_path / "layer.tar", member))
+    foreign_files.check_layer(_archive(tmp_path / "layer.tar", member))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_layer_may_have_what_images_have(tmp_path: Path, member: dict[str, Any
 def test_a_layer_may_not_lead_out_or_bring_devices(tmp_path: Path, member: dict[str, Any]) -> None:
     """Disks, memory, tunnels; names and hard links above its root."""
     with pytest.raises(BundleRefused):
-        tarball.check_layer(_archive(tmp_path / "layer.tar", {"name": "good"}, member))
+        foreign_files.check_layer(_archive(tmp_path / "layer.tar", {"name": "good"}, member))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_layer_may_not_lead_out_or_bring_devices(tmp_path: Path, member: dict[
 )
 def test_shared_memory_has_files_folders_and_links_within(tmp_path: Path, member: dict[str, Any]) -> None:
     """It is unpacked as root, beside everything else of a container."""
-    tarball.check_memory(
+    foreign_files.check_memory(
         _archive(
             tmp_path / "good.tar",
             {"name": "./a", "type": tarfile.DIRTYPE, "mode": 0o1777},
@@ -157,7 +157,7 @@ def test_shared_memory_has_files_folders_and_links_within(tmp_path: Path, member
         )
     )
     with pytest.raises(BundleRefused):
-        tarball.check_memory(_archive(tmp_path / "tmpfs-0.tar", member))
+        foreign_files.check_memory(_archive(tmp_path / "tmpfs-0.tar", member))
 
 
 def test_an_invalid_archive_or_endless_header_is_refused(tmp_path: Path) -> None:
@@ -166,11 +166,11 @@ def test_an_invalid_archive_or_endless_header_is_refused(tmp_path: Path) -> None
     for data in (b"x" * 1000, _archive(path, {"name": "x", "size": 5000}).read_bytes()[:2000]):
         path.write_bytes(data)
         with pytest.raises(BundleRefused):
-            tarball.check_layer(path)
+            foreign_files.check_layer(path)
     member = tarfile.TarInfo("pax")
-    member.type, member.size = tarfile.XHDTYPE, tarball.MAX_HEADER + 1024
+    member.type, member.size = tarfile.XHDTYPE, foreign_files.MAX_HEADER + 1024
     with path.open("wb") as file:
         file.write(member.tobuf(tarfile.USTAR_FORMAT))
         file.truncate(member.size + 4096)
     with pytest.raises(BundleRefused):
-        tarball.check_layer(path)
+        foreign_files.check_layer(path)

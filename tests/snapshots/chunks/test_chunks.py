@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.snapshots.chunks import checking, packing, recipe, sweeping
-from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
+from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
+from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy, Unpacking
 from holdfast.snapshots.chunks.packing import Packed
-from holdfast.snapshots.chunks.pages import PAGE
+from holdfast.snapshots.chunks.packs import PAGE
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeDamaged
-from holdfast.snapshots.chunks.unpacking import Unpacking
 
 MIB = 1 << 20
 
@@ -58,9 +57,9 @@ class Home:
         shutil.rmtree(self.snapshots / name)
         del self.kept[name]
 
-    def sweep(self, thin: float = 0.5) -> sweeping.Swept:
+    def sweep(self, thin: float = 0.5) -> pack_upkeep.Swept:
         with Chunks(self.root) as chunks, chunks.changing():
-            return sweeping.sweep(chunks, self.snapshots.iterdir(), thin)[0]
+            return pack_upkeep.sweep(chunks, self.snapshots.iterdir(), thin)[0]
 
     def packs(self) -> list[Path]:
         return sorted((self.root / "chunks" / "packs").glob("*"))
@@ -247,7 +246,7 @@ def test_sweeping_removes_unneeded_pages(home: Home, rng: random.Random) -> None
     home.keep("b", half)
     home.remove("a")
     with Chunks(home.root) as chunks:
-        wasted = sweeping.waste(chunks, home.snapshots.iterdir(), 0.9)
+        wasted = pack_upkeep.waste(chunks, home.snapshots.iterdir(), 0.9)
     assert 1.9 * MIB < wasted < 2.1 * MIB
     before = sum(path.stat().st_size for path in home.packs())
     swept = home.sweep(thin=0.9)
@@ -279,7 +278,7 @@ def test_each_page_counts_for_the_oldest_that_needs_it(home: Home, rng: random.R
     home.keep("a", data)
     home.keep("b", changed(data, [0, 1, 2]))
     with Chunks(home.root) as chunks:
-        accounts = sweeping.mark(chunks, home.snapshots.iterdir()).accounts
+        accounts = pack_upkeep.mark(chunks, home.snapshots.iterdir()).accounts
     packs = sum(path.stat().st_size for path in home.packs())
 
     assert abs(accounts["a"].own + accounts["b"].own - packs) < 100
@@ -322,7 +321,7 @@ def test_a_flipped_bit_is_found_in_its_page(
     home.keep("b", rng.randbytes(MIB))
     flip(pack, 1000)
     with Chunks(home.root) as chunks:
-        found = checking.check(chunks)
+        found = pack_upkeep.check_packs(chunks)
 
         assert "damaged" in (found.damage(chunks, home.recipe("a")) or "")
         assert found.damage(chunks, home.recipe("b")) is None
@@ -339,7 +338,7 @@ def test_a_pack_cut_short_or_gone_is_found(home: Home, rng: random.Random, how: 
     else:
         pack.unlink()
     with Chunks(home.root) as chunks:
-        found = checking.check(chunks)
+        found = pack_upkeep.check_packs(chunks)
 
         assert found.damage(chunks, home.recipe("a"))
         assert found.damage(chunks, home.recipe("b")) is None

@@ -1,11 +1,16 @@
-"""Rules for archives from elsewhere: of an image layer, and of a session's shared memory. Pure.
+"""Rules for files from elsewhere: their names, archives of an image layer and of shared memory. Pure.
 
-The engine and tar unpack them as root. Both have defenses of their own; anything that would need them is
+The engine and tar unpack archives as root. Both have defenses of their own; anything that would need them is
 already refused here: names and links that lead elsewhere, devices, more members than there can be.
+
+CRIU knows the purpose of a file only by its name, and a few of its files would make it do more than restore
+processes: set up networks, mounts, security profiles, run tools. None of these are in a session's
+snapshot, so their names are not here.
 """
 
 from __future__ import annotations
 
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +18,7 @@ from pathlib import Path
 from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import BundleRefused
 from holdfast.snapshots.bundle import form
+from holdfast.snapshots.checkpointer.layers import apart
 
 MAX_MEMBERS = 2_000_000
 MAX_NAME = 4096
@@ -20,6 +26,26 @@ MAX_HEADER = 16 << 20
 """Bytes of one header with its extensions."""
 # Devices every container has anyway: memory devices (null, zero, full, random) and terminals.
 _HARMLESS = {1: {3, 5, 7, 8, 9}, 5: {0, 1, 2}}
+_NUMBER = r"[0-9]{1,20}"
+# One for each process, thread, table or object, by a number; then those that exist once. CRIU also reads the
+# images of its first versions, one for each kind of file. No judge knows them, so they have no name here.
+_NUMBERED = (
+    *("core", "fdinfo", "fs", "ids", "mm", "pagemap", "pagemap-shmem", "pages", "timens"),
+    *("ipcns-var", "ipcns-shm", "ipcns-msg", "ipcns-sem"),
+)
+_SINGLE = (
+    *("cgroup", "fifo-data", "filelocks", "files", "inventory", "memfd", "pipes-data", "pstree"),
+    *("remap-fpath", "seccomp", "sk-queues", "tty-data", "tty-info"),
+)
+_IMAGE = re.compile(
+    rf"images/(?:(?:{'|'.join(_NUMBERED)})-{_NUMBER}\.img"
+    rf"|(?:{'|'.join(_SINGLE)})\.img"
+    r"|(?:tcp-stream|ghost-file)-[0-9a-f]{1,16}\.img"
+    r"|facts\.json|file-numbers\.json"
+    rf"|tmpfs-{_NUMBER}\.tar"
+    rf"|beyond-{_NUMBER})"
+)
+_BESIDES = frozenset({"record.json.gz", "baseline.json.gz", *apart.FILES})
 
 
 def check_layer(path: Path) -> None:
@@ -95,3 +121,13 @@ def _members(path: Path, what: str) -> Iterator[tarfile.TarInfo]:
 
 def _refused(what: str, member: tarfile.TarInfo, why: str) -> BundleRefused:
     return BundleRefused(f"cannot import: {form.shown(member.name)} in {what} {why}")
+
+
+def belongs(name: str) -> bool:
+    """Return whether a snapshot can have a file of this name, relative to its folder."""
+    return name in _BESIDES or _IMAGE.fullmatch(name) is not None
+
+
+def is_of_processes(name: str) -> bool:
+    """Return whether only a live snapshot can have it."""
+    return name.startswith("images/") or name == "record.json.gz"

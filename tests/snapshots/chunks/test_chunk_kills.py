@@ -11,9 +11,8 @@ import pytest
 # Forks a child for each step, which is killed by SIGKILL there; afterwards all must be as it was, and usable.
 PROGRAM = """
 import os, pathlib, random, shutil, signal, sys
-from holdfast.snapshots.chunks import checking, packing, recipe, sweeping
-from holdfast.snapshots.chunks.chunks import Chunks
-from holdfast.snapshots.chunks.unpacking import Unpacking
+from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
+from holdfast.snapshots.chunks.chunks import Chunks, Unpacking
 
 root, act, kept = pathlib.Path(sys.argv[1]), sys.argv[2], {}
 snapshots = root / "snapshots"
@@ -27,7 +26,7 @@ def keep(name, data):
 
 def sweep():
     with Chunks(root) as chunks, chunks.changing():
-        sweeping.sweep(chunks, snapshots.iterdir(), 1.0)
+        pack_upkeep.sweep(chunks, snapshots.iterdir(), 1.0)
 
 def back(name):
     path = snapshots / name / "again"
@@ -40,7 +39,7 @@ def whole():
     for name, data in kept.items():
         assert back(name) == data, name
     with Chunks(root) as chunks:
-        found = checking.check(chunks)
+        found = pack_upkeep.check_packs(chunks)
         assert not found.lost and not found.pages
 
 def killed_at(step):

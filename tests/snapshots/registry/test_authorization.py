@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.snapshots.registry.challenge import MAX_HEADER, Challenge, parse
+from holdfast.snapshots.registry.authorization import MAX_CHALLENGE, Challenge, parse_challenges
 
 
 def test_a_token_server_is_found() -> None:
@@ -11,7 +11,7 @@ def test_a_token_server_is_found() -> None:
         'Bearer realm="https://auth.test/token",service="registry, of \\"tests\\"",'
         'scope="repository:a/b:pull,push",error="insufficient_scope"'
     )
-    (found,) = parse([header])
+    (found,) = parse_challenges([header])
     assert found.scheme == "bearer"
     assert found.parameters == {
         "realm": "https://auth.test/token",
@@ -23,7 +23,7 @@ def test_a_token_server_is_found() -> None:
 
 def test_several_are_reported_apart() -> None:
     """In one header or in several, with and without parameters."""
-    assert parse(["Negotiate, Basic realm=x , Bearer realm=y", 'basic realm="z"']) == [
+    assert parse_challenges(["Negotiate, Basic realm=x , Bearer realm=y", 'basic realm="z"']) == [
         Challenge("negotiate"),
         Challenge("basic", {"realm": "x"}),
         Challenge("bearer", {"realm": "y"}),
@@ -33,12 +33,12 @@ def test_several_are_reported_apart() -> None:
 
 def test_nonsense_ends_it() -> None:
     """Nothing is made up, and it takes no time."""
-    assert parse(["", ' ="', '"' * 100_000]) == []
-    assert parse(['Bearer realm="never ends' + "\\" * 100_000])[0].parameters == {}
-    assert len(parse(["a " * 100_000])) < 10_000
+    assert parse_challenges(["", ' ="', '"' * 100_000]) == []
+    assert parse_challenges(['Bearer realm="never ends' + "\\" * 100_000])[0].parameters == {}
+    assert len(parse_challenges(["a " * 100_000])) < 10_000
 
 
 def test_blanks_take_no_longer_than_they_are() -> None:
     """A registry sends many such headers: each would take seconds."""
-    many = [f"Bearer{' ' * MAX_HEADER}", " " * MAX_HEADER, f"Bearer a{' ' * MAX_HEADER}"] * 300
-    assert {one.scheme for one in parse(many)} <= {"bearer", "a"}
+    many = [f"Bearer{' ' * MAX_CHALLENGE}", " " * MAX_CHALLENGE, f"Bearer a{' ' * MAX_CHALLENGE}"] * 300
+    assert {one.scheme for one in parse_challenges(many)} <= {"bearer", "a"}
