@@ -13,7 +13,7 @@ from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import session_options
 from holdfast.runtime.cli.caller import EarlyOptions
 from holdfast.runtime.cli.grammar import examples, option
-from holdfast.runtime.http_doors import door_packages
+from holdfast.runtime.http_doors import door_setup
 
 
 @examples("mcp", "mcp --image data --warm")
@@ -30,7 +30,7 @@ def mcp(
     ),
 ) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output or over HTTP."""
-    door_packages.check("mcp", "serve agents")
+    door_setup.check_packages("mcp", "serve agents")
     if http is None and sys.stdin.isatty():
         raise InvalidArgument(
             "cannot serve agents on a terminal: an agent's program starts this",
@@ -54,11 +54,11 @@ def mcp(
 
 
 def _serve_http(server: Any, address: str, *, new_token: bool) -> None:
-    from holdfast.runtime.http_doors import door_listener, door_token
+    from holdfast.runtime.http_doors import door_sockets
     from holdfast.runtime.mcp import http_door
 
-    opened = door_listener.listener(address)
-    token, file = door_token.token_of(Home.default().create(), http_door.TOKEN, new=new_token)
+    opened = door_sockets.listener(address)
+    token, file = door_setup.token_of(Home.default().create(), http_door.TOKEN, new=new_token)
     printing.say(f"serving {http_door.url(opened)}")
     sys.stdout.flush()
     where = f"is in {file}" if file else f"is that of {http_door.TOKEN.variable}"

@@ -11,7 +11,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.caller import EarlyOptions
 from holdfast.runtime.cli.grammar import examples, option
-from holdfast.runtime.http_doors import door_packages
+from holdfast.runtime.http_doors import door_setup
 
 PORT = "8420"
 
@@ -35,24 +35,24 @@ def serve(
     new_token: bool = option("--new-token", help="Make a new token; that of before opens nothing any more."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to those who have the token."""
-    door_packages.check("serve", "serve")
+    door_setup.check_packages("serve", "serve")
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
     from holdfast.runtime.cli.served_doors import ServedDoors
-    from holdfast.runtime.http_doors import door_listener, door_token
+    from holdfast.runtime.http_doors import door_sockets
     from holdfast.runtime.serve import api_server
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     home = Home.default().create()
-    opened = door_listener.inherited()
+    opened = door_sockets.inherited()
     if opened is None and unix is not None:
-        opened = door_listener.unix_listener(unix)
+        opened = door_sockets.unix_listener(unix)
     elif opened is None:
-        opened = door_listener.listener(listen or PORT, anywhere=anywhere)
+        opened = door_sockets.listener(listen or PORT, anywhere=anywhere)
     # Last: where a server listens already, its token remains.
-    token, file = door_token.token_of(home, door_token.SERVER, new=new_token)
-    hosts = None if door_listener.is_unix(opened) else host_name or ()
+    token, file = door_setup.token_of(home, door_setup.SERVER, new=new_token)
+    hosts = None if door_sockets.is_unix(opened) else host_name or ()
     doors = ServedDoors(
         home,
         token,
@@ -62,10 +62,10 @@ def serve(
         rate=rate,
         actor=EarlyOptions.actor,
     )
-    where = f"is in {file}" if file else f"is that of {door_token.SERVER.variable}"
+    where = f"is in {file}" if file else f"is that of {door_setup.SERVER.variable}"
 
     def ready() -> None:
-        printing.say(f"serving {door_listener.url(opened)}")
+        printing.say(f"serving {door_sockets.url(opened)}")
         sys.stdout.flush()
         printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
 

@@ -1,4 +1,4 @@
-"""Agents on the server's own port: the tools of `holdfast mcp` as an application, its path, its end.
+"""The door for agents on the server's own port: their path, their life, their end.
 
 The application is made for the first request that has the token: the package `mcp`, which it needs, takes
 half as long to load as all the rest of the server. Who is let in, and how requests are limited, is decided
@@ -16,43 +16,13 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
-from holdfast.base.home import Home
 from holdfast.base.text import plain
-from holdfast.runtime.http_doors import door_packages
-from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Scope, Send, guarded
+from holdfast.runtime.http_doors import door_setup
+from holdfast.runtime.http_doors.admission import Admission, Receive, Scope, Send
 from holdfast.runtime.mcp.http_door import PATH
-from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
-
-SESSION = "agent"
-"""The session for calls that name none."""
-
-
-def agent_app(home: Home, actor: str | None, progress: Progress) -> Starlette:
-    """Return the application, whose lifespan must be entered before its first request.
-
-    Args:
-        home: whose sessions agents use.
-        actor: who acts, for the journal; None for the name by which each client introduces itself.
-        progress: receives a line for each step of something slow.
-    """
-    from mcp.server.transport_security import TransportSecuritySettings
-
-    from holdfast.runtime.mcp.agent_server import AgentServer
-    from holdfast.runtime.mcp.agent_sessions import Default
-    from holdfast.runtime.mcp.http_door import IDLE_SECONDS, MOST_CONNECTIONS, PATH
-
-    server = AgentServer(home, Default(SESSION), actor=actor, progress=progress)
-    return server.streamable_http_app(
-        streamable_http_path=PATH,
-        session_idle_timeout=IDLE_SECONDS,
-        max_sessions=MOST_CONNECTIONS,
-        # The admission knows by which names this server is reached, and from which pages.
-        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-    )
-
+from holdfast.runtime.serve.request_gate import BearerDoor
 
 logger = logging.getLogger("holdfast.serve")
 
@@ -61,29 +31,23 @@ class AgentsNotLoaded(Exception):
     """The application of agents cannot be made; the cause says why."""
 
 
-class ServedAgents:
-    """Answers the requests of agents, and leaves the others to another application.
+class AgentsDoor(BearerDoor):
+    """The door for agents.
 
     Args:
         make: returns the application of agents; called in a thread, at the first request.
-        other: the other application.
     """
 
-    def __init__(
-        self,
-        make: Callable[[], Starlette],
-        other: App,
-        callers: Callers,
-        admission: Admission,
-        rate: RequestRate,
-    ) -> None:
-        self._make = make
-        self._app = guarded(Surrounded(self._agents, rate, callers.metrics, frozenset()), admission)
-        self._other = other
-        self._callers = callers
+    def __init__(self, make: Callable[[], Starlette], callers: Callers, rules: Admission) -> None:
+        super().__init__(rules, self._until_the_end)
+        self._make, self._callers = make, callers
         self._asked = asyncio.Event()
         self._made: asyncio.Future[Starlette] | None = None
         """The application, once it lives; replaced after an attempt that failed."""
+
+    def takes(self, scope: Scope) -> Scope | None:
+        """Return a request of an agent."""
+        return scope if scope["type"] == "http" and scope["path"] == PATH else None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -97,13 +61,6 @@ class ServedAgents:
             living.cancel()
             with suppress(asyncio.CancelledError):
                 await living
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let the others do it."""
-        if scope["type"] == "http" and scope["path"] == PATH:
-            await self._until_the_end(scope, receive, send)
-        else:
-            await self._other(scope, receive, send)
 
     async def _live(self) -> None:
         while True:
@@ -131,7 +88,7 @@ class ServedAgents:
             body = answer_forms.body(
                 "internal_error",
                 f"cannot serve agents: {error}",
-                f"`{door_packages.command('serve', 'mcp')}`",
+                f"`{door_setup.install_command('serve', 'mcp')}`",
             )
             await JSONResponse(body, 500)(scope, receive, send)
             return
@@ -146,7 +103,7 @@ class ServedAgents:
             ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
-        answering = asyncio.ensure_future(self._app(scope, receive, noted))
+        answering = asyncio.ensure_future(self._agents(scope, receive, noted))
         stopped = asyncio.ensure_future(self._callers.stopped.wait())
         try:
             await asyncio.wait({answering, stopped}, return_when=asyncio.FIRST_COMPLETED)

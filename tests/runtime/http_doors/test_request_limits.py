@@ -1,21 +1,79 @@
-"""One session that is silent has its share of the threads; the calls into others run."""
+"""Limits of bodies, and shares of sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
 
-from holdfast.runtime.http_doors import session_shares
-from holdfast.runtime.http_doors.session_shares import SessionShares
+from holdfast.runtime.http_doors import request_limits
+from holdfast.runtime.http_doors.request_limits import SessionShares, limited
 from holdfast.runtime.serve.answer_forms import status_of
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls, TooManyOfSession
+
+TYPED = frozenset({("POST", "/typed")})
+STREAMS = frozenset({("POST", "/stream")}) | TYPED
+
+
+def answered(path: str, size: int, seconds: float) -> int:
+    """Return the status of a request whose body has two parts of a size, the second one after some time."""
+    sent = 0
+
+    async def app(_scope: Any, receive: Any, _send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+
+    async def receive() -> dict[str, Any]:
+        nonlocal sent
+        sent += 1
+        if sent == 2:
+            await asyncio.sleep(seconds)
+        return {"type": "http.request", "body": b"x" * size, "more_body": sent == 1}
+
+    async def ask() -> int:
+        scope = {"type": "http", "method": "POST", "path": path}
+        try:
+            await limited(app, STREAMS, TYPED)(scope, receive, None)  # type: ignore[arg-type]
+        except HTTPException as error:
+            return error.status_code
+        return 200
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "seconds", "status"),
+    [
+        ("/whole", 10, 0, 200),
+        ("/whole", 10, 0.3, 408),
+        ("/whole", 60, 0, 413),
+        ("/stream", 60, 0, 200),
+        ("/stream", 60, 0.3, 408),
+        ("/typed", 60, 0.3, 200),
+    ],
+)
+def test_bodies_have_the_limits_of_their_kind(
+    monkeypatch: pytest.MonkeyPatch, path: str, size: int, seconds: float, status: int
+) -> None:
+    """What is made while it is sent may take any time, what is read as it comes may have any size."""
+    monkeypatch.setattr(request_limits, "MOST_BODY", 100)
+    monkeypatch.setattr(request_limits, "PART_SECONDS", 0.05)
+    assert answered(path, size, seconds) == status
+
+
+@pytest.mark.parametrize(("path", "status"), [("/whole", 408), ("/stream", 200), ("/typed", 200)])
+def test_a_body_that_drips_has_an_end(monkeypatch: pytest.MonkeyPatch, path: str, status: int) -> None:
+    """Unless it may have any size: then each part is used when it comes."""
+    monkeypatch.setattr(request_limits, "WHOLE_SECONDS", 0.1)
+    assert answered(path, 10, 0.3) == status
 
 
 def test_a_silent_session_takes_its_share_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who ask it for more are refused, after a moment, in words of their own."""
-    monkeypatch.setattr(session_shares, "TURN_SECONDS", 0.05)
+    monkeypatch.setattr(request_limits, "TURN_SECONDS", 0.05)
 
     async def run() -> None:
         threads, go = CallThreads(64, 8), threading.Event()
@@ -29,7 +87,7 @@ def test_a_silent_session_takes_its_share_and_no_more(monkeypatch: pytest.Monkey
         assert "8 such calls into one session" in str(errors[0])
         assert status_of(TooManyOfSession("")) == 503
         assert threads.running == 8
-        monkeypatch.setattr(session_shares, "TURN_SECONDS", 60.0)
+        monkeypatch.setattr(request_limits, "TURN_SECONDS", 60.0)
         # Another session, and what is of no session, has the rest.
         assert await asyncio.gather(*(threads.run(lambda: 1, "other") for _ in range(40))) == [1] * 40
         assert await threads.run(lambda: 2) == 2
@@ -103,7 +161,7 @@ def test_a_line_is_not_endless() -> None:
     async def run() -> None:
         shares = SessionShares(1)
         assert shares.take("one")
-        waiting = [asyncio.ensure_future(shares.wait("one")) for _ in range(session_shares.MOST_IN_LINE)]
+        waiting = [asyncio.ensure_future(shares.wait("one")) for _ in range(request_limits.MOST_IN_LINE)]
         await asyncio.sleep(0)
         assert await shares.wait("one") is False
         for each in waiting:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
-from holdfast.runtime.http_doors.door_connections import ADMITTED
+from holdfast.runtime.http_doors.door_sockets import ADMITTED
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -23,7 +23,8 @@ Refusal = tuple[int, str, str]
 
 SUBPROTOCOL_TOKEN = b"bearer."
 """Pages cannot set headers of a WebSocket: the token may be one of the offered subprotocols, behind this."""
-_NO_TOKEN: Refusal = (401, "unauthorized", "send the token as `Authorization: Bearer TOKEN`")
+_SCHEME = b"Bearer "
+NO_TOKEN: Refusal = (401, "unauthorized", "send the token as `Authorization: Bearer TOKEN`")
 
 
 class Admission:
@@ -44,7 +45,7 @@ class Admission:
     def refusal(self, scope: Scope) -> Refusal | None:
         """Return why a request is refused; None if it is admitted."""
         if not self.has_token(scope):
-            return _NO_TOKEN
+            return NO_TOKEN
         return self.elsewhere(scope)
 
     def is_token(self, given: bytes) -> bool:
@@ -69,15 +70,12 @@ class Admission:
         return None
 
     def has_token(self, scope: Scope) -> bool:
-        """Return whether a request has the token, wherever it is sent to."""
-        # One header, so that none of two programs on the way reads another one than this.
-        headers = _by_name(scope)
-        given = headers.get(b"authorization", [])
-        if scope["type"] == "websocket" and not given:
-            offered = b",".join(headers.get(b"sec-websocket-protocol", [])).split(b",")
-            tokens = [each.strip() for each in offered if each.strip().startswith(SUBPROTOCOL_TOKEN)]
-            given = [b"Bearer " + each.removeprefix(SUBPROTOCOL_TOKEN) for each in tokens]
-        return len(given) == 1 and hmac.compare_digest(given[0], b"Bearer " + self._expected)
+        """Return whether a request has the token as `Authorization: Bearer`, wherever it is sent to."""
+        return self.is_one_token(bearer_tokens(scope))
+
+    def is_one_token(self, given: Sequence[bytes]) -> bool:
+        """Return whether one token is given, and is this: of two, a program on the way may read the other."""
+        return len(given) == 1 and self.is_token(given[0])
 
     def _is_local(self, host: bytes) -> bool:
         name = _without_port(host.decode("latin-1").lower())
@@ -87,6 +85,17 @@ class Admission:
             return ipaddress.ip_address(name).is_loopback
         except ValueError:
             return False
+
+
+def bearer_tokens(scope: Scope) -> list[bytes]:
+    """Return the tokens that a request has in its `Authorization`, or among the offered subprotocols."""
+    headers = _by_name(scope)
+    given = headers.get(b"authorization", [])
+    if scope["type"] == "websocket" and not given:
+        offered = b",".join(headers.get(b"sec-websocket-protocol", [])).split(b",")
+        tokens = [each.strip() for each in offered if each.strip().startswith(SUBPROTOCOL_TOKEN)]
+        return [each.removeprefix(SUBPROTOCOL_TOKEN) for each in tokens]
+    return [each.removeprefix(_SCHEME) if each.startswith(_SCHEME) else b"" for each in given]
 
 
 def _by_name(scope: Scope) -> dict[bytes, list[bytes]]:
@@ -106,12 +115,13 @@ def guarded(app: App, admission: Admission) -> App:
             scope[ADMITTED] = True
             await app(scope, receive, send)
         else:
-            await _refuse(refusal, scope, send)
+            await refuse(scope, send, refusal)
 
     return guard
 
 
-async def _refuse(refusal: Refusal, scope: Scope, send: Send) -> None:
+async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
+    """Answer a request that is not let in, in the form of our own API."""
     status, code, message = refusal
     body = {"error": {"code": code, "message": f"cannot answer: {message}", "hint": ""}}
     await answer(scope, send, status, body, [(b"www-authenticate", b"Bearer")] if status == 401 else [])

@@ -17,12 +17,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from tests.runtime.serve.gated_doors import gated
 
 from holdfast.base.home import Home
-from holdfast.runtime.http_doors.door_guard import Admission
+from holdfast.runtime.http_doors.admission import Admission
+from holdfast.runtime.serve.agents_door import AgentsDoor
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.served_agents import ServedAgents
-from holdfast.runtime.serve.surroundings import RequestRate
 
 TOKEN = "a-token-of-this-test"
 RIGHT = {"authorization": f"Bearer {TOKEN}"}
@@ -70,10 +70,10 @@ def served(agents: Agents, home: Path, steps: Callable[[Ask, Callers], Awaitable
 
     async def run() -> None:
         callers = Callers(Home(home), lambda _: None)
-        app = ServedAgents(agents.make, other, callers, Admission(TOKEN), RequestRate(0, 1))
-        transport = httpx.ASGITransport(app)
+        door = AgentsDoor(agents.make, callers, Admission(TOKEN))
+        transport = httpx.ASGITransport(gated(door, other=other))
         async with (
-            app.running(),
+            door.running(),
             httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
         ):
 
@@ -153,7 +153,7 @@ def test_no_server_without_agents_loads_their_package() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, holdfast.runtime.serve.served_agents, holdfast.runtime.serve.server_app\n"
+            "import sys, holdfast.runtime.serve.agents_door, holdfast.runtime.serve.server_app\n"
             "import holdfast.runtime.e2b.e2b_app, holdfast.runtime.serve.api_server\n"
             "print(*sorted(sys.modules))",
         ],
@@ -162,5 +162,5 @@ def test_no_server_without_agents_loads_their_package() -> None:
         check=True,
         timeout=60,
     ).stdout.split()
-    assert "holdfast.runtime.serve.served_agents" in loaded
+    assert "holdfast.runtime.serve.agents_door" in loaded
     assert [name for name in loaded if name.partition(".")[0] in ("mcp", "mcp_types", "PIL")] == []

@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 from websockets.sync.client import connect
 
-from holdfast.runtime.http_doors import door_connections
-from holdfast.runtime.http_doors.door_connections import DoorConnection
+from holdfast.runtime.http_doors import door_sockets
+from holdfast.runtime.http_doors.door_sockets import DoorConnection
 
 SECONDS = 60.0
 SHORT = 1.0
@@ -39,7 +39,7 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The port of a server on which the heads of later requests have little time."""
-    monkeypatch.setattr(door_connections, "NEXT_REQUEST_SECONDS", SHORT)
+    monkeypatch.setattr(door_sockets, "NEXT_REQUEST_SECONDS", SHORT)
     opened = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app, http=DoorConnection, ws="websockets-sansio", log_config=None, lifespan="off", interface="asgi3"
@@ -87,7 +87,7 @@ def is_closed(raw: socket.socket) -> bool:
 
 
 def test_the_first_head_must_be_whole_in_time(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door_connections, "FIRST_REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr(door_sockets, "FIRST_REQUEST_SECONDS", 0.1)
     with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as raw:
         assert is_closed(raw)
 
