@@ -16,8 +16,7 @@ from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.adoption import Inheritance
 from holdfast.runtime.guest.captures.capture_queue import CaptureDesk
 from holdfast.runtime.guest.files import removal
-from holdfast.runtime.guest.files.file_calls import FileCalls
-from holdfast.runtime.guest.files.uploads import Uploads
+from holdfast.runtime.guest.files.uploads import FileCalls, Uploads
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
 from holdfast.runtime.guest.identity.hooks import Hooks

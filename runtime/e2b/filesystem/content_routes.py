@@ -21,7 +21,7 @@ from holdfast.runtime.e2b.filesystem.multipart_files import boundary_of
 from holdfast.runtime.e2b.filesystem.upload_bodies import content_of, store_files
 from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
 from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
-from holdfast.runtime.guest.files import file_attributes
+from holdfast.runtime.guest.files.file_facts import LONGEST_ATTRIBUTES, MOST_ATTRIBUTES, checked_attributes
 from holdfast.runtime.serve.body_pipe import BodyPipe
 from holdfast.runtime.serve.models.file_models import FilePath
 from holdfast.runtime.serve.routes import file_routes
@@ -103,10 +103,10 @@ def metadata_in(headers: Mapping[str, str]) -> dict[str, str]:
         InvalidArgument: there is too much, or something that no file can keep.
     """
     found = {name.removeprefix(MARK): text for name, text in headers.items() if name.startswith(MARK)}
-    if file_attributes.checked(attributes_of(found)) is None or "" in found:
+    if checked_attributes(attributes_of(found)) is None or "" in found:
         raise InvalidArgument(
-            f"cannot keep the metadata: a file has {file_attributes.MOST} keys, values of printable ASCII,"
-            f" and {file_attributes.LONGEST} bytes of both",
+            f"cannot keep the metadata: a file has {MOST_ATTRIBUTES} keys, values of printable ASCII,"
+            f" and {LONGEST_ATTRIBUTES} bytes of both",
             hint="keep more in a file of its own",
         )
     if "" in found.values():  # the engine's layers cannot say it
