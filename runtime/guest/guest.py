@@ -20,8 +20,7 @@ from holdfast.runtime.guest.files.uploads import FileCalls, Uploads
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
 from holdfast.runtime.guest.identity.hooks import Hooks
-from holdfast.runtime.guest.identity.identity import Identity
-from holdfast.runtime.guest.identity.identity_files import Awakening, publish
+from holdfast.runtime.guest.identity.identity import Awakening, Identity, publish
 from holdfast.runtime.guest.jobs.jobs import Jobs
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
@@ -44,8 +43,8 @@ from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.protocol import VERSION
 
 if TYPE_CHECKING:
-    from holdfast.runtime.guest.ports.port_link import PortLink
     from holdfast.runtime.guest.records.past_runs import PastRuns
+    from holdfast.runtime.guest.wire.port_operations import PortLink
 
 GUEST_VERSION = "0.1.0"
 MAX_KERNELS = 16

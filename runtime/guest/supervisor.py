@@ -19,12 +19,10 @@ from pathlib import Path
 from holdfast.base.value_classes import replace
 from holdfast.runtime.guest import adoption, own_process
 from holdfast.runtime.guest.captures.pause import Pause
-from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.identity.account import UserAccount
 from holdfast.runtime.guest.identity.hooks import words
-from holdfast.runtime.guest.identity.identity import Identity, read_object
-from holdfast.runtime.guest.identity.identity_files import Awakening
+from holdfast.runtime.guest.identity.identity import Awakening, Identity, read_object
 from holdfast.runtime.guest.jobs.keeper import Keeper
 from holdfast.runtime.guest.jobs.reaper import Reaper, become_subreaper
 from holdfast.runtime.guest.layout import (
@@ -36,7 +34,7 @@ from holdfast.runtime.guest.layout import (
     Layout,
     paused_name,
 )
-from holdfast.runtime.guest.records.boundedlog import log_to
+from holdfast.runtime.guest.own_process import SteadyLoop, log_to
 from holdfast.runtime.guest.shells import shell_program
 from holdfast.runtime.guest.wire import (
     account_operations,
@@ -114,9 +112,9 @@ async def _supervise(layout: Layout, keeper: Keeper) -> None:
     account = replace(account, shell=program.path)
     awakening = Awakening.of(fields, again=before is not None)
     if account.foreign and awakening.event == "started" and identity.workdir is None:
-        from holdfast.runtime.guest.identity import workspace  # most sessions are root's
+        from holdfast.runtime.guest.identity.made_account import give_workspace  # most sessions are root's
 
-        workspace.give(layout.workspace, account)
+        give_workspace(layout.workspace, account)
     guest = Guest(layout, identity, account, reaper, program, inheritance)
     guest.start(awakening, before)
 

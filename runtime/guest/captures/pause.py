@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.guest.clock import SteadyLoop
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.identity.identity import read_object
+from holdfast.runtime.guest.own_process import SteadyLoop
 from holdfast.runtime.guest.wire.call import ClientCall
 from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.supervisor_server import Server

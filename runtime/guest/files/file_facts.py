@@ -1,4 +1,4 @@
-"""Facts about one file: kind, size, mode, times, owner, where a link leads, and the attributes programs gave it.
+"""Facts about one file: kind, size, mode, times, owner, where a link leads, attributes that programs gave it.
 
 A link is followed only where that is asked for. Attributes are the extended ones whose names begin with
 "user." (xattr(7)); names are without that here. A file may have more than is read: an answer has a limit.

@@ -22,7 +22,7 @@ from holdfast.base.value_classes import dataclass
 from holdfast.runtime.guest import adoption
 from holdfast.runtime.guest.files import removal
 from holdfast.runtime.guest.identity.account import OOM_SCORE, UserAccount
-from holdfast.runtime.guest.identity.identity_files import with_identity
+from holdfast.runtime.guest.identity.identity import with_identity
 from holdfast.runtime.guest.jobs.job_watch import JobWatching
 from holdfast.runtime.guest.jobs.keeper import HeldRecord
 from holdfast.runtime.guest.jobs.reaper import Reaper

@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 from holdfast.runtime.guest.guest import Guest
-from holdfast.runtime.guest.identity.identity_files import with_identity
+from holdfast.runtime.guest.identity.identity import with_identity
 from holdfast.runtime.guest.layout import MAIN
 from holdfast.runtime.guest.programs.program import Program, ProgramOrder
 from holdfast.runtime.guest.programs.programs import NotStarted

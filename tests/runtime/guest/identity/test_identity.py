@@ -13,10 +13,9 @@ from tests.runtime.guest.harness import Guest
 
 from holdfast.runtime.guest import holdfast_session
 from holdfast.runtime.guest.captures import listeners
-from holdfast.runtime.guest.identity import hooks, identity_files
+from holdfast.runtime.guest.identity import hooks
 from holdfast.runtime.guest.identity.engine_files import EngineFiles
-from holdfast.runtime.guest.identity.identity import Identity
-from holdfast.runtime.guest.identity.identity_files import Awakening
+from holdfast.runtime.guest.identity.identity import Awakening, Identity, with_identity
 
 COPY = {"session": "c0ffee", "name": "copy", "generation": 1, "container": "abc"}
 
@@ -133,7 +132,7 @@ HANGING = """
 import asyncio, os
 from pathlib import Path
 from holdfast.runtime.guest.identity.account import UserAccount
-from holdfast.runtime.guest.identity.hook_process import HookProcess
+from holdfast.runtime.guest.identity.hooks import HookProcess
 from holdfast.runtime.guest.jobs.reaper import Reaper
 async def main():
     reaper = Reaper()
@@ -235,12 +234,12 @@ def test_environments() -> None:
     own.
     """
     own = {"HOLDFAST_NAME": "copy", "HOSTNAME": "copy", "PATH": "x"}
-    assert identity_files.with_identity({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
+    assert with_identity({"HOLDFAST_NAME": "old", "A": "1"}, own) == {
         "HOLDFAST_NAME": "copy",
         "HOSTNAME": "copy",
         "A": "1",
     }
-    assert identity_files.with_identity({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
+    assert with_identity({"HOSTNAME": "mine"}, own)["HOSTNAME"] == "mine"
     told = hooks.facts_of(Awakening("restored", "s", Identity("a", "b")), Identity("c", "d", generation=3))
     env = hooks.environment({"A": "1"}, told)
     assert (env["HOLDFAST_EVENT"], env["HOLDFAST_OLD_NAME"], env["HOLDFAST_GENERATION"]) == (
