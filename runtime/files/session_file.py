@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from holdfast.base.text import lines
 from holdfast.errors import ProtocolError
+from holdfast.runtime.guest.defaults import LONGEST_LINE
 from holdfast.runtime.guest.files.file_facts import LONGEST_ATTRIBUTES
 from holdfast.runtime.guest.wire.protocol import Frame
 from holdfast.runtime.guest_rpc import wire_fields
@@ -19,7 +20,6 @@ LONGEST_NAME = 255
 """Bytes of a name, and of a path: limits.h, NAME_MAX and PATH_MAX."""
 LONGEST_PATH = 4096
 EARLIEST = -(2**62)
-LONGEST_LINE = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from holdfast.runtime.guest.defaults import MOST_FOUND
 from holdfast.runtime.guest.files import file_facts, removal
 from holdfast.runtime.guest.files.as_user import give_folder_to_owner, make_owned_folders
 from holdfast.runtime.guest.files.file_facts import checked_attributes, read_attributes
@@ -28,7 +29,6 @@ PER_TURN = 200
 PER_FRAME = 2000
 PER_SEARCH = 20
 """Names or 256 KiB of content searched before others get their turn."""
-MOST_FOUND = 10_000
 MAX_NAMES = 200_000
 """Most names of one folder."""
 
