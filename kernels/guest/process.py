@@ -106,9 +106,9 @@ async def load_library() -> None:
     try:
         thread.start()
     except RuntimeError:
-        from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+        from holdfast.runtime.guest.pulse import cgroup_limits  # few sessions need it
 
-        raise KernelFailure(f"cannot start a kernel: {shortage.of_processes()}") from None
+        raise KernelFailure(f"cannot start a kernel: {cgroup_limits.lacks_processes()}") from None
     patience = sys.getswitchinterval()
     sys.setswitchinterval(_IMPORT_SWITCH)
     await loaded
@@ -318,11 +318,11 @@ class KernelProcess:
     async def _launch(self) -> None:
         import zmq
 
-        from holdfast.runtime.guest.pulse import shortage
+        from holdfast.runtime.guest.pulse import cgroup_limits
 
-        if (free := shortage.free()) is not None and free < _LEAST_FREE:
+        if (free := cgroup_limits.free_processes()) is not None and free < _LEAST_FREE:
             # Its C library aborts this process where it cannot start a thread.
-            raise KernelFailure(f"cannot start kernel {self.spec}: {shortage.of_processes()}")
+            raise KernelFailure(f"cannot start kernel {self.spec}: {cgroup_limits.lacks_processes()}")
         zmq.Context.instance().socket(zmq.PAIR).close()  # its threads begin now, and stay
         environment = self._account.environment(os.environ)
         manager = self._new_manager(environment)

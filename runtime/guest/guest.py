@@ -25,17 +25,16 @@ from holdfast.runtime.guest.jobs.jobs import Jobs
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
 from holdfast.runtime.guest.programs.programs import Programs
+from holdfast.runtime.guest.pulse.death_watch import DeathWatch
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
 from holdfast.runtime.guest.pulse.state import State
-from holdfast.runtime.guest.pulse.watch import DeathWatch
 from holdfast.runtime.guest.records.change_notes import Changes
 from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.keyed import Keyed
 from holdfast.runtime.guest.records.notifications import News
-from holdfast.runtime.guest.shells import size_notice
-from holdfast.runtime.guest.shells.open_shells import OpenShells
+from holdfast.runtime.guest.shells.open_shells import OpenShells, repeat_size_notice
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_access import Desk
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
@@ -44,7 +43,6 @@ from holdfast.runtime.guest.wire.protocol import VERSION
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest.records.past_runs import PastRuns
-    from holdfast.runtime.guest.wire.port_operations import PortLink
 
 GUEST_VERSION = "0.1.0"
 MAX_KERNELS = 16
@@ -97,7 +95,8 @@ class Guest:
         self.file_calls = FileCalls()
         self.watches: dict[object, Callable[[], None]] = {}
         """How to end each watch of files: a capture must not find it."""
-        self.port_links: set[PortLink] = set()
+        self.port_cuts: set[Callable[[], None]] = set()
+        """How to cut each connection to a port: nor must it find those."""
         self.hooks = Hooks(layout, account, reaper, self.journal.append)
         self.captures = CaptureDesk(layout.identity, lambda: self.identity.generation)
         self.changes = Changes(self.shells, self.kernels, self.lineage, self.journal)
@@ -116,7 +115,7 @@ class Guest:
             before = self.shells[name].size
             desk.arrived()
             if self.shells[name].size != before:
-                size_notice.repeat(partial(getattr, self.shells[name], "terminal"))
+                repeat_size_notice(partial(getattr, self.shells[name], "terminal"))
 
     def start(self, awakening: Awakening, before: ProcessEnd | None = None) -> None:
         """Start the shell at once and the kernel in the background.

@@ -12,8 +12,8 @@ from typing import Any
 
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest.pulse import access
-from holdfast.runtime.guest.pulse.listening import Listening
 from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.sockets import Listening
 from holdfast.runtime.guest.records import masking
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_state import ShellState, ShellVariable

@@ -63,8 +63,8 @@ class Pause:
             await self._server.close(spare=call.connection)
             for end_watch in tuple(guest.watches.values()):
                 end_watch()
-            for link in tuple(guest.port_links):
-                link.cut()
+            for cut in tuple(guest.port_cuts):
+                cut()
             self._hold(hold=True)
             for shell in guest.shells.values():
                 shell.drain()

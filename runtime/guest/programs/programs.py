@@ -75,9 +75,11 @@ class Programs:
             )
             raise NotStarted("invalid", f"cannot {what}") from None
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            from holdfast.runtime.guest.pulse import shortage  # few sessions need it
+            from holdfast.runtime.guest.pulse import cgroup_limits  # few sessions need it
 
-            raise NotStarted("invalid", f"cannot run {name}: {shortage.explained(error)}") from None
+            raise NotStarted(
+                "invalid", f"cannot run {name}: {cgroup_limits.explain_shortage(error)}"
+            ) from None
         return program
 
     def _began(self, program: Program) -> None:

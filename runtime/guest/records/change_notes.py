@@ -12,8 +12,8 @@ from typing import Any
 
 from holdfast.kernels.guest.kernel import RunningKernel
 from holdfast.runtime.guest.captures.held_state import kernel_of, shell_of
-from holdfast.runtime.guest.pulse.listening import Listening, listening_sockets
 from holdfast.runtime.guest.pulse.origins import Origins
+from holdfast.runtime.guest.pulse.sockets import Listening, listening_sockets
 from holdfast.runtime.guest.records.journal import Journal
 from holdfast.runtime.guest.records.masking import MASK
 from holdfast.runtime.guest.shells.shell import Shell

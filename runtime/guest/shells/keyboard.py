@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from holdfast.runtime.guest.shells.line_limit import LineLimit
 from holdfast.runtime.guest.shells.shell import Shell
 from holdfast.runtime.guest.shells.shell_fsm import ShellActivity
-from holdfast.runtime.guest.shells.typed import Burst, Echo, Typing, echo_of
+from holdfast.runtime.guest.shells.typed import Burst, Echo, LineLimit, Typing, echo_of
 
 PAUSE = 1.0
 """Seconds without input that end a burst."""

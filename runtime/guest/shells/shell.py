@@ -24,13 +24,17 @@ from holdfast.runtime.guest.records.command_journal import Chronicle
 from holdfast.runtime.guest.records.streamlog import StreamLog
 from holdfast.runtime.guest.records.terminal_recording import ShellRecording
 from holdfast.runtime.guest.shells.driven_shell import END_OF_PASTE, DrivenShell
-from holdfast.runtime.guest.shells.interrupt_delivery import Pursuit
-from holdfast.runtime.guest.shells.known_commands import KnownCommands
 from holdfast.runtime.guest.shells.marks import MarkFilter, MarkKind, MarkReader, OutputPiece
-from holdfast.runtime.guest.shells.process_progress import at_work
-from holdfast.runtime.guest.shells.screen_modes import Picture
-from holdfast.runtime.guest.shells.shell_fsm import Exec, Phase, ShellAction, ShellActivity, ShellMachine
-from holdfast.runtime.guest.shells.shell_output import OutputGap, T, digest, no_pause, visible
+from holdfast.runtime.guest.shells.process_progress import Pursuit, at_work
+from holdfast.runtime.guest.shells.shell_fsm import (
+    Exec,
+    KnownCommands,
+    Phase,
+    ShellAction,
+    ShellActivity,
+    ShellMachine,
+)
+from holdfast.runtime.guest.shells.shell_output import OutputGap, Picture, T, digest, no_pause, visible
 from holdfast.runtime.guest.shells.shell_process import ShellProcess
 from holdfast.runtime.guest.shells.shell_program import ShellProgram
 from holdfast.runtime.guest.shells.shell_watch import ShellWatch

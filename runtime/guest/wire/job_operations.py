@@ -15,7 +15,7 @@ from holdfast.runtime.guest.jobs.jobs import (
     exit_code,
 )
 from holdfast.runtime.guest.shells.driven_shell import TERM
-from holdfast.runtime.guest.shells.line_limit import refusal
+from holdfast.runtime.guest.shells.typed import line_refusal
 from holdfast.runtime.guest.wire import shell_operations
 from holdfast.runtime.guest.wire.call import ClientCall, Operations
 from holdfast.runtime.guest.wire.connection import RequestRefused
@@ -92,7 +92,7 @@ async def send(guest: Guest, call: ClientCall) -> None:
     """Type bytes into the job's terminal."""
     job = _running(guest, call)
     if excess := job.excess(call.frame.payload):
-        raise RequestRefused("line_too_long", refusal(excess))
+        raise RequestRefused("line_too_long", line_refusal(excess))
     await job.write(call.frame.payload)
     await call.finish("ok")
 

@@ -16,7 +16,7 @@ from holdfast.runtime.guest.records.timeline import (
     decode,
     start_of,
 )
-from holdfast.runtime.guest.shells.screen_modes import Picture
+from holdfast.runtime.guest.shells.shell_output import Picture
 from holdfast.runtime.guest.shells.terminal import TerminalSize
 from holdfast.runtime.guest.shells.typed import Burst, Echo, Typed, Typing, echo_of
 
