@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument
 from holdfast.snapshots.checkpointer.survey.catalogue import BLOCKS, CATALOGUE, RESET, SURVIVES
 
@@ -57,17 +58,11 @@ class Resource:
     def as_dict(self) -> dict[str, Any]:
         """Return the resource as plain values, for programs."""
         return {
+            **as_table(self),
             "verdict": self.verdict,
-            "kind": self.kind,
-            "pid": self.pid,
-            "command": self.command,
-            "fd": self.fd,
-            "what": self.what,
-            "also": list(self.also),
             "reason": self.reason,
             "advice": self.advice,
             "drop": self.name if self.verdict == BLOCKS else None,
-            "own": self.own,
         }
 
 
@@ -119,18 +114,7 @@ class Survivability:
             "blocks": sum(one.verdict == BLOCKS for one in shown),
             "reset": sum(one.verdict == RESET for one in shown),
             "survives": sum(one.verdict == SURVIVES for one in shown),
-            "processes": self.processes,
-            "descriptors": self.descriptors,
-            "memory_bytes": self.memory_bytes,
-            "file_bytes": self.file_bytes,
-            "free_bytes": self.free_bytes,
-            "changed_files": self.changed_files,
-            "changed_length": self.changed_length,
-            "changed_bytes": self.changed_bytes,
-            "fault": self.fault,
-            "seconds": self.seconds,
-            "whole": self.whole,
-            "left_out": self.left_out,
+            **as_table(self, "resources"),
             "findings": [one.as_dict() for one in shown],
         }
 

@@ -85,6 +85,22 @@ HANDED_OUT = 10
 ALONE = ("procfs", "checkpointer", "gateway", "guest")
 """They run in containers, and bring nothing else of this package along but the first, and value classes."""
 
+CHECKPOINTER_ROOMS = (
+    # From the ground up. The server, which starts one of the last two or a smaller operation, is above all.
+    "ground",
+    "egress",
+    "wire",
+    "record",
+    "criu",
+    "container",
+    "layers",
+    "survey",
+    "carried",
+    "dump",
+    "restore",
+    "checkpointer_server",
+)
+
 
 def _modules() -> Iterator[tuple[str, Path]]:
     # The parts are links; Path.rglob does not follow those.
@@ -130,7 +146,12 @@ def short(module: str) -> str:
 
 def test_every_part_is_looked_at() -> None:
     """A checkout without the links would leave nothing to check."""
-    parts = ("runtime.api.controller", "kernels.guest.kernel", "images.build", "snapshots.checkpointer.dump")
+    parts = (
+        "runtime.api.controller",
+        "kernels.guest.kernel",
+        "images.build",
+        "snapshots.checkpointer.wire.requests",
+    )
     for part in parts:
         assert f"holdfast.{part}" in MODULES
 
@@ -152,6 +173,24 @@ def test_guest_code_stands_alone(module: str) -> None:
             "holdfast.runtime",
             "holdfast.kernels",
         )
+
+
+def test_rooms_of_the_checkpointer_import_each_other_in_one_direction() -> None:
+    """Nothing but its server is outside of a room; a package is imported for what is in it."""
+    prefix = "holdfast.snapshots.checkpointer."
+    place = {
+        module: CHECKPOINTER_ROOMS.index(module.removeprefix(prefix).partition(".")[0])
+        for module in MODULES
+        if module.startswith(prefix)
+    }
+    upward = [
+        (short(module), short(name))
+        for module, found in place.items()
+        for name in GRAPH[module] & place.keys()
+        if place[name] > found
+    ]
+    assert upward == []
+    assert max(place.values()) == len(CHECKPOINTER_ROOMS) - 1
 
 
 def test_only_handles_import_each_other_in_circles() -> None:

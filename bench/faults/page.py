@@ -96,7 +96,7 @@ the error or event that says what is not. Made by `python -m bench.faults`.
   that task dies; its end is an event like that of any other process. TCP connections are in repair mode
   (TCP_REPAIR), in which reading and writing fail with EPERM, only while CRIU reads them. A connection
   left in it is taken out shortly afterwards, by CRIU's driver or, if that one also died, by the next
-  checkpointer (`snapshots/checkpointer/repair.py`); only a program that waited in a read of it gets
+  checkpointer (`snapshots/checkpointer/dump/repair.py`); only a program that waited in a read of it gets
   EPERM.
 - **CRIU or its driver is killed in a restore.** A restored tree that has not been judged dies with CRIU,
   and the container with it: the restore fails, the snapshot is untouched.

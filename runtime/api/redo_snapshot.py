@@ -9,10 +9,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.errors import HoldfastError, InvalidArgument, SnapshotError
 from holdfast.runtime.api import replay_commands, snapshot_actions
 from holdfast.runtime.restore.compat import snapshot_ladder
@@ -80,7 +81,7 @@ class Redo:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for programs."""
-        return {**asdict(self), "complete": self.complete}
+        return {**as_table(self), "complete": self.complete}
 
 
 def redo(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.value_classes import as_table
+
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.snapshot import Snapshot
@@ -29,12 +31,10 @@ class Rewound:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for programs."""
         return {
+            **as_table(self, "session", "snapshot", "kept"),
             "id": self.session.id,
             "name": self.session.name,
             "generation": self.session.row.generation,
             "snapshot": self.snapshot.id,
             "kept": self.kept.id if self.kept else None,
-            "left_behind": self.left_behind,
-            "lost": self.lost,
-            "deviations": list(self.deviations),
         }

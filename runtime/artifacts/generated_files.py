@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.history.drift import authors
 from holdfast.runtime.history.drift.changed_paths import FileChange
@@ -36,7 +37,7 @@ class OrphanFile:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return asdict(self)
+        return as_table(self)
 
 
 def patterns(text: str | None) -> list[re.Pattern[str]]:

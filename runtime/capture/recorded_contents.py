@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.record import below
+from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_FILES
 from holdfast.snapshots.record import RecordedFile
 
@@ -43,10 +43,10 @@ def digests(paths: Iterable[str], layers: Sequence[Path], elsewhere: Iterable[st
 def _digest(path: str, layers: Sequence[Path], room: int) -> RecordedFile:
     for layer in layers:
         try:
-            size, data = below.digest(layer, path, room)
+            size, data = beneath.digest(layer, path, room)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except below.FileTooLarge as error:
+        except beneath.FileTooLarge as error:
             return RecordedFile(path=path, size=error.size, skipped="it is too large")
         except OSError as error:
             return RecordedFile(path=path, skipped=f"it cannot be read ({error.strerror or error})")

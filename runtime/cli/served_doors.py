@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.http_doors import door_packages
 from holdfast.runtime.http_doors.door_guard import Admission, App
 from holdfast.runtime.jupyter import jupyter_app
@@ -21,7 +21,7 @@ from holdfast.runtime.operations.context import Progress
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.api_server import Beside
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
+from holdfast.runtime.serve.surroundings import RequestRate
 from holdfast.runtime.swerex import swerex_app
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ServedDoors:
             from holdfast.runtime.serve.served_agents import ServedAgents
 
             def made() -> Starlette:
-                from holdfast.runtime.serve.agent_app import agent_app
+                from holdfast.runtime.serve.served_agents import agent_app
 
                 return agent_app(home, actor, progress)
 

@@ -186,7 +186,7 @@ def _image(context: Context, kind: str) -> Check:
 def _shared_folder(context: Context) -> Check:
     """Check whether a session can fill the state directory through the folder it shares with this host."""
     from holdfast.runtime.sessions import shared_folder
-    from holdfast.snapshots.checkpointer import rooms
+    from holdfast.snapshots.checkpointer.container import rooms
 
     trouble = shared_folder.trouble(context.engine, context.home)
     if not trouble:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,25 +16,61 @@ from starlette.responses import JSONResponse, Response
 from holdfast.base.request_id import request_id
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError
-from holdfast.runtime.e2b import connect_frames, e2b_errors
-from holdfast.runtime.e2b.control import copy_routes, figure_routes, sandbox_routes
-from holdfast.runtime.e2b.control.control_refusals import refusal
-from holdfast.runtime.e2b.control.sandbox_making import OnceMade
-from holdfast.runtime.e2b.e2b_door import SandboxDoor, Scopes
-from holdfast.runtime.e2b.filesystem import content_routes, daemon_routes, filesystem_routes, watch_routes
-from holdfast.runtime.e2b.filesystem.polled_watchers import PolledWatchers
-from holdfast.runtime.e2b.interpreter import interpreter_routes
-from holdfast.runtime.e2b.ports.port_door import PortDoor, PortTraffic
-from holdfast.runtime.e2b.process import process_routes
-from holdfast.runtime.e2b.sandbox_caller import ACTOR
-from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
-from holdfast.runtime.e2b.sandbox_ids import SandboxIds
-from holdfast.runtime.e2b.sandbox_lives import SandboxLives
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.e2b import (
+    code_interpreter,
+    connect_wire,
+    content_service,
+    control_routes,
+    filesystem_service,
+    folder_watches,
+    process_service,
+)
+from holdfast.runtime.e2b.connect_wire import NotOffered
+from holdfast.runtime.e2b.folder_watches import PolledWatchers
+from holdfast.runtime.e2b.port_traffic import PortTraffic
+from holdfast.runtime.e2b.sandbox_access import (
+    ACTOR,
+    PortDoor,
+    SandboxDoor,
+    SandboxIds,
+    SandboxTokens,
+    Scopes,
+)
+from holdfast.runtime.e2b.sandbox_lives import SandboxFacts, SandboxLives
+from holdfast.runtime.e2b.sandbox_making import OnceMade
 from holdfast.runtime.http_doors.door_guard import Admission, App
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
+
+_REASONS = (
+    (
+        "templates",
+        "cannot build or list templates: a template is a snapshot here",
+        "prepare a sandbox, take a snapshot of it, and make sandboxes from that",
+    ),
+    ("volumes", "cannot keep volumes: there are none", "fork or snapshot a sandbox that has the files"),
+    (
+        "secrets",
+        "cannot store secrets over this wire",
+        "`holdfast new --secret` makes a session that uses some",
+    ),
+    ("teams|nodes", "cannot list teams or nodes: this server has one user and one machine", ""),
+    (
+        "sandboxes/[^/]+/logs",
+        "cannot return the log of a sandbox here",
+        "`holdfast journal` and `holdfast events` report what happened in it",
+    ),
+)
+
+
+def refusal(path: str) -> NotOffered:
+    """Return the reason why a path is refused."""
+    rest = re.sub(r"^/(v[23]/)?", "", path)
+    for pattern, why, hint in _REASONS:
+        if re.match(rf"({pattern})(/|$)", rest):
+            return NotOffered(why, hint=hint)
+    return NotOffered("cannot answer: sandboxes do not offer this path and method")
+
 
 TYPED = frozenset({("POST", "/process.Process/StreamInput")})
 """Methods and paths whose bodies may have any size, and take any time."""
@@ -41,17 +78,17 @@ STREAMED = frozenset({("POST", "/files")}) | TYPED
 """Methods and paths whose bodies may have any size."""
 ANY = frozenset((method, "") for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 """All paths."""
-CONTROL = (sandbox_routes.router, copy_routes.router, figure_routes.router)
-CONTEXTS = (interpreter_routes.contexts_router,)
-FILES = (content_routes.router,)
+CONTROL = (control_routes.router, control_routes.router, control_routes.router)
+CONTEXTS = (code_interpreter.contexts_router,)
+FILES = (content_service.router,)
 SANDBOX = (
-    interpreter_routes.router,  # before others that have the same path of another port
+    code_interpreter.router,  # before others that have the same path of another port
     *CONTEXTS,
-    process_routes.router,
-    filesystem_routes.router,
-    watch_routes.router,
+    process_service.router,
+    filesystem_service.router,
+    folder_watches.router,
     *FILES,
-    daemon_routes.router,
+    filesystem_service.daemon_router,
 )
 logger = logging.getLogger("holdfast.serve")
 
@@ -133,8 +170,8 @@ def wire(callers: Callers, tokens: SandboxTokens, lives: SandboxLives, ids: Sand
 
 async def _of_library(request: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
-    status = e2b_errors.status_of(error)
-    return _told(request, status, e2b_errors.sentence(error))
+    status = connect_wire.status_of(error)
+    return _told(request, status, connect_wire.sentence(error))
 
 
 async def _of_request(request: Request, error: Exception) -> Response:
@@ -162,8 +199,8 @@ def _told(request: Request, status: int, message: str) -> Response:
     A streaming RPC ends with it: clients read it there, and take another status for one of a proxy. That is
     what a sandbox has that does not run.
     """
-    if status != 502 and request.headers.get("content-type", "").startswith(connect_frames.MEDIA_TYPE):
-        end = connect_frames.last(e2b_errors.rpc_code(status), plain(message, 2000))
-        return Response(end, media_type=connect_frames.MEDIA_TYPE)
+    if status != 502 and request.headers.get("content-type", "").startswith(connect_wire.MEDIA_TYPE):
+        end = connect_wire.last(connect_wire.rpc_code(status), plain(message, 2000))
+        return Response(end, media_type=connect_wire.MEDIA_TYPE)
     headers = {"Retry-After": "1"} if status == 503 else None
-    return JSONResponse(e2b_errors.body(request.url.path, status, message), status, headers=headers)
+    return JSONResponse(connect_wire.error_body(request.url.path, status, message), status, headers=headers)

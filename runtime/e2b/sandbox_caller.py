@@ -16,17 +16,13 @@ from starlette.requests import HTTPConnection, Request
 from holdfast.errors import SessionError, SessionNotFound
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_files import SessionFiles, owned_by
-from holdfast.runtime.e2b import sandbox_facts
-from holdfast.runtime.e2b.e2b_errors import SandboxUnavailable
-from holdfast.runtime.e2b.sandbox_facts import ACCOUNT, SandboxFacts
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.e2b import sandbox_lives
+from holdfast.runtime.e2b.connect_wire import SandboxUnavailable
+from holdfast.runtime.e2b.sandbox_access import ACTOR, SANDBOX, SandboxTokens
+from holdfast.runtime.e2b.sandbox_lives import ACCOUNT, SandboxFacts
 from holdfast.runtime.serve.callers import ApiCaller, Callers
 
 Result = TypeVar("Result")
-
-ACTOR = "agent:e2b"
-SANDBOX = "holdfast.sandbox"
-"""The key of a request's scope under which the door notes the sandbox that its token is for."""
 
 
 class SandboxCaller(ApiCaller):
@@ -105,7 +101,7 @@ class SandboxCaller(ApiCaller):
             if again.state != "running":  # else another request has resumed it
                 raise
             return again
-        sandbox_facts.change(self.holdfast().store, resumed.id, lambda kept: kept.woken(time.time()))
+        sandbox_lives.change_facts(self.holdfast().store, resumed.id, lambda kept: kept.woken(time.time()))
         return resumed
 
 

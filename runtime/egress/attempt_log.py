@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.runtime.journal.mirror import mirror
-from holdfast.snapshots.checkpointer.attempts import LIFETIME, SETS, SIZE
+from holdfast.snapshots.checkpointer.egress.attempts import LIFETIME, SETS, SIZE
 from holdfast.snapshots.link import CheckpointerFailed
 
 if TYPE_CHECKING:
@@ -63,14 +64,8 @@ class Refusal:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the refusal for programs."""
-        return {
-            "address": self.address,
-            "protocol": self.protocol,
-            "port": self.port or None,
-            "packets": self.packets,
-            "first": _time(self.first),
-            "last": _time(self.last),
-        }
+        times = {"first": _time(self.first), "last": _time(self.last)}
+        return {**as_table(self, "counted"), "port": self.port or None, **times}
 
 
 def of(row: SessionRow) -> list[Refusal]:

@@ -30,9 +30,9 @@ from holdfast.errors import (
 from holdfast.runtime.egress import home_file, host_network, name_lookup, reach
 from holdfast.runtime.sessions import init_program, name_files, network_exceptions, session_options
 from holdfast.runtime.sessions.network_exceptions import Allowed
-from holdfast.snapshots.checkpointer import netrules
-from holdfast.snapshots.checkpointer.netrules import NetworkRules
-from holdfast.snapshots.checkpointer.tree import waits_unconfined
+from holdfast.snapshots.checkpointer.egress import netrules
+from holdfast.snapshots.checkpointer.egress.netrules import NetworkRules
+from holdfast.snapshots.checkpointer.ground.tree import waits_unconfined
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holdfast.engine.container_state import ContainerState
     from holdfast.engine.engine import Engine
     from holdfast.runtime.sessions.session_options import SessionOptions
-    from holdfast.snapshots.checkpointer.netrules import Opening
+    from holdfast.snapshots.checkpointer.egress.netrules import Opening
 
 RESOLVERS = "resolvers"
 """Folder of the home with the files that sessions find at /etc/resolv.conf, one for each content."""
@@ -265,14 +265,14 @@ class Closing:
             raise NetworkNotClosed("cannot start session: its first process does not wait to be released")
         if init_program.is_another(self.home, state.pid):
             raise NetworkNotClosed("cannot start session: its first process is not Holdfast's own")
-        from holdfast.snapshots.checkpointer import mounted_places
-        from holdfast.snapshots.checkpointer.requests import MountedPlaces
+        from holdfast.snapshots.checkpointer.container import first_process
+        from holdfast.snapshots.checkpointer.wire.requests import MountedPlaces
 
         try:
             wanted = MountedPlaces(tuple(places["own"]), tuple(places["given"]))
             with suppress(OSError):  # as a rule only root may look
-                mounted_places.require(state.pid, wanted)
-        except mounted_places.Astray as error:
+                first_process.require_mounted(state.pid, wanted)
+        except first_process.Astray as error:
             raise _astray(str(error)) from error
         self.engine.signal(state.id, signal.SIGUSR1)
 

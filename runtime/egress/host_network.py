@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Interface, ip_address
 from pathlib import Path
 
 from holdfast.runtime.egress.reach import HostNetwork
-from holdfast.snapshots.checkpointer.netrules import Address
+from holdfast.snapshots.checkpointer.egress.netrules import Address
 
 _TRIE, _ROUTES, _IPV6 = Path("/proc/net/fib_trie"), Path("/proc/net/route"), Path("/proc/net/if_inet6")
 RESOLVER = Path("/etc/resolv.conf")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.locks import exclusive
+from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument, NetworkNotClosed, SessionBusy
 from holdfast.runtime.egress import attempt_log, home_file, host_network, session_policy
 from holdfast.runtime.egress.attempt_log import Refusal
@@ -59,16 +60,7 @@ class Reach:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return {
-            "network": self.network,
-            "allow": list(self.allow),
-            "home_allow": list(self.home_allow),
-            "resolvers": list(self.resolvers),
-            "refused": [one.as_dict() for one in self.refused],
-            "refused_more": self.refused_more,
-            "domains": list(self.domains),
-            "secrets": {name: list(hosts) for name, hosts in self.secrets},
-        }
+        return {**as_table(self), "secrets": {name: list(hosts) for name, hosts in self.secrets}}
 
 
 def reach(context: Context, session: SessionRow) -> Reach:

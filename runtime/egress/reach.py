@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_address, ip_network
 
-from holdfast.snapshots.checkpointer.netrules import Address, Network, NetworkRules, Opening
+from holdfast.snapshots.checkpointer.egress.netrules import Address, Network, NetworkRules, Opening
 
 DNS = 53
 

@@ -27,7 +27,7 @@ from holdfast.runtime.sessions.network_exceptions import Allowed
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.runtime.sessions.session_options import SessionOptions
-    from holdfast.snapshots.checkpointer.netrules import NetworkRules
+    from holdfast.snapshots.checkpointer.egress.netrules import NetworkRules
 
 
 @dataclass(frozen=True, slots=True)

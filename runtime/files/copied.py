@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.base.value_classes import as_table
+
 MOST_NAMED = 1000
 
 
@@ -32,11 +34,4 @@ class Copied:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return {
-            "files": self.files,
-            "folders": self.folders,
-            "links": self.links,
-            "bytes": self.bytes,
-            "left_out": dict(self.left_out),
-            "changed": list(self.changed),
-        }
+        return as_table(self)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from holdfast.base.value_classes import as_table
 from holdfast.errors import ProtocolError
 from holdfast.runtime.files.session_file import LONGEST_PATH, SessionFile
 from holdfast.runtime.guest_rpc import wire_fields
@@ -43,14 +44,7 @@ class WatchedChange:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return {
-            "kind": self.kind,
-            "path": self.path,
-            "file": self.file and self.file.as_dict(),
-            "moved": self.moved,
-            "content": self.content,
-            "attributes": self.attributes,
-        }
+        return as_table(self)
 
 
 class TreeChange(NamedTuple):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from holdfast.base.text import lines
+from holdfast.base.value_classes import as_table
 from holdfast.errors import ProtocolError
 from holdfast.runtime.guest.defaults import LONGEST_LINE
 from holdfast.runtime.guest.files.file_facts import LONGEST_ATTRIBUTES
@@ -66,16 +67,7 @@ class SessionFile:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "size": self.size,
-            "mode": f"{self.mode:04o}",
-            "mtime_ns": self.mtime_ns,
-            "uid": self.uid,
-            "gid": self.gid,
-            "target": self.target,
-        }
+        return {**as_table(self, "version", "attributes"), "mode": f"{self.mode:04o}"}
 
 
 def listed(frame: Frame, known: set[str], *, attributes: bool = False) -> list[SessionFile]:
@@ -140,9 +132,7 @@ class FoundFile:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        told = {"path": self.path, "kind": self.kind, "size": self.size, "line": self.line}
-        told["text"] = self.text
-        return {key: value for key, value in told.items() if value is not None}
+        return {name: value for name, value in as_table(self).items() if value is not None}
 
 
 def found_in(frame: Frame) -> list[FoundFile]:

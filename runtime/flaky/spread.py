@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.flaky import output_masking
 
 End = Literal["exit", "signal", "timeout", "waiting", "shell ended", "died"]
@@ -120,28 +121,22 @@ class Spread:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs; of outputs, only the differences."""
-        fields: dict[str, Any] = {"command": self.command, "snapshot": self.snapshot, "asked": self.asked}
-        fields |= {"deterministic": self.deterministic, "verdict": self.text}
-        fields["kinds"] = [
-            {"status": kind.status, "passed": kind.passed, "runs": [run.number for run in kind.runs]}
-            for kind in self.kinds
-        ]
-        fields["differences"] = [asdict(one) for one in self.differences]
-        fields["runs"] = [
-            {
-                "number": run.number,
-                "end": run.end,
-                "status": run.status,
-                "code": run.code,
-                "detail": run.detail,
-                "duration": round(run.duration, 3),
-                "digest": run.digest,
-                "apart": run.apart,
-                "kept": run.kept,
-            }
-            for run in self.runs
-        ]
-        return fields
+        return {
+            "command": self.command,
+            "snapshot": self.snapshot,
+            "asked": self.asked,
+            "deterministic": self.deterministic,
+            "verdict": self.text,
+            "kinds": [
+                {"status": kind.status, "passed": kind.passed, "runs": [run.number for run in kind.runs]}
+                for kind in self.kinds
+            ],
+            "differences": [as_table(one) for one in self.differences],
+            "runs": [
+                {**as_table(run, "output", "names"), "status": run.status, "duration": round(run.duration, 3)}
+                for run in self.runs
+            ],
+        }
 
 
 def grouped(runs: Sequence[Run], *, compare_output: bool = False) -> tuple[OutcomeKind, ...]:

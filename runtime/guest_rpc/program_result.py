@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.guest_rpc import wire_fields
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class ProgramInfo:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"argv": list(self.argv)}
+        return as_table(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +114,5 @@ class ProgramResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for other programs."""
-        return {
-            **self.info.as_dict(),
-            "stdout": self.stdout.decode("utf-8", "replace"),
-            "stderr": self.stderr.decode("utf-8", "replace"),
-            "timed_out": self.timed_out,
-            "dropped": self.dropped,
-            "lost": self.lost,
-        }
+        streams = {"stdout": self.text, "stderr": self.stderr.decode("utf-8", "replace")}
+        return {**self.info.as_dict(), **as_table(self, "info", *streams), **streams}

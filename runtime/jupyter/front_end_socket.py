@@ -1,16 +1,21 @@
 """One WebSocket of a front end, joined to a kernel of a session: messages both ways, also across captures.
 
-A capture ends the connection to the session. It is made again at the message that was sent last, and what the
-session has not confirmed is sent once more, so a front end notices nothing. What a session sends is bounded
-and passed on only if it is a message of Jupyter.
+A capture ends the connection to the session. It is made again at the message that was sent last, and what
+the session has not confirmed is sent once more, so a front end notices nothing. What a session sends is
+bounded and passed on only if it is a message of Jupyter. Older front ends have messages in JSON, as text or
+as bytes with buffers: big-endian numbers of 32 bits (how many parts there are, and the offset of each), the
+JSON, the buffers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
+import json
 import re
 import secrets
+import struct
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -23,14 +28,74 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from holdfast.base.text import plain
 from holdfast.errors import GuestDisconnected, HoldfastError, InvalidArgument, ProtocolError
 from holdfast.runtime.guest.wire import kernel_messages, protocol
-from holdfast.runtime.guest.wire.kernel_messages import MessageMalformed
+from holdfast.runtime.guest.wire.kernel_messages import MOST_PARTS, MessageMalformed
 from holdfast.runtime.guest.wire.protocol import Frame, FrameReader
 from holdfast.runtime.guest_rpc import front_end_calls, guest_client, wire_fields
 from holdfast.runtime.guest_rpc.session_channel import SessionChannel
-from holdfast.runtime.jupyter import kernel_table, legacy_messages
+from holdfast.runtime.jupyter import kernel_table
 from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
 from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.session_links import SessionLinks, SessionStream
+
+PARTS = ("header", "parent_header", "metadata", "content")
+
+
+def legacy_shown(channel: str, parts: list[bytes]) -> str | bytes:
+    """Return a message of a kernel for a client.
+
+    Raises:
+        MessageMalformed: it is not valid.
+    """
+    header = kernel_messages.header_of(parts)
+    fields = {name: kernel_messages.parsed(part) for name, part in zip(PARTS, parts, strict=False)}
+    buffers = parts[len(PARTS) :]
+    message = {"msg_id": header["msg_id"], "msg_type": header["msg_type"], **fields}
+    message |= {"channel": channel, "buffers": []}
+    text = json.dumps(message, ensure_ascii=False)
+    if not buffers:
+        return text.encode("utf-8", "replace").decode()
+    every = [text.encode("utf-8", "replace"), *buffers]
+    offsets = [4 * (len(every) + 1)]
+    for each in every[:-1]:
+        offsets.append(offsets[-1] + len(each))
+    return b"".join((struct.pack(f">{len(every) + 1}I", len(every), *offsets), *every))
+
+
+def legacy_read(data: str | bytes) -> bytes:
+    """Return a client's message in the binary form of kernel messages.
+
+    Raises:
+        MessageMalformed: it is no message.
+    """
+    text, buffers = (data, []) if isinstance(data, str) else _cut(data)
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise MessageMalformed("it is not JSON") from None
+    if not isinstance(message, dict) or not all(isinstance(message.get(name, {}), dict) for name in PARTS):
+        raise MessageMalformed("its header, metadata or content is not an object")
+    # Not all clients say the channel: requests are of the shell then.
+    channel = message.get("channel", "shell")
+    if channel not in kernel_messages.CHANNELS:
+        raise MessageMalformed("it names no channel")
+    parts = [kernel_messages.written(message.get(name, {})) for name in PARTS]
+    kernel_messages.header_of(parts)
+    return kernel_messages.pack(channel, [*parts, *buffers])
+
+
+def _cut(data: bytes) -> tuple[bytes, list[bytes]]:
+    """Return the JSON and the buffers of a message with buffers."""
+    if len(data) < 4:
+        raise MessageMalformed("it is shorter than its first number")
+    (count,) = struct.unpack_from(">I", data)
+    if not 1 <= count <= MOST_PARTS - len(PARTS) or len(data) < 4 * (count + 1):
+        raise MessageMalformed(f"it cannot have {count} parts")
+    offsets = [*struct.unpack_from(f">{count}I", data, 4), len(data)]
+    if offsets[0] != 4 * (count + 1) or offsets != sorted(offsets):
+        raise MessageMalformed("its offsets are not those of its parts")
+    found = [data[low:high] for low, high in itertools.pairwise(offsets)]
+    return found[0], found[1:]
+
 
 V1 = "v1.kernel.websocket.jupyter.org"
 MOST_UNCONFIRMED, MOST_UNCONFIRMED_BYTES = 64, 16 << 20
@@ -196,7 +261,7 @@ class FrontEndSocket:
         if self._binary:
             await self._websocket.send_bytes(data)
             return
-        work = partial(legacy_messages.shown, channel, parts)
+        work = partial(legacy_shown, channel, parts)
         found = work() if len(data) <= INLINE else await asyncio.to_thread(work)
         if isinstance(found, str):
             await self._websocket.send_text(found)
@@ -223,8 +288,8 @@ class FrontEndSocket:
             kernel_messages.header_of(parts)
             return given
         if len(given) <= INLINE:
-            return legacy_messages.read(given)
-        return await asyncio.to_thread(legacy_messages.read, given)
+            return legacy_read(given)
+        return await asyncio.to_thread(legacy_read, given)
 
     async def _send(self, data: bytes) -> None:
         if len(data) > protocol.MAX_PAYLOAD:

@@ -1,27 +1,235 @@
-"""The application of this wire: who is let in, its paths, and errors as its answers."""
+"""The application of a kernel gateway: who is let in, its paths, and errors as its answers.
+
+A front end can start, interrupt and restart kernels; it ends none. `DELETE` is what front ends send when a
+tab is closed: it lets the kernel be, with the variables of the agent.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from holdfast.base.request_id import request_id
-from holdfast.errors import HoldfastError
+from holdfast.base.text import plain
+from holdfast.base.version import VERSION
+from holdfast.errors import (
+    GuestDisconnected,
+    HoldfastError,
+    InvalidArgument,
+    SessionDead,
+    SessionError,
+    SessionNotFound,
+)
+from holdfast.runtime.api.session_kernel import SessionKernel
 from holdfast.runtime.http_doors import door_guard
 from holdfast.runtime.http_doors.door_connections import ADMITTED
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
-from holdfast.runtime.jupyter import gateway_failures, jupyter_routes
-from holdfast.runtime.jupyter.kernel_table import KernelTable
-from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
+from holdfast.runtime.jupyter import kernel_table
+from holdfast.runtime.jupyter.front_end_socket import FrontEndSocket, counted
+from holdfast.runtime.jupyter.kernel_table import GatewayKernel, KernelTable
+from holdfast.runtime.serve import answer_forms
+from holdfast.runtime.serve.callers import ApiCaller, Callers, chosen_actor
 from holdfast.runtime.serve.session_links import SessionLinks
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
+
+RETRY_SECONDS = 5
+
+
+def error_status(error: HoldfastError) -> int:
+    """Return the status of an answer that reports this error.
+
+    A session that does not run now, but may soon, is unavailable; one that is dead has no kernels any more.
+    """
+    if isinstance(error, SessionNotFound | SessionDead):
+        return 404
+    if isinstance(error, SessionError | GuestDisconnected):
+        return 503
+    return answer_forms.status_of(error)
+
+
+def error_answer(error: HoldfastError) -> JSONResponse:
+    """Return the answer that reports this error."""
+    status = error_status(error)
+    message = f"{error}; {error.hint}" if error.hint else str(error)
+    headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else None
+    return JSONResponse(error_body(message, error.code), status, headers=headers)
+
+
+def error_body(message: str, reason: str) -> dict[str, Any]:
+    """Return the body of an answer that reports an error."""
+    return {"message": plain(message, 2000), "reason": reason}
+
+
+ACTOR = "person:jupyter"
+"""Who acts if a front end does not say."""
+ONLY = "holdfast.jupyter.session"
+"""The key of a request's scope under which the door notes the one session that a path is for."""
+API_VERSION = "2.0.0"
+MOST_BODY = 1 << 20
+
+
+class _Request:
+    """What a request has to do with."""
+
+    def __init__(self, connection: HTTPConnection) -> None:
+        state = connection.app.state
+        self.connection = connection
+        self.table: KernelTable = state.table
+        self.only: str | None = connection.scope.get(ONLY)
+        self.caller = ApiCaller(connection, state.callers, chosen_actor(connection, ACTOR))
+
+    async def kernel(self) -> GatewayKernel:
+        return await self.table.find(self.caller, self.connection.path_params["kernel"], self.only)
+
+    async def kernels(self) -> list[GatewayKernel]:
+        return await self.table.kernels(self.caller, self.only)
+
+    async def call(self, kernel: GatewayKernel, verb: Callable[[SessionKernel, str], None]) -> None:
+        """Do something with a kernel in its session."""
+        await self.caller.in_session(
+            kernel.row.id, lambda session: verb(SessionKernel(session._line), kernel.info.name)
+        )
+
+    async def current(self, kernel: GatewayKernel) -> dict[str, Any]:
+        """Return the model of a kernel as its session reports it now."""
+        found = await self.table.kernels(self.caller, kernel.row.id)
+        return self.table.model(next((each for each in found if each.id == kernel.id), kernel))
+
+
+async def version(_: Request) -> Response:
+    """Say which API this is."""
+    return JSONResponse({"version": API_VERSION, "holdfast": VERSION})
+
+
+async def status(request: Request) -> Response:
+    """Say how many kernels and connections there are."""
+    asked = _Request(request)
+    table, kernels = asked.table, await asked.kernels()
+    latest = max(table.activity.values(), default=table.began)
+    told = {
+        "started": kernel_table.written_time(table.began),
+        "last_activity": kernel_table.written_time(latest),
+        "connections": sum(table.connections.get(each.id, 0) for each in kernels),
+        "kernels": len(kernels),
+    }
+    return JSONResponse(told)
+
+
+async def specs(request: Request) -> Response:
+    """List a spec for each kernel of the sessions that run."""
+    kernels = await _Request(request).kernels()
+    found = {each.spec: kernel_table.spec_model(each) for each in kernels}
+    return JSONResponse({"default": next(iter(found), ""), "kernelspecs": found})
+
+
+async def spec(request: Request) -> Response:
+    """Describe the spec of one kernel."""
+    asked = _Request(request)
+    kernel = await asked.table.named(asked.caller, request.path_params["spec"], asked.only)
+    return JSONResponse(kernel_table.spec_model(kernel))
+
+
+async def kernels(request: Request) -> Response:
+    """List the kernels of the sessions that run."""
+    asked = _Request(request)
+    return JSONResponse([asked.table.model(each) for each in await asked.kernels()])
+
+
+async def start(request: Request) -> Response:
+    """Return the kernel that a spec leads to; it runs already."""
+    asked, body = _Request(request), await _json_body(request)
+    kernel = await asked.table.named(asked.caller, _text(body, "name"), asked.only)
+    location = f"/api/kernels/{kernel.id}"
+    return JSONResponse(asked.table.model(kernel), 201, headers={"Location": location})
+
+
+async def kernel(request: Request) -> Response:
+    """Describe one kernel."""
+    asked = _Request(request)
+    return JSONResponse(await asked.current(await asked.kernel()))
+
+
+async def leave(request: Request) -> Response:
+    """Let a front end be done with a kernel, which stays as it is."""
+    await _Request(request).kernel()
+    return Response(status_code=204)
+
+
+async def interrupt(request: Request) -> Response:
+    """Interrupt what runs in a kernel."""
+    asked = _Request(request)
+    found = await asked.kernel()
+    await asked.call(found, SessionKernel.interrupt)
+    return Response(status_code=204)
+
+
+async def restart(request: Request) -> Response:
+    """Replace the process of a kernel: its variables are gone, also for the agent."""
+    asked = _Request(request)
+    found = await asked.kernel()
+    await asked.call(found, SessionKernel.restart)
+    asked.table.forget_looks(found.row.id)
+    return JSONResponse(await asked.current(found))
+
+
+async def channels(websocket: WebSocket) -> None:
+    """Join a front end to a kernel until it leaves."""
+    asked = _Request(websocket)
+    try:
+        found = await asked.kernel()
+        with counted(asked.table, found.id):
+            socket = FrontEndSocket(websocket, asked.caller, found, asked.table, websocket.app.state.links)
+            await socket.run()
+    except HoldfastError as error:
+        await websocket.send_denial_response(error_answer(error))
+
+
+async def _json_body(request: Request) -> dict[str, Any]:
+    data = await request.body()
+    try:
+        found = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidArgument("cannot read the request: its body is not a JSON object")
+    return found
+
+
+def _text(body: dict[str, Any], name: str) -> str | None:
+    found = body.get(name)
+    if found is not None and not isinstance(found, str):
+        raise InvalidArgument(f"cannot read the request: {name} is not a text")
+    return found
+
+
+def routes() -> list[BaseRoute]:
+    """Return all routes of this wire."""
+    one = "/api/kernels/{kernel}"
+    return [
+        Route("/api", version, methods=["GET"]),
+        Route("/api/status", status, methods=["GET"]),
+        Route("/api/kernelspecs", specs, methods=["GET"]),
+        Route("/api/kernelspecs/{spec}", spec, methods=["GET"]),
+        Route("/api/kernels", kernels, methods=["GET"]),
+        Route("/api/kernels", start, methods=["POST"]),
+        Route(one, kernel, methods=["GET"]),
+        Route(one, leave, methods=["DELETE"]),
+        Route(f"{one}/interrupt", interrupt, methods=["POST"]),
+        Route(f"{one}/restart", restart, methods=["POST"]),
+        WebSocketRoute(f"{one}/channels", channels),
+    ]
+
 
 _PATH = re.compile(r"(?:/jupyter(?:/(?P<session>[^/]{1,200}))?)?(?P<rest>/api(?:/.*)?)", re.DOTALL)
 _SCHEMES = (b"token", b"bearer")
@@ -49,11 +257,11 @@ class GatewayDoor:
         if refusal is None:
             session = found["session"]
             scope = {**scope, "path": found["rest"], "raw_path": found["rest"].encode("utf-8", "replace")}
-            scope |= {ADMITTED: True, jupyter_routes.ONLY: session and unquote(session)}
+            scope |= {ADMITTED: True, ONLY: session and unquote(session)}
             await self._app(scope, receive, send)
         else:
             status, code, why = refusal
-            told = gateway_failures.body(f"cannot answer: {why}", code)
+            told = error_body(f"cannot answer: {why}", code)
             await door_guard.answer(scope, send, status, told)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
@@ -77,7 +285,7 @@ def beside(other: App, callers: Callers, admission: Admission, rate: RequestRate
 def gateway(callers: Callers) -> Starlette:
     """Return the application without what guards and limits it."""
     app = Starlette(
-        routes=jupyter_routes.routes(),
+        routes=routes(),
         exception_handlers={HoldfastError: _of_library, HTTPException: _of_http, Exception: _of_server},
     )
     app.router.redirect_slashes = False
@@ -87,16 +295,16 @@ def gateway(callers: Callers) -> Starlette:
 
 async def _of_library(_: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
-    return gateway_failures.answer(error)
+    return error_answer(error)
 
 
 async def _of_http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    told = gateway_failures.body(f"cannot answer: {error.detail}", "http")
+    told = error_body(f"cannot answer: {error.detail}", "http")
     return JSONResponse(told, error.status_code, headers=dict(error.headers or {}))
 
 
 async def _of_server(_: Request, error: Exception) -> Response:
     logger.error("request %s failed", request_id(), exc_info=error)
     message = f"cannot answer: the server failed; its log has request {request_id()}"
-    return JSONResponse(gateway_failures.body(message, "internal_error"), 500)
+    return JSONResponse(error_body(message, "internal_error"), 500)

@@ -1,4 +1,7 @@
-"""The server: its tools, their hints and schemas, and whose sessions a client uses."""
+"""The server: its tools, their hints, texts and schemas, and whose sessions a client uses.
+
+Each word of a text costs every conversation.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,67 @@ from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.runtime.api.controller import Holdfast
-from holdfast.runtime.mcp import tool_texts as texts
 from holdfast.runtime.mcp.agent_sessions import AgentSessions, Default
+from holdfast.runtime.mcp.agent_tools import PatientCalls
 from holdfast.runtime.mcp.command_tools import CommandTools
 from holdfast.runtime.mcp.file_tools import FileTools
 from holdfast.runtime.mcp.kernel_tools import KernelTools
-from holdfast.runtime.mcp.patient_calls import PatientCalls
 from holdfast.runtime.mcp.state_tools import StateTools
 from holdfast.runtime.mcp.task_tools import TaskTools
 from holdfast.runtime.operations.context import Progress
+
+INSTRUCTIONS = """\
+A Linux sandbox that persists: one bash and one Jupyter kernel for all calls. Directory, variables, \
+background jobs and servers stay, also when this conversation ends. Calls need no session; the \
+default one is made when first used.
+The last line of each answer, in [brackets], has the facts: exit code, time, directory, what waits, \
+ids.
+- A command that still runs after `wait` seconds is not an error: it continues, and wait(id) follows \
+it.
+- A program that asks something (password, y/n, a debugger, an editor) is reported as waiting: \
+answer(text=…) or answer(key="C-c").
+- Servers and builds: run(background=true) leaves the shell free.
+- Before anything risky: snapshot(label). It holds files, processes and memory; go_back returns to \
+it, with copies=n it makes n sessions there.
+- Not sure what is still running? status says it; do not guess, and do not start things twice."""
+
+RUN = """\
+Run a command in the session's bash. cd, exports and jobs stay. Returns its output and exit code, or \
+after `wait` seconds that it still runs. background=true: on a terminal of its own, for servers and \
+long builds."""
+ANSWER = """\
+Type `text` (and Enter) for the command or cell that waits, or press a key: C-c, C-d, Enter, Up, \
+Esc, Tab. `id` means a background command, or a cell."""
+WAIT = """\
+Follow a running command, background command or cell, of any conversation, until it ends or asks \
+something, at most `seconds`. Shows new output. With `port` wait until a server accepts there."""
+READ = """\
+Show the kept output of a command or cell from a line on; a negative one counts from the end."""
+CELL = """\
+Run Python in the session's Jupyter kernel, whose variables stay. Returns output, value, traceback, \
+and a picture as PNG."""
+SCREEN = """\
+Show the terminal as a person would see it: for editors, debuggers and other full-screen programs."""
+STATUS = """\
+Show what is now: what runs or waits, processes, ports, memory, kernel variables, what died since \
+the last status, snapshots to go back to."""
+SNAPSHOT = "Capture the session at one instant: files, processes, memory. It continues."
+GO_BACK = """\
+Return the session to a snapshot (label or id; @-1 is the last); the present is kept as a snapshot. \
+With copies=n the session stays, and n new ones continue from the snapshot."""
+CHANGES = """\
+Show what has changed since a snapshot, or `10m`, or a time: files, packages, processes, ports, \
+variables, and who did it."""
+FILE = """\
+Read a file from `line` on, or list a folder; write it with `content`; edit it by replacing `old`, \
+which must be in it once, with `new`."""
+SESSIONS = """\
+List sessions; make one with `new`, a name; end one with `end`: what is not in a snapshot is lost."""
+TASK = """\
+The record of the work, kept with the session for the next conversation: goal, plan, decisions. A \
+plan has a line for each phase, then `- STEP :: COMMAND`; done(step="1.2") runs COMMAND and counts \
+only if it passes. resume says where to continue. An action that lacks an argument says what it takes."""
+
 
 _LOOKS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -65,7 +120,7 @@ class AgentServer(MCPServer[Any]):
         super().__init__(
             "holdfast",
             title="Holdfast",
-            instructions=texts.INSTRUCTIONS,
+            instructions=INSTRUCTIONS,
             version=VERSION,
             log_level="ERROR",
             middleware=[calls.cancellations],
@@ -80,19 +135,19 @@ class AgentServer(MCPServer[Any]):
         commands, kernel = CommandTools(self.agents, calls), KernelTools(self.agents, calls)
         state, files = StateTools(self.agents, calls), FileTools(self.agents, calls)
         for function, title, description, hints in (
-            (commands.run, "Run a command", texts.RUN, _CODE),
-            (commands.answer, "Answer what waits", texts.ANSWER, _CODE),
-            (commands.wait, "Follow what runs", texts.WAIT, _LOOKS),
-            (commands.read, "Read kept output", texts.READ, _LOOKS),
-            (kernel.cell, "Run Python", texts.CELL, _CODE),
-            (state.screen, "Show the terminal", texts.SCREEN, _LOOKS),
-            (state.status, "Show what runs", texts.STATUS, _LOOKS),
-            (state.snapshot, "Take a snapshot", texts.SNAPSHOT, _ADDS),
-            (state.go_back, "Go back to a snapshot", texts.GO_BACK, _ADDS),
-            (state.changes, "Show what has changed", texts.CHANGES, _LOOKS),
-            (files.file, "Read or change a file", texts.FILE, _OVERWRITES),
-            (state.sessions, "List, make or end sessions", texts.SESSIONS, _OVERWRITES),
-            (TaskTools(self.agents, calls).task, "Keep the task's record", texts.TASK, _CODE),
+            (commands.run, "Run a command", RUN, _CODE),
+            (commands.answer, "Answer what waits", ANSWER, _CODE),
+            (commands.wait, "Follow what runs", WAIT, _LOOKS),
+            (commands.read, "Read kept output", READ, _LOOKS),
+            (kernel.cell, "Run Python", CELL, _CODE),
+            (state.screen, "Show the terminal", SCREEN, _LOOKS),
+            (state.status, "Show what runs", STATUS, _LOOKS),
+            (state.snapshot, "Take a snapshot", SNAPSHOT, _ADDS),
+            (state.go_back, "Go back to a snapshot", GO_BACK, _ADDS),
+            (state.changes, "Show what has changed", CHANGES, _LOOKS),
+            (files.file, "Read or change a file", FILE, _OVERWRITES),
+            (state.sessions, "List, make or end sessions", SESSIONS, _OVERWRITES),
+            (TaskTools(self.agents, calls).task, "Keep the task's record", TASK, _CODE),
         ):
             self.add_tool(
                 function,

@@ -14,13 +14,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from holdfast.base.text import plain
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import ExecResult
-from holdfast.runtime.mcp import cell_results, outcomes
+from holdfast.runtime.mcp import kernel_tools, outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession
-from holdfast.runtime.mcp.agent_tools import AgentTools, patience, said
-from holdfast.runtime.mcp.kept_output import KeptOutput
+from holdfast.runtime.mcp.agent_tools import AgentTools, LastLine, patience, said
 from holdfast.runtime.mcp.kernel_tools import answered, followed
-from holdfast.runtime.mcp.patient_calls import LastLine
-from holdfast.runtime.mcp.short_text import Shown, part
+from holdfast.runtime.mcp.outcomes import KeptOutput, Shown, part
 
 SHORT_LOOK = 1.0
 """Seconds without output after which what still runs is taken to have shown all it has."""
@@ -212,7 +210,7 @@ def _lines(found: AgentSession, id_: str, line: int) -> tuple[Shown, bool]:
     """Return the output of a command, job or cell from a line on, and whether it still runs."""
     if found.kind(id_) == "cell":
         cell = found.session.kernel.join(id_, patience=SHORT_LOOK)
-        return part(cell_results.whole(cell), line), cell.status in ("running", "waiting")
+        return part(kernel_tools.whole_cell(cell), line), cell.status in ("running", "waiting")
     output = KeptOutput(wanted=max(1, line))
     result = _output(found, id_, output)
     shown = output.from_line(line, result.rows, result.cols)

@@ -9,9 +9,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from holdfast.base.text import lines
 from holdfast.runtime.mcp.agent_sessions import AgentSession
-from holdfast.runtime.mcp.agent_tools import AgentTools, said
-from holdfast.runtime.mcp.patient_calls import LastLine
-from holdfast.runtime.mcp.short_text import part
+from holdfast.runtime.mcp.agent_tools import AgentTools, LastLine, said
+from holdfast.runtime.mcp.outcomes import part
 
 MOST_READ = 16 << 20
 """Bytes of a file that is shown or edited here; a larger one is a matter for `run`."""

@@ -1,21 +1,85 @@
-"""Tools for the kernel: cell."""
+"""The tool for the kernel: cells, their outcome in text, with one picture at most."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 from mcp.server.mcpserver import Context, Image
 from mcp.server.mcpserver.exceptions import ToolError
 
+from holdfast.base.text import lines
 from holdfast.errors import KernelDied
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.results import CellEvent, CellResult
-from holdfast.runtime.mcp import cell_results
+from holdfast.runtime.mcp import outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession
-from holdfast.runtime.mcp.agent_tools import AgentTools, patience
-from holdfast.runtime.mcp.patient_calls import LastLine
-from holdfast.runtime.mcp.tool_hints import message
+from holdfast.runtime.mcp.agent_tools import AgentTools, LastLine, error_line, patience
+from holdfast.runtime.mcp.outcomes import clean, shorten
+from holdfast.runtime.mcp.plots import small_png
+
+_PICTURES = ("image/png", "image/jpeg")
+
+
+def cell_text(
+    result: CellResult, news: Iterable[str] = (), *, waited: float = 0.0, part: bool = False
+) -> str:
+    """Return a cell's result: news, what it showed, the exception, facts.
+
+    `waited` is in seconds; `part`: this is what it showed since something of it was shown before.
+    """
+    id_ = result.cell_id
+    shown = shorten(whole_cell(result), before=None if part else 0)
+    parts = [_STATUS.get(result.status, result.status), f"{result.duration:.1f} s"]
+    if result.waiting is not None:
+        parts = [outcomes.waits(result.waiting), f"id {id_}"]
+    elif result.status == "running":
+        parts = [*outcomes.still_runs(waited, id_)]
+    elif result.execution_count is not None:
+        parts.append(f"In [{result.execution_count}]")
+    lost = outcomes.lost(result.dropped + result.lost)
+    known = outcomes.facts([*parts, outcomes.rest(shown, id_)])
+    return outcomes.joined([*news, lost, shown.text, known])
+
+
+def whole_cell(result: CellResult) -> str:
+    """Return all that a cell showed, as text."""
+    parts = [clean(result.stdout), clean(result.stderr), *_displays(result)]
+    if result.error is not None:
+        trace = "\n".join(result.error.traceback) or f"{result.error.ename}: {result.error.evalue}"
+        parts.append(clean(trace))
+    return "\n".join(part.rstrip("\n") for part in parts if part.strip())
+
+
+def picture(result: CellResult) -> bytes | None:
+    """Return the last picture of a cell that can be shown, as a small PNG."""
+    for output in reversed(result.outputs):
+        if (png := small_png(output.data)) is not None:
+            return png
+    return None
+
+
+_STATUS = {
+    "ok": "ok",
+    "error": "it raised the exception above",
+    "timeout": "interrupted: its time was over",
+    "restarted": "the kernel was restarted",
+}
+
+
+def _displays(result: CellResult) -> Iterable[str]:
+    pictures = 0
+    for output in result.outputs:
+        found = output.data.get("text/plain")
+        kinds = [kind for kind in output.data if kind != "text/plain"]
+        pictures += any(kind in _PICTURES for kind in kinds)
+        if isinstance(found, str):
+            yield clean(found)
+        elif kinds:
+            yield f"<{', '.join(lines(kind)[:60] for kind in kinds[:5])}>"
+    if pictures > 1:
+        yield f"({pictures} pictures; the last one is shown)"
 
 
 class KernelTools(AgentTools):
@@ -79,8 +143,8 @@ def told(found: AgentSession, result: CellResult, waited: float) -> Any:
     """Return what a cell showed: text, and a picture if it made one."""
     part = found.seq_of(result.cell_id) > 0
     found.cell_shown(result.cell_id, result.seq)
-    text = cell_results.text(result, found.take_news(), waited=waited, part=part)
-    png = cell_results.picture(result)
+    text = cell_text(result, found.take_news(), waited=waited, part=part)
+    png = picture(result)
     return text if png is None else [text, Image(data=png, format="png")]
 
 
@@ -88,7 +152,7 @@ def died(found: AgentSession, error: KernelDied) -> ToolError:
     """Let a kernel that died be replaced, unless it is; return the error for the agent."""
     if found.kernel().state == "dead":
         found.session.kernel.restart()
-    return ToolError(message(error))
+    return ToolError(error_line(error))
 
 
 def _feeding(last: LastLine) -> Any:

@@ -15,9 +15,8 @@ from holdfast.errors import SessionError
 from holdfast.runtime.guest.layout import FIRST_PROCESS, GUEST_TREE
 from holdfast.runtime.mcp import outcomes
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
-from holdfast.runtime.mcp.agent_tools import AgentTools, said
-from holdfast.runtime.mcp.patient_calls import LastLine
-from holdfast.runtime.mcp.short_text import shorten
+from holdfast.runtime.mcp.agent_tools import AgentTools, LastLine, said
+from holdfast.runtime.mcp.outcomes import shorten
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session

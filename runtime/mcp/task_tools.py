@@ -1,26 +1,113 @@
-"""The tool for a session's task: what is to be done, verified step by step, for the next conversation."""
+"""The tool for a session's task: its goal and steps, verified one by one, for the next conversation."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from holdfast.errors import InvalidArgument
+from holdfast.base.quantities import size_text
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument, SessionFileNotFound
+from holdfast.runtime.api.home_artifacts import HomeArtifacts
+from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
 from holdfast.runtime.history.drift.since import time_of
-from holdfast.runtime.mcp import artifact_actions, redo_actions, task_words
+from holdfast.runtime.mcp import task_words
 from holdfast.runtime.mcp.agent_sessions import AgentSession, AgentSessions
-from holdfast.runtime.mcp.agent_tools import AgentTools, said
-from holdfast.runtime.mcp.patient_calls import LastLine
-from holdfast.runtime.mcp.short_text import shorten
+from holdfast.runtime.mcp.agent_tools import AgentTools, LastLine, said
+from holdfast.runtime.mcp.outcomes import shorten
 from holdfast.runtime.task import handoff
+from holdfast.runtime.task.stated_actions import StatedAction
 from holdfast.runtime.task.task_record import TaskRecord
 from holdfast.runtime.task.task_standing import TaskStanding
+
+_WANTED_ARTIFACT = re.compile(r"(?P<name>.+?)(?: of (?P<session>\S+))?(?: to (?P<path>\S.*))?", re.DOTALL)
+
+
+def artifacts_listed(kept: HomeArtifacts, task: SessionTask) -> str:
+    """Return the artifacts of all sessions of the home, one a line, and the orphans of one session."""
+    lines = [
+        f"{plain(each.name, 100)} of {each.session}: {size_text(each.bytes)}, {plain(each.path, 200)}"
+        + (f", by {each.entry}" if each.entry else "")
+        + (f", before {each.snapshot}" if each.snapshot else "")
+        for each in kept.list()
+    ]
+    if task.record() is not None:
+        lines += [
+            f"nothing accounts for {plain(each.path, 200)}, {size_text(each.bytes)}"
+            for each in task.orphans()
+        ]
+    return "\n".join(lines) or "there are no artifacts"
+
+
+def fetch_artifact(kept: HomeArtifacts, session: Session, wanted: str) -> str:
+    """Write an artifact into a session: `NAME`, `NAME of SESSION`, each also with `to PATH`; say where.
+
+    Without a path it gets the last part of its name, in the directory of the shell.
+
+    Raises:
+        ArtifactNotFound: there is none of that name.
+        InvalidArgument: several sessions have one, or something is at the place.
+    """
+    told = _WANTED_ARTIFACT.fullmatch(wanted.strip())
+    if told is None:
+        raise InvalidArgument("cannot fetch an artifact without its name", hint="such as `report of work`")
+    found = kept.find(told["name"], told["session"])
+    place = told["path"] or PurePosixPath(found.name).name
+    with suppress(SessionFileNotFound):
+        session.files.stat(place, follow=False)
+        raise InvalidArgument(
+            f"cannot fetch artifact {plain(found.name, 100)}: there is something at {plain(place, 200)}",
+            hint="name another place: `NAME to PATH`",
+        )
+    size = session.files.write_parts(place, kept.parts(found.name, found.session_id))
+    return f"fetched {plain(found.name, 100)} to {plain(place, 200)}, {size_text(size)}"
+
+
+_WANTED_REDO = re.compile(
+    r"(?P<snapshot>\S+)(?: from (?P<since>\S+))?(?: without (?P<skip>#[0-9]+(?:[, ]+#[0-9]+)*))?"
+)
+
+
+def actions_listed(found: Sequence[StatedAction]) -> str:
+    """Return actions, one a line: entry, actor, text, reason, outcome."""
+    rows = (
+        (each.entry, each.actor, plain(each.text.strip(), 200), each.why and f"({each.why})", each.outcome)
+        for each in found
+    )
+    return "\n".join("  ".join(part for part in row if part) for row in rows)
+
+
+def redo_actions(agents: AgentSessions, found: AgentSession, wanted: str) -> str:
+    """Repeat what led to a snapshot in a new session, which the agent gets, and say how far it came.
+
+    `wanted` is `SNAPSHOT`, `SNAPSHOT from EARLIER`, each also with `without #12, #13`.
+
+    Raises:
+        InvalidArgument: that is not what was given.
+    """
+    told = _WANTED_REDO.fullmatch(wanted.strip())
+    if told is None:
+        raise InvalidArgument(
+            f"cannot redo {plain(wanted, 80)!r}: that is not a snapshot",
+            hint="such as `good from begin without #12, #13`",
+        )
+    skip = re.findall(r"#[0-9]+", told["skip"] or "")
+    made = agents.holdfast.snapshot(told["snapshot"]).redo(since=told["since"], skip=skip)
+    name = agents.keep(agents.holdfast.session(made.session)).session.name
+    lines = [
+        f"{each.action.entry} {plain(each.action.text, 100)}: {each.fate} {each.why}" for each in made.actions
+    ]
+    ended = "complete" if made.complete else f"it ended early, {made.left} actions were not reached"
+    return said(found, shorten("\n".join(lines)).text, f"made {name}", ended, "name it as `session`")
+
 
 Action = Literal[
     "show",
@@ -218,22 +305,22 @@ def _resume(_agents: AgentSessions, found: AgentSession, _text: str, _step: str)
 
 
 def _actions(agents: AgentSessions, found: AgentSession, snapshot: str, _step: str) -> str:
-    return said(found, shorten(redo_actions.listed(agents.holdfast.snapshot(snapshot).actions())).text)
+    return said(found, shorten(actions_listed(agents.holdfast.snapshot(snapshot).actions())).text)
 
 
 def _artifacts(agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
     if text.strip() == "collect":
         found.session.task.collect_artifacts()
-    kept = artifact_actions.listed(agents.holdfast.artifacts, found.session.task)
+    kept = artifacts_listed(agents.holdfast.artifacts, found.session.task)
     return said(found, shorten(kept).text)
 
 
 def _fetch(agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
-    return said(found, "", artifact_actions.fetch(agents.holdfast.artifacts, found.session, text))
+    return said(found, "", fetch_artifact(agents.holdfast.artifacts, found.session, text))
 
 
 def _redo(agents: AgentSessions, found: AgentSession, text: str, _step: str) -> str:
-    return redo_actions.redo(agents, found, text)
+    return redo_actions(agents, found, text)
 
 
 def _item(text: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids, locks, polling
 from holdfast.base.interrupts import held
+from holdfast.base.value_classes import as_table
 from holdfast.errors import HoldfastError, InvalidArgument, MoveFailed, OutcomeUnknown, SessionError
 from holdfast.runtime.capture import snapshot_service
 from holdfast.runtime.journal import host_events
@@ -70,16 +71,8 @@ class Moved:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for programs."""
-        return {
-            "name": self.name,
-            "to": self.to,
-            "id": self.session_id,
-            "paused": round(self.paused, 3),
-            "bytes": self.bytes,
-            "rest": self.rest,
-            "deviations": list(self.deviations),
-            "warnings": list(self.warnings),
-        }
+        told = as_table(self, "session_id")
+        return {**told, "id": self.session_id, "paused": round(self.paused, 3)}
 
 
 def move(

@@ -1,16 +1,19 @@
 """The callers of the server: whose controller they use, and how their calls wait.
 
-Every actor has a controller of its own, so that the journal has the right name.
+Every actor has a controller of its own, so that the journal has the right name. Sessions are looked up over
+one open connection to the store: opening one takes most of the time of a lookup.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+from fastapi import Depends
 from starlette.requests import HTTPConnection, Request
 
 from holdfast.base import actors
@@ -26,8 +29,44 @@ from holdfast.runtime.serve.call_threads import (
     MOST_WAITING_OF_SANDBOX,
     CallThreads,
 )
-from holdfast.runtime.serve.server_metrics import ServerMetrics
-from holdfast.runtime.serve.session_rows import SessionRows
+from holdfast.runtime.serve.surroundings import ServerMetrics
+from holdfast.runtime.store import peek
+from holdfast.runtime.store.rows import SessionRow
+
+
+class SessionRows:
+    """The rows of a database, as they are now; any thread may ask."""
+
+    def __init__(self, database: str) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+
+    def find(self, ref: str) -> SessionRow | None:
+        """Return the session with this name, id or prefix of an id; None if the store must be asked.
+
+        Raises:
+            SessionNotFound, InvalidArgument: none or several match.
+        """
+        with self._lock:
+            try:
+                if self._db is None:
+                    self._db = peek.opened(self._database, one_thread=False)
+                return peek.session_in(self._db, ref)
+            except sqlite3.Error:
+                self._close()
+                return None
+
+    def close(self) -> None:
+        """Close the connection; the next lookup opens another one."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
 
 Result = TypeVar("Result")
 
@@ -171,3 +210,7 @@ async def caller(request: Request) -> ApiCaller:
     """
     found: Callers = request.app.state.callers
     return ApiCaller(request, found, chosen_actor(request, ACTOR))
+
+
+From = Annotated[ApiCaller, Depends(caller)]
+"""The caller of a request, as a parameter of its path."""

@@ -1,7 +1,8 @@
-"""Agents on the server's own port: their path, their life, their end.
+"""Agents on the server's own port: the tools of `holdfast mcp` as an application, its path, its end.
 
-Their application is made for the first request that has the token: the package `mcp` takes half as long to
-load as all the rest of the server. Their streams have no end of their own: they are ended when the server is.
+The application is made for the first request that has the token: the package `mcp`, which it needs, takes
+half as long to load as all the rest of the server. Who is let in, and how requests are limited, is decided
+before they arrive here. Their streams have no end of their own: they are ended when the server is.
 """
 
 from __future__ import annotations
@@ -15,14 +16,43 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
+from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.runtime.http_doors import door_packages
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Scope, Send, guarded
 from holdfast.runtime.mcp.http_door import PATH
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.operations.context import Progress
+from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
+
+SESSION = "agent"
+"""The session for calls that name none."""
+
+
+def agent_app(home: Home, actor: str | None, progress: Progress) -> Starlette:
+    """Return the application, whose lifespan must be entered before its first request.
+
+    Args:
+        home: whose sessions agents use.
+        actor: who acts, for the journal; None for the name by which each client introduces itself.
+        progress: receives a line for each step of something slow.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from holdfast.runtime.mcp.agent_server import AgentServer
+    from holdfast.runtime.mcp.agent_sessions import Default
+    from holdfast.runtime.mcp.http_door import IDLE_SECONDS, MOST_CONNECTIONS, PATH
+
+    server = AgentServer(home, Default(SESSION), actor=actor, progress=progress)
+    return server.streamable_http_app(
+        streamable_http_path=PATH,
+        session_idle_timeout=IDLE_SECONDS,
+        max_sessions=MOST_CONNECTIONS,
+        # The admission knows by which names this server is reached, and from which pages.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
 
 logger = logging.getLogger("holdfast.serve")
 
@@ -98,7 +128,7 @@ class ServedAgents:
         try:
             made = await asyncio.shield(self._made)  # others wait for it as well
         except AgentsNotLoaded as error:
-            body = error_answers.body(
+            body = answer_forms.body(
                 "internal_error",
                 f"cannot serve agents: {error}",
                 f"`{door_packages.command('serve', 'mcp')}`",

@@ -18,27 +18,22 @@ from holdfast.base.text import plain
 from holdfast.base.version import VERSION
 from holdfast.errors import HoldfastError
 from holdfast.runtime.http_doors.door_guard import Admission, App, guarded
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.routes import (
-    artifact_routes,
-    channel_routes,
     command_routes,
     file_routes,
     insight_routes,
     job_routes,
     kernel_routes,
     program_routes,
-    recording_routes,
-    retry_routes,
     server_routes,
     session_routes,
     snapshot_routes,
     task_routes,
 )
 from holdfast.runtime.serve.step_streams import StepStreams
-from holdfast.runtime.serve.surroundings import Surrounded
+from holdfast.runtime.serve.surroundings import RequestRate, Surrounded
 
 STREAMED = frozenset({("PUT", "/files/content"), ("PUT", "/files/tree")})
 """Methods and ends of paths whose bodies may have any size."""
@@ -70,23 +65,23 @@ def inner(callers: Callers) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.callers = callers
-    for each in (
-        server_routes,
-        session_routes,
-        command_routes,
-        kernel_routes,
-        program_routes,
-        job_routes,
-        insight_routes,
-        recording_routes,
-        file_routes,
-        snapshot_routes,
-        retry_routes,
-        task_routes,
-        artifact_routes,
-        channel_routes,
+    for router in (
+        server_routes.router,
+        session_routes.router,
+        command_routes.router,
+        kernel_routes.router,
+        program_routes.router,
+        job_routes.router,
+        insight_routes.router,
+        command_routes.recordings,
+        file_routes.router,
+        snapshot_routes.router,
+        snapshot_routes.retries,
+        task_routes.router,
+        task_routes.artifact_paths,
+        server_routes.sockets,
     ):
-        app.router.routes.extend(each.router.routes)  # see api_router
+        app.router.routes.extend(router.routes)  # see api_router
     app.add_exception_handler(HoldfastError, _of_library)
     app.add_exception_handler(RequestValidationError, _of_request)
     app.add_exception_handler(HTTPException, _of_http)
@@ -97,11 +92,11 @@ def inner(callers: Callers) -> FastAPI:
 
 async def _of_library(_: Request, error: Exception) -> Response:
     assert isinstance(error, HoldfastError)
-    status = error_answers.status_of(error)
+    status = answer_forms.status_of(error)
     if status == 500:
         logger.error(json.dumps({"request": request_id(), "error": plain(str(error), 400)}))
     headers = {"Retry-After": "1"} if status == 503 else None
-    return JSONResponse(error_answers.body_of(error), status, headers=headers)
+    return JSONResponse(answer_forms.body_of(error), status, headers=headers)
 
 
 async def _of_request(_: Request, error: Exception) -> Response:
@@ -110,16 +105,16 @@ async def _of_request(_: Request, error: Exception) -> Response:
     said = [f"{'.'.join(map(str, each['loc'][1:])) or 'the body'}: {each['msg']}" for each in found]
     unknown = any(each["type"] == "extra_forbidden" for each in found)
     hint = OF_A_NEWER if unknown else ""
-    body = error_answers.body("invalid_request", f"cannot read the request: {'; '.join(said)}", hint)
+    body = answer_forms.body("invalid_request", f"cannot read the request: {'; '.join(said)}", hint)
     return JSONResponse(body, 422)
 
 
 async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = error_answers.HTTP_CODES.get(error.status_code, "error")
+    code = answer_forms.HTTP_CODES.get(error.status_code, "error")
     lacks = error.status_code in (404, 405)
     why = "the server does not have this path and method" if lacks else str(error.detail)
-    body = error_answers.body(code, f"cannot answer: {why}", OF_A_NEWER if lacks else "")
+    body = answer_forms.body(code, f"cannot answer: {why}", OF_A_NEWER if lacks else "")
     headers = dict(error.headers or {})
     if error.status_code == 405:
         # The error names the methods of one function only, and a path may have several.
@@ -131,7 +126,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 async def _of_server(_: Request, error: Exception) -> Response:
     logger.error("request %s failed", request_id(), exc_info=error)
-    body = error_answers.body(
+    body = answer_forms.body(
         "internal_error", "cannot answer: the server failed", f"its log has request {request_id()}"
     )
     return JSONResponse(body, 500)

@@ -1,4 +1,7 @@
-"""What surrounds every request: its id, its log, its figures, its limits."""
+"""Surroundings of every request: its id, its log, the server's figures, the limit of requests in a time.
+
+Figures are for Prometheus, in a registry of their own; names of sessions are in no label.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,73 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from holdfast.base.request_id import begin_request
 from holdfast.base.text import plain
 from holdfast.runtime.http_doors.body_limits import Paths, limited
 from holdfast.runtime.http_doors.door_guard import App, Receive, Scope, Send
-from holdfast.runtime.serve import error_answers
-from holdfast.runtime.serve.request_rate import RequestRate
-from holdfast.runtime.serve.server_metrics import ServerMetrics
+from holdfast.runtime.serve import answer_forms
+
+
+class RequestRate:
+    """At most `rate` requests a second in the long run, and `burst` at once; 0 is any number."""
+
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._left, self._at = burst, clock()
+
+    def refused(self) -> float | None:
+        """Count a request; return None if it may be answered, or the seconds until one may."""
+        if self._rate <= 0:
+            return None
+        now = self._clock()
+        self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left >= 1:
+            self._left -= 1
+            return None
+        return (1 - self._left) / self._rate
+
+
+TYPE = CONTENT_TYPE_LATEST
+_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600)
+
+
+class ServerMetrics:
+    """What one server counts. `waiting` and `brief` return how many calls of each kind run."""
+
+    def __init__(self, waiting: Callable[[], float], brief: Callable[[], float]) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "holdfast_requests", "Requests answered.", ("method", "path", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "holdfast_request_seconds",
+            "Time until the last byte of an answer.",
+            ("method", "path"),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        running = Gauge("holdfast_calls", "Calls that run now.", ("kind",), registry=self._registry)
+        running.labels("waiting").set_function(waiting)
+        running.labels("brief").set_function(brief)
+        self.channels = Gauge("holdfast_channels", "Open channels of WebSockets.", registry=self._registry)
+
+    def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Count a request; `path` is the template of its path, so that there are few."""
+        self._requests.labels(method, path, str(status)).inc()
+        self._seconds.labels(method, path).observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all figures in Prometheus' text form."""
+        return generate_latest(self._registry)
+
 
 REQUEST_ID = b"x-request-id"
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -88,7 +146,7 @@ class Surrounded:
 
 
 def _too_many(seconds: float) -> Response:
-    body = error_answers.body(
+    body = answer_forms.body(
         "too_many_requests", "cannot answer: too many requests", "send fewer in a second"
     )
     return JSONResponse(body, 429, headers={"Retry-After": str(max(1, round(seconds)))})

@@ -31,7 +31,7 @@ def check(context: Context, session_id: str) -> None:
     row = context.session_row(session_id)
     if row.state == "running" and row.container_id is not None:
         state = context.engine.inspect(row.container_id)
-        from holdfast.snapshots.checkpointer.tree import waits_unconfined
+        from holdfast.snapshots.checkpointer.ground.tree import waits_unconfined
 
         if state is not None and state.running and not waits_unconfined(state.pid):
             if state.paused and _at_work(context, row) is None:

@@ -3,7 +3,7 @@
 A session can replace any file of its image, and the author of an image chooses all files and links in it, so
 its first process never runs one of those: this file is mounted read-only under a path that is drawn for each
 container (`session_options`). Before it does anything privileged, the checkpointer
-asks the kernel whether the first process runs this file (`checkpointer/first_process.py`).
+asks the kernel whether the first process runs this file (`checkpointer/container/first_process.py`).
 """
 
 from __future__ import annotations

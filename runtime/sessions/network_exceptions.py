@@ -12,7 +12,7 @@ from ipaddress import ip_network
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
-from holdfast.snapshots.checkpointer.netrules import Network, Opening
+from holdfast.snapshots.checkpointer.egress.netrules import Network, Opening
 
 Lookup = Callable[[str], list[str]]
 """A function that returns the addresses of a name as text, none if it has none."""

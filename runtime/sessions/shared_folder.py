@@ -1,6 +1,6 @@
 """The folder that a session shares with the host: made and removed, on a small file system of its own.
 
-A session can fill that file system and nothing else (`snapshots/checkpointer/rooms.py` has the sizes). A
+A session can fill that file system and nothing else (`checkpointer/container/rooms.py` has the sizes). A
 controller that runs as root beside the engine mounts it; for others the checkpointer does. Where neither can,
 as engine and controller do not see the same mounts, the folder is an ordinary one without a limit; its
 creation and `doctor` say so. The contents of the folder are the business of `run_dir.py`.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import EngineError, HoldfastError, LiveUnsupported, StoreError
-from holdfast.snapshots.checkpointer import rooms
+from holdfast.snapshots.checkpointer.container import rooms
 
 if TYPE_CHECKING:
     from holdfast.base.home import Home

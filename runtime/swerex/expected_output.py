@@ -1,16 +1,21 @@
-"""Output of a shell searched for what a caller expects, while it comes.  Pure.
+"""Output of a shell searched for what a caller expects, while it comes, and where a caller stopped reading.
 
 A pattern is a regular expression of a kind whose search takes a bounded time, whatever the session writes:
-with few repetitions, and none within another one.
+with few repetitions, and none within another one. The next line of a caller that drives a program continues
+where it stopped, so that output that came in between is neither lost nor searched twice; after a restart of
+the server, reading continues where the line is typed.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import dataclass
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.terminal.vt_parser import Control, Parser, Text
 
@@ -149,3 +154,41 @@ class _LastText:
         self._kept = io.StringIO()
         self._kept.write(rest)
         self.dropped += count
+
+
+MOST_PLACES = 500
+"""Shells whose places are kept; the oldest are forgotten first."""
+LONGEST_KEPT = 32 << 10
+"""Characters of text that are kept for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPlace:
+    """A place in the output of a command: what was received and not passed on, and the offset after it."""
+
+    command_id: str
+    offset: int
+    text: str = ""
+
+
+class UnreadOutput:
+    """The places of all shells; any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places: OrderedDict[tuple[str, str], ReadingPlace] = OrderedDict()
+
+    def keep(self, session: str, shell: str, place: ReadingPlace) -> None:
+        """Note where a caller has stopped."""
+        kept = ReadingPlace(place.command_id, place.offset, place.text[-LONGEST_KEPT:])
+        with self._lock:
+            self._places.pop((session, shell), None)
+            self._places[session, shell] = kept
+            while len(self._places) > MOST_PLACES:
+                self._places.popitem(last=False)
+
+    def take(self, session: str, shell: str, command_id: str) -> ReadingPlace | None:
+        """Return where the caller has stopped reading a command, and forget it."""
+        with self._lock:
+            found = self._places.pop((session, shell), None)
+        return found if found is not None and found.command_id == command_id else None

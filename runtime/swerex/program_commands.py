@@ -8,9 +8,9 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramResult
-from holdfast.runtime.swerex.runtime_bodies import PlainCommand
-from holdfast.runtime.swerex.runtime_failures import (
+from holdfast.runtime.swerex.runtime_bodies import (
     CommandFailed,
+    PlainCommand,
     ProgramMissing,
     RuntimeFailure,
     TimeIsOver,

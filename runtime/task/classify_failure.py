@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.scrubbing.rule import compiled
 from holdfast.runtime.task.failure_evidence import Evidence, TestReport, read_report
 from holdfast.runtime.task.failure_rule import FailureRule
@@ -34,12 +35,7 @@ class FailureClass:
 
     def as_dict(self) -> dict[str, str]:
         """Return the fields for programs."""
-        return {
-            "failure_type": self.failure_type,
-            "failure_detail": self.failure_detail,
-            "suggested_focus": self.suggested_focus,
-            "seen": self.seen,
-        }
+        return as_table(self)
 
 
 def classify(evidence: Evidence, own: Sequence[FailureRule] = ()) -> FailureClass | None:

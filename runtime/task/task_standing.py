@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.base.value_classes import as_table
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.task import kept_task, step_rules
 from holdfast.runtime.task.step_rules import ENDED
@@ -81,7 +82,7 @@ class TaskStanding:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
-        return asdict(self)
+        return as_table(self)
 
 
 def standings(rows: Iterable[SessionRow]) -> list[TaskStanding]:

@@ -17,34 +17,26 @@ import time
 import traceback
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer import (
-    apart_files,
-    audit,
-    check,
+from holdfast.snapshots.checkpointer.container import (
     confine,
     container_turn,
-    criu,
-    dump,
-    ending,
-    folders,
-    greeting,
-    mounted_places,
-    mounting,
+    first_process,
     read_only_root,
-    repair,
-    requests,
-    restorable,
-    restore,
     rooms,
-    tree,
 )
-from holdfast.snapshots.checkpointer.channel import HostChannel
-from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.layers import keep
-from holdfast.snapshots.checkpointer.record import ImagesUnreadable, credentials, mappings
+from holdfast.snapshots.checkpointer.criu import criu, host_features
+from holdfast.snapshots.checkpointer.criu.criu_images import ImageFolder
+from holdfast.snapshots.checkpointer.dump import dump, ending, repair
+from holdfast.snapshots.checkpointer.ground import folders, mounting, tree
+from holdfast.snapshots.checkpointer.layers import apart_files, keep
+from holdfast.snapshots.checkpointer.record import ImagesUnreadable, credentials, kernel_record
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
-from holdfast.snapshots.checkpointer.record.source import ImageFolder
+from holdfast.snapshots.checkpointer.restore import audit, restore
+from holdfast.snapshots.checkpointer.survey import check
+from holdfast.snapshots.checkpointer.wire import requests
+from holdfast.snapshots.checkpointer.wire.channel import HostChannel
+from holdfast.snapshots.checkpointer.wire.deadline import Deadline
 
 SOCKET = Path("/run/holdfast/checkpointer.sock")
 IDLE_LIMIT = 600.0  # seconds
@@ -57,7 +49,7 @@ _CODES: dict[type[Exception], str] = {
     audit.NotWanted: "refused",
     confine.NotConfined: "network",
     read_only_root.RootWritable: "root",
-    mounted_places.Astray: "places",
+    first_process.Astray: "places",
     criu.Killed: "killed",
     ImagesUnreadable: "images",
 }
@@ -67,9 +59,9 @@ def main() -> None:
     """Serve until idle for IDLE_LIMIT seconds, or until SIGTERM."""
     mounting.make_writable(b"/proc/sys")
     owner = folders.STATE.stat().st_uid
-    greeting.versions()
+    host_features.versions()
     confine.prepare()
-    mappings.devices_of_memory()
+    kernel_record.devices_of_memory()
     folders.discard_old_scratch()
     SOCKET.unlink(missing_ok=True)
     # What is loaded by now stays: workers need not look through it for garbage, which would copy its pages.
@@ -168,14 +160,14 @@ def _greet(container: str | None, channel: HostChannel) -> None:
     if container is not None:
         with container_turn.turn(container):
             pass
-    channel.send("done", protocol=requests.PROTOCOL, **greeting.versions())
+    channel.send("done", protocol=requests.PROTOCOL, **host_features.versions())
 
 
 def _describe(request: requests.Describe, channel: HostChannel) -> None:
     source = ImageFolder(folders.staged(request.folder))
     decoded = decode(source)
     if request.ours:
-        channel.send("done", tree=decoded, strange=restorable.hindrances(request, source))
+        channel.send("done", tree=decoded, strange=audit.hindrances(request, source))
     else:
         channel.send("done", tree=decoded, strange=strange(source, foreign=True), filters=_filters(source))
 

@@ -26,7 +26,7 @@ OF_OTHERS = {
     "snapshots/bundle/image_layers.py": "the engine's own words",
     "src/holdfast/engine/container_files.py": "the engine's own words",
     "runtime/lifecycle/portable_layer.py": "the engine's own words, of an image of ours",
-    "snapshots/checkpointer/unpack.py": "judged by the host before, with the one reader",
+    "snapshots/checkpointer/layers/tmpfs.py": "judged by the host before, with the one reader",
 }
 """Who reads archives in another way, and from whom they are."""
 CLAIMED = 48 << 20

@@ -32,7 +32,8 @@ from holdfast.runtime.history.recording import unpack_recording
 from holdfast.runtime.lifecycle import image_file, load_image
 from holdfast.snapshots.bundle import tarball
 from holdfast.snapshots.bundle.oci_layout import FileOrigin
-from holdfast.snapshots.checkpointer import beneath, unpack
+from holdfast.snapshots.checkpointer.ground import beneath
+from holdfast.snapshots.checkpointer.layers import tmpfs
 
 SECRET = b"of the host"
 LONG = "n" * 5000
@@ -175,7 +176,7 @@ def _unpacked_here(data: bytes, target: Path) -> None:
     with file.open("rb") as opened, ExitStack() as stack:
         root = os.open(target, beneath.ROOT)
         stack.callback(os.close, root)
-        unpack.unpack(opened, root)
+        tmpfs.unpack(opened, root)
 
 
 def _judged(check: Callable[[Path], None]) -> Callable[[bytes, Path], None]:

@@ -22,11 +22,11 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from holdfast.snapshots.checkpointer import criu_images
+from holdfast.snapshots.checkpointer.criu import criu_images
+from holdfast.snapshots.checkpointer.criu.criu_images import ImageFolder
 from holdfast.snapshots.checkpointer.record import ImagesUnreadable
 from holdfast.snapshots.checkpointer.record.decode import decode
 from holdfast.snapshots.checkpointer.record.outside import strange
-from holdfast.snapshots.checkpointer.record.source import ImageFolder
 
 # Far more than describing takes; one that takes more ends here, and its test fails.
 MEMORY = 2 << 30

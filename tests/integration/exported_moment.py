@@ -14,7 +14,7 @@ from holdfast.snapshots.bundle.signing import Key
 FORGE = """
 import base64, json, sys
 from pathlib import Path
-from holdfast.snapshots.checkpointer import criu_images as entries
+from holdfast.snapshots.checkpointer.criu import criu_images as entries
 folder, target = Path("/state/snapshots") / sys.argv[1] / "images", Path("/tmp/forged.img")
 made = []
 for image, change in json.loads(sys.argv[2]):

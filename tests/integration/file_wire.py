@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import httpx
 from tests.integration.served import Served
 
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 
 _HEAD = struct.Struct(">BI")
 OCTETS = {"content-type": "application/octet-stream"}

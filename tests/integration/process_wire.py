@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 from tests.integration.served import Served
 
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 
 _HEAD = struct.Struct(">BI")
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.thorough
 FORGE = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.checkpointer import criu_images as entries
+from holdfast.snapshots.checkpointer.criu import criu_images as entries
 path = Path("/state/snapshots") / sys.argv[1] / "images" / f"core-{{sys.argv[2]}}.img"
 magic, [core] = entries.read(path)
 thread, creds = core.thread_core, core.thread_core.creds

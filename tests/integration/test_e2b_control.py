@@ -23,7 +23,7 @@ from holdfast.base import locks, polling
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.e2b.sandbox_facts import SandboxFacts
+from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
 
 
 @pytest.mark.thorough

@@ -22,7 +22,7 @@ from holdfast.base import polling
 from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 
 PATIENCE = 60
 MIB = 1 << 20

@@ -27,7 +27,7 @@ from holdfast.runtime.doctor import egress_trial
 from holdfast.runtime.egress import close_network, home_file, host_network, package_hosts
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.snapshots import service
-from holdfast.snapshots.checkpointer.netrules import NetworkRules
+from holdfast.snapshots.checkpointer.egress.netrules import NetworkRules
 
 PATIENCE = 600.0
 NET_ADMIN = 1 << 12

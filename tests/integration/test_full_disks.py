@@ -21,7 +21,7 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.doctor import doctor
 from holdfast.runtime.sessions import shared_folder
-from holdfast.snapshots.checkpointer import rooms
+from holdfast.snapshots.checkpointer.container import rooms
 
 pytestmark = pytest.mark.thorough
 

@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError, SessionUnhealthy
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.sessions import after_capture
-from holdfast.snapshots.checkpointer import pidfd_files
+from holdfast.snapshots.checkpointer.ground import pidfd_files
 from holdfast.snapshots.link import CheckpointerLink
 
 pytestmark = pytest.mark.thorough

@@ -106,7 +106,7 @@ HARMLESS: dict[str, str] = {
     "has ended, and has no rights": "core: tc.task_state",
     "the program is compared with what a container's filter refuses": "seccomp: seccomp_filters.filter",
     "limits of memory and processes, which the container has as well": "core: tc.rlimits.rlimits.*",
-    "taken out on its way (login_ids.py)": "core: tc.loginuid",
+    "taken out on its way (prepared_images.py)": "core: tc.loginuid",
 }
 
 # Attempts of someone who knows CRIU: the image, the change to it, and the words of its refusal.

@@ -20,7 +20,7 @@ from holdfast.images import build
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.sessions import init_program
-from holdfast.snapshots.checkpointer.attempts import SIZE
+from holdfast.snapshots.checkpointer.egress.attempts import SIZE
 
 pytestmark = pytest.mark.thorough
 

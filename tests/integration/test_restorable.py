@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ while True:
 FORGE = """
 import sys
 from pathlib import Path
-from holdfast.snapshots.checkpointer import criu_images as entries
+from holdfast.snapshots.checkpointer.criu import criu_images as entries
 images = Path("/state/staging") / sys.argv[1] / "images"
 """
 FAULTS = {
@@ -402,3 +403,40 @@ def test_a_failed_resume_says_what_is_available(shared_hf: Holdfast, session: Se
     (folder / "manifest.json").write_text(json.dumps(kept))
     session.resume()
     assert session.exec("echo $value", timeout=60).text == "here\n"
+
+
+# It notices that no time passed for it where seconds did outside, before CRIU has let go of its children.
+KILLER = """
+import os, signal, time
+children = []
+for _ in range(80):
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    children.append(child)
+open("/srv/armed", "w").close()
+last = time.time()
+while (now := time.time()) - last < 3:
+    last = now
+for child in children:
+    os.kill(child, signal.SIGKILL)
+print(len([os.waitpid(child, 0) for child in children]), "are dead", flush=True)
+signal.pause()
+"""
+
+
+def test_programs_may_kill_each_other_as_soon_as_they_run(hf: Holdfast) -> None:
+    """A restored program kills those that CRIU still holds: they end, and the session does not."""
+    session = hf.new("killer")
+    session.files.write("/srv/killer.py", KILLER)
+    job = session.detach("exec python3 /srv/killer.py")
+    assert session.exec("until [ -e /srv/armed ]; do sleep 0.1; done", timeout=120).ok
+    session.suspend()
+    time.sleep(4)
+
+    session.resume()
+
+    assert session.exec("until pgrep -f killer.py | wc -l | grep -qx 1; do sleep 0.1; done", timeout=120).ok
+    assert job.info().running
+    assert job.output().decode().splitlines() == ["80 are dead"]

@@ -25,7 +25,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 
 pytestmark = pytest.mark.thorough
 

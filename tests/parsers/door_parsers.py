@@ -16,22 +16,21 @@ from tests.parsers.altered_inputs import pieces
 from tests.parsers.parser_under_test import ParserUnderTest, check_line
 
 from holdfast.errors import HoldfastError, InvalidArgument
-from holdfast.runtime.e2b import connect_frames, e2b_door, rpc_streams
-from holdfast.runtime.e2b.control import network_wishes, sandbox_requests
-from holdfast.runtime.e2b.filesystem import (
-    content_routes,
-    download_bodies,
-    filesystem_models,
-    multipart_files,
+from holdfast.runtime.e2b import (
+    code_interpreter,
+    connect_wire,
+    content_service,
+    control_bodies,
+    filesystem_service,
+    port_traffic,
+    sandbox_access,
+    sandbox_processes,
 )
-from holdfast.runtime.e2b.interpreter import code_executions, interpreter_routes
-from holdfast.runtime.e2b.ports import port_heads, port_names
-from holdfast.runtime.e2b.process import process_bodies
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
-from holdfast.runtime.e2b.wire_bodies import WireBody
+from holdfast.runtime.e2b.connect_wire import WireBody
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.serve.calls.call_table import CALLS
 from holdfast.runtime.serve.channels import channel_messages
-from holdfast.runtime.swerex import expected_output, runtime_bodies, text_files, uploaded_forms
+from holdfast.runtime.swerex import expected_output, runtime_bodies, runtime_files
 
 Read = Callable[[bytes, random.Random], object]
 TOKENS = SandboxTokens("the-token-of-this-server")
@@ -43,16 +42,16 @@ def _json(value: object) -> bytes:
 
 def _envelopes(data: bytes, dice: random.Random) -> None:
     """However a request is cut, it has the same messages; each has a form, or is refused in one line."""
-    reader = connect_frames.MessageReader()
+    reader = connect_wire.MessageReader()
     found = [message for piece in pieces(dice, data) for message in reader.feed(piece)]
     reader.end()
-    again = connect_frames.MessageReader()
+    again = connect_wire.MessageReader()
     assert json.dumps(again.feed(data)) == json.dumps(found)
     for message in found:
         for form in (
-            process_bodies.StartBody,
-            process_bodies.StreamInputBody,
-            filesystem_models.WatchRequest,
+            sandbox_processes.StartBody,
+            sandbox_processes.StreamInputBody,
+            filesystem_service.WatchRequest,
         ):
             _of_wire(form, message)
 
@@ -84,15 +83,15 @@ def _body(*forms: type[BaseModel]) -> Read:
 
 def _use(found: BaseModel) -> None:
     """Ask a body what routes ask it."""
-    if isinstance(found, process_bodies.InputBytes):
+    if isinstance(found, sandbox_processes.InputBytes):
         assert isinstance(found.data, bytes)
         assert found.kind in ("stdin", "pty")
-    if isinstance(found, process_bodies.SendSignalBody):
+    if isinstance(found, sandbox_processes.SendSignalBody):
         try:
             assert found.name() in ("TERM", "KILL")
         except InvalidArgument as error:
             check_line(error)
-    if isinstance(found, process_bodies.ProcessRef):
+    if isinstance(found, sandbox_processes.ProcessRef):
         assert len(str(found.process)) < 500
     for each in found.__dict__.values():
         if isinstance(each, BaseModel):
@@ -102,7 +101,7 @@ def _use(found: BaseModel) -> None:
 def _multipart(data: bytes, dice: random.Random) -> None:
     """The first line is the type of the body; however the rest is cut, it has the same files."""
     kind, _, body = data.partition(b"\n")
-    boundary = multipart_files.boundary_of(kind.decode("latin-1"))
+    boundary = content_service.boundary_of(kind.decode("latin-1"))
     if boundary is None:
         return
     found = _files(pieces(dice, body), boundary)
@@ -110,13 +109,13 @@ def _multipart(data: bytes, dice: random.Random) -> None:
 
 
 def _files(body: Iterator[bytes], boundary: bytes) -> list[tuple[str, bytes]]:
-    return [(each.filename, b"".join(each.content)) for each in multipart_files.files_in(body, boundary)]
+    return [(each.filename, b"".join(each.content)) for each in content_service.files_in(body, boundary)]
 
 
 def _address(data: bytes, _: random.Random) -> None:
     """A signed address opens a file only if it is the one that was signed."""
     scope = {"query_string": data, "method": "GET", "path": "/files", "headers": []}
-    found = e2b_door.signature(scope)
+    found = sandbox_access.signature(scope)
     if found is not None:
         found.expired(1.8e9)
         if TOKENS.signed("a" * 12, found):
@@ -125,20 +124,20 @@ def _address(data: bytes, _: random.Random) -> None:
 
 def _heads(data: bytes, dice: random.Random) -> None:
     """A request for a port is passed on without what is meant for the server."""
-    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=port_heads.LONGEST)
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=port_traffic.LONGEST_HEAD)
     connection.receive_data(data)
     asked = connection.next_event()
     if not isinstance(asked, h11.Request):
         return
     headers = [(bytes(name), bytes(value)) for name, value in asked.headers]
-    named = port_names.named(dict(headers))
+    named = sandbox_access.named(dict(headers))
     assert named is None or (named.sandbox.isalnum() and 0 <= named.port <= 99999)
-    rpc_streams.seconds_of(dict(headers).get(b"connect-timeout-ms", b"0").decode("latin-1"))
-    download_bodies.is_packed(dict(headers).get(b"accept-encoding", b"").decode("latin-1"))
-    content_routes.metadata_in({name.decode("latin-1"): value.decode("latin-1") for name, value in headers})
+    connect_wire.seconds_of(dict(headers).get(b"connect-timeout-ms", b"0").decode("latin-1"))
+    content_service.is_packed(dict(headers).get(b"accept-encoding", b"").decode("latin-1"))
+    content_service.metadata_in({name.decode("latin-1"): value.decode("latin-1") for name, value in headers})
     raw, _, query = bytes(asked.target).partition(b"?")
     scope = {"headers": headers, "raw_path": raw, "query_string": query, "method": asked.method.decode()}
-    passed = port_heads.request(scope, b"localhost:3000", lambda given: given == b"SECRET", [])
+    passed = port_traffic.request_head(scope, b"localhost:3000", lambda given: given == b"SECRET", [])
     sent = h11.Connection(h11.CLIENT).send(passed)
     assert sent is not None
     assert not any(name == b"authorization" and value == b"bearer SECRET" for name, value in passed.headers)
@@ -166,9 +165,9 @@ def _form(data: bytes, dice: random.Random) -> None:
 
     async def read() -> None:
         scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", kind)]}
-        form = await uploaded_forms.form_of(Request(scope, receive))
+        form = await runtime_files.form_of(Request(scope, receive))
         try:
-            found = uploaded_forms.upload_in(form)
+            found = runtime_files.upload_in(form)
             assert "\0" not in found.path
         finally:
             await form.close()
@@ -182,7 +181,7 @@ def _text_file(data: bytes, dice: random.Random) -> None:
     encoding, _, errors = named.decode("latin-1").partition(" ")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        json.dumps(text_files.decoded(content, encoding or None, errors or None))
+        json.dumps(runtime_files.decoded(content, encoding or None, errors or None))
 
 
 def _expected(data: bytes, dice: random.Random) -> None:
@@ -260,11 +259,11 @@ PARSERS = (
     ParserUnderTest(
         "connect envelopes",
         (
-            connect_frames.message(_START),
-            connect_frames.message({"start": {"process": {"pid": 1}}})
-            + connect_frames.message({"data": {"input": {"pty": "AA=="}}})
-            + connect_frames.last(),
-            connect_frames.message({"path": "/tmp", "recursive": True}),
+            connect_wire.message(_START),
+            connect_wire.message({"start": {"process": {"pid": 1}}})
+            + connect_wire.message({"data": {"input": {"pty": "AA=="}}})
+            + connect_wire.last(),
+            connect_wire.message({"path": "/tmp", "recursive": True}),
         ),
         _envelopes,
         (InvalidArgument,),
@@ -279,12 +278,16 @@ PARSERS = (
             _json({"path": "/a", "depth": 2}),
         ),
         _body(
-            *(process_bodies.StartBody, process_bodies.SendInputBody, process_bodies.SendSignalBody),
-            *(process_bodies.UpdateBody, process_bodies.StreamInputBody, filesystem_models.ListRequest),
+            *(sandbox_processes.StartBody, sandbox_processes.SendInputBody, sandbox_processes.SendSignalBody),
             *(
-                filesystem_models.RenameRequest,
-                filesystem_models.WatchRequest,
-                filesystem_models.WatcherRequest,
+                sandbox_processes.UpdateBody,
+                sandbox_processes.StreamInputBody,
+                filesystem_service.ListRequest,
+            ),
+            *(
+                filesystem_service.RenameRequest,
+                filesystem_service.WatchRequest,
+                filesystem_service.WatcherRequest,
             ),
         ),
         (ValueError, RecursionError),
@@ -306,9 +309,9 @@ PARSERS = (
             _json({"allowOut": ["1.1.1.1/32", "*.example.com"], "denyOut": ["0.0.0.0/0"]}),
         ),
         _body(
-            *(sandbox_requests.NewSandbox, sandbox_requests.ConnectBody, sandbox_requests.TimeoutBody),
-            *(sandbox_requests.ForkBody, network_wishes.NetworkBody, code_executions.Execution),
-            interpreter_routes.NewContext,
+            *(control_bodies.NewSandbox, control_bodies.ConnectBody, control_bodies.TimeoutBody),
+            *(control_bodies.ForkBody, control_bodies.NetworkBody, code_interpreter.Execution),
+            code_interpreter.NewContext,
         ),
         (ValueError, RecursionError, HoldfastError),
         _WORDS,
@@ -329,7 +332,7 @@ PARSERS = (
         _heads,
         (h11.ProtocolError, InvalidArgument),
         _OF_HEADS,
-        port_heads.LONGEST,
+        port_traffic.LONGEST_HEAD,
     ),
     ParserUnderTest(
         "messages of a WebSocket",

@@ -28,7 +28,7 @@ from holdfast.base.bounded_tar import BoundedTar, PlainStream
 from holdfast.base.home import Home
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError
-from holdfast.runtime.e2b.ports import port_heads
+from holdfast.runtime.e2b import port_traffic
 from holdfast.runtime.gateway import destinations, greetings, names
 from holdfast.runtime.gateway.exchange import Exchange
 from holdfast.runtime.gateway.session_rules import Secret, SessionRules
@@ -48,7 +48,7 @@ from holdfast.runtime.moving import move_wire, receiver
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.pulse import pulse
 from holdfast.snapshots.bundle.keys import Keys
-from holdfast.snapshots.checkpointer import requests
+from holdfast.snapshots.checkpointer.wire import requests
 
 HOST = "example.com"
 OPEN = SessionRules("work")
@@ -177,14 +177,14 @@ def _exchange(data: bytes, dice: random.Random) -> None:
 
 def _answer(data: bytes, dice: random.Random) -> None:
     """An answer of a server in a session, on its way to a browser."""
-    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=port_heads.LONGEST)
+    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=port_traffic.LONGEST_HEAD)
     http.send(h11.Request(method="GET", target="/", headers=[("host", "a")]))
     http.send(h11.EndOfMessage())
     for piece in (*pieces(dice, data), b""):
         http.receive_data(piece)
         while (found := http.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
             if isinstance(found, h11.Response):
-                for name, value in port_heads.answer(found) or ():
+                for name, value in port_traffic.answer_head(found) or ():
                     assert name != b"set-cookie" or b";domain=" not in value.lower().replace(b" ", b"")
             if isinstance(found, h11.EndOfMessage | h11.ConnectionClosed):
                 return

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.snapshots.checkpointer.child import Child
-from holdfast.snapshots.checkpointer.criu import Running
+from holdfast.snapshots.checkpointer.criu.criu import Running
+from holdfast.snapshots.checkpointer.ground.separate_process import Child
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
 from holdfast.snapshots.explain import explain, named
 from holdfast.snapshots.explain_strings import KNOWN

@@ -198,13 +198,7 @@ def _about(kernel: RunningKernel) -> dict[str, object]:
 
 
 async def front_end(guest: Guest, call: ClientCall) -> None:
-    """Join a front end of Jupyter to a kernel."""
-
-    await join(guest, call)
-
-
-async def join(guest: Guest, call: ClientCall) -> None:
-    """Pass messages on between a front end and a kernel."""
+    """Join a front end of Jupyter to a kernel: pass messages on both ways until the client leaves."""
     kernel, client, link = guest.kernel(call.target("kernel")), call.text("client"), call.text("link")
     after = call.integer("after", low=0) if call.frame.head.get("after") is not None else None
     if max(len(client), len(link)) > MAX_ID:

@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.base.quantities import size_text
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.history.drift.authors import Author
 from holdfast.runtime.history.drift.changed_paths import Change, FileChange
 from holdfast.runtime.history.drift.changes import NamedChange, ProcessChange
@@ -66,90 +67,36 @@ class Drift:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields for programs."""
+        authors = {
+            str(seq): {
+                **as_table(one, "seq"),
+                "begin": _iso(one.begin),
+                "end": None if math.isinf(one.end) else _iso(one.end),
+            }
+            for seq, one in self.authors.items()
+        }
+        since = {**as_table(self.since, "snapshot_id"), "at": _iso(self.since.at)}
         return {
-            "session": self.session,
-            "since": {
-                "label": self.since.label,
-                "at": _iso(self.since.at),
-                "seq": self.since.seq,
-                "snapshot": self.since.snapshot_id,
-                "until": self.since.until,
-            },
+            **as_table(self, "authors"),
+            "since": {**since, "snapshot": self.since.snapshot_id},
             "at": _iso(self.at),
             "files": [
-                {
-                    "path": f.path,
-                    "change": f.change,
-                    "bytes": f.size,
-                    "at": None if f.at is None else _iso(f.at),
-                    "folder": f.folder,
-                    "owner": f.owner and list(f.owner),
-                    "by": list(f.by),
-                    "brought_by": f.brought_by,
-                }
-                for f in self.files
+                {**as_table(one, "size"), "bytes": one.size, "at": _moment(one.at)} for one in self.files
             ],
-            "packages": [
-                {
-                    "manager": p.manager,
-                    "name": p.name,
-                    "old": p.old,
-                    "new": p.new,
-                    "place": p.place,
-                    "record": p.record,
-                    "replaced": p.replaced,
-                    "at": None if p.at is None else _iso(p.at),
-                    "files": p.files,
-                    "by": list(p.by),
-                }
-                for p in self.packages
-            ],
-            "processes": [
-                {
-                    "pid": p.pid,
-                    "command": p.command,
-                    "change": p.change,
-                    "ports": list(p.ports),
-                    "closed": list(p.closed),
-                    "started": p.started,
-                    "ended": p.ended or None,
-                    "by": list(p.by),
-                }
-                for p in self.processes
-            ],
-            "shell": [_changed(item, "shell") for item in self.shell],
-            "kernel": [_changed(item, "kernel") for item in self.kernel],
-            "authors": {
-                str(seq): {
-                    "kind": one.kind,
-                    "id": one.id,
-                    "actor": one.actor,
-                    "text": one.text,
-                    "begin": _iso(one.begin),
-                    "end": None if math.isinf(one.end) else _iso(one.end),
-                }
-                for seq, one in self.authors.items()
-            },
-            "noise": self.noise,
-            "notes": list(self.notes),
+            "packages": [{**as_table(one), "at": _moment(one.at)} for one in self.packages],
+            "processes": [{**as_table(one), "ended": one.ended or None} for one in self.processes],
+            "shell": [{**as_table(one, "where"), "shell": one.where} for one in self.shell],
+            "kernel": [{**as_table(one, "where"), "kernel": one.where} for one in self.kernel],
+            "authors": authors,
         }
-
-
-def _changed(item: NamedChange, owner: str) -> dict[str, Any]:
-    return {
-        owner: item.where,
-        "kind": item.kind,
-        "name": item.name,
-        "change": item.change,
-        "old": item.old,
-        "new": item.new,
-        "exported": item.exported,
-        "by": list(item.by),
-    }
 
 
 def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat()
+
+
+def _moment(at: float | None) -> str | None:
+    return None if at is None else _iso(at)
 
 
 def _render(drift: Drift, limit: int, *, every_file: bool = False) -> str:

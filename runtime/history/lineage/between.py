@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.store.timelines import Branch, line_of
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ class Ran:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary for programs."""
-        counts = {"commands": self.commands, "cells": self.cells, "jobs": self.jobs, "inputs": self.inputs}
-        return {**counts, "samples": list(self.samples)}
+        return as_table(self)
 
 
 class OrderedEntries:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base.text import plain
+from holdfast.base.value_classes import as_table
 
 MOST = 20
 """Repositories of a session that are looked at."""
@@ -74,7 +75,7 @@ class RepositoriesSeen:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, as `parse` reads them."""
-        return {"place": self.place, "found": [asdict(each) for each in self.found]}
+        return as_table(self)
 
 
 def parse(row: object) -> RepositoriesSeen | None:

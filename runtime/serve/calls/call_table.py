@@ -8,27 +8,36 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from holdfast.runtime.guest import defaults
-from holdfast.runtime.serve.calls.served_attachments import AttachmentCall
-from holdfast.runtime.serve.calls.served_call import ServedCall
-from holdfast.runtime.serve.calls.served_cells import answer_cell_call, cell_call, join_cell_call
-from holdfast.runtime.serve.calls.served_commands import answer_call, exec_call, job_call, join_call
-from holdfast.runtime.serve.calls.served_events import events_call, watch_call
-from holdfast.runtime.serve.calls.served_programs import program_call, run_call
-from holdfast.runtime.serve.calls.served_terminals import TerminalCall
+from holdfast.runtime.serve.calls.followed_calls import (
+    ServedCall,
+    answer_call,
+    answer_cell_call,
+    cell_call,
+    events_call,
+    exec_call,
+    job_call,
+    join_call,
+    join_cell_call,
+    program_call,
+    run_call,
+    watch_call,
+)
+from holdfast.runtime.serve.calls.served_terminals import AttachmentCall, TerminalCall
 from holdfast.runtime.serve.models.base_models import TEXT, Part, RequestBody, Side
 from holdfast.runtime.serve.models.command_models import (
     AnswerRequest,
     CellAnswerRequest,
     CellQuery,
     CellRequest,
+    EventsQuery,
     ExecRequest,
     JobQuery,
     JoinQuery,
     Position,
     ProgramQuery,
     RunRequest,
+    WatchQuery,
 )
-from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
 Sought = Annotated[str, Field(min_length=1, max_length=200, pattern=TEXT)]

@@ -1,8 +1,9 @@
-"""One WebSocket: its channels, each a call in a thread, and the messages between them and the client."""
+"""The credit of one channel: a thread that has used it up waits, and only that one."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,14 +11,43 @@ from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError, InvalidArgument
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve import error_answers
+from holdfast.runtime.serve import answer_forms
 from holdfast.runtime.serve.callers import ApiCaller
 from holdfast.runtime.serve.calls.call_table import CALLS, KEYED, Made, Typed
 from holdfast.runtime.serve.channels import channel_messages as messages
-from holdfast.runtime.serve.channels.channel_messages import OpenMessage
-from holdfast.runtime.serve.channels.credit_gate import CreditGate
-from holdfast.runtime.serve.event_bridge import EventBridge, Lull
+from holdfast.runtime.serve.channels.channel_messages import MOST_CREDIT, OpenMessage
 from holdfast.runtime.serve.event_format import Event
+from holdfast.runtime.serve.event_streams import EventBridge, Lull
+
+
+class CreditGate:
+    """So many bytes may pass; the last piece may exceed them."""
+
+    def __init__(self, credit: int) -> None:
+        self._changed = threading.Condition()
+        self._credit = credit
+        self._left = False
+
+    def pass_on(self, size: int) -> bool:
+        """Wait until there is credit, and use it; false if the channel was closed meanwhile."""
+        with self._changed:
+            while self._credit <= 0 and not self._left:
+                self._changed.wait()
+            self._credit -= size
+            return not self._left
+
+    def grant(self, size: int) -> None:
+        """Give credit, up to the most that a channel may have."""
+        with self._changed:
+            self._credit = min(self._credit + size, MOST_CREDIT)
+            self._changed.notify_all()
+
+    def leave(self) -> None:
+        """Let the thread pass; what it passes on is dropped."""
+        with self._changed:
+            self._left = True
+            self._changed.notify_all()
+
 
 MOST_CHANNELS = 256
 """Channels of one connection at once."""
@@ -57,7 +87,7 @@ class ChannelConnection:
             channel = getattr(message, "channel", None) or getattr(message, "open", None)
             self._obey(message)
         except HoldfastError as error:
-            self._tell(channel, error_answers.body_of(error))
+            self._tell(channel, answer_forms.body_of(error))
 
     def leave(self) -> None:
         """Leave all channels; what they follow continues."""
@@ -98,7 +128,7 @@ class ChannelConnection:
             self._forget(message.open, lull)
             if told is None:
                 logger.error("the call of a channel failed", exc_info=error)
-                told = messages.written(message.open, error_answers.body("internal_error", _FAILED))
+                told = messages.written(message.open, answer_forms.body("internal_error", _FAILED))
             self._outbox.put_now(told, PIECE)
 
         try:
@@ -117,7 +147,7 @@ class ChannelConnection:
         try:
             return {"result": channel.call(self._caller.session(message.session), channel.patience, emit)}
         except HoldfastError as error:
-            return error_answers.body_of(error)
+            return answer_forms.body_of(error)
 
     def _forget(self, number: int, lull: Lull) -> None:
         """Forget a channel whose call is over; the lull in which it began ends with it."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import sys
+import typing
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import MISSING, fields
+from datetime import datetime
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from fastapi import Header, Path, Query
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from holdfast.base import ids
 from holdfast.runtime.guest_rpc.call_arguments import FOREVER
@@ -38,6 +44,63 @@ class AnswerBody(BaseModel):
     """A body of an answer."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+Answer = TypeVar("Answer", bound=AnswerBody)
+_ANSWERS: dict[str, Any] = {}
+"""Answers, by the names of the classes whose values they tell."""
+
+
+def answer_of(
+    kind: type, *, without: Collection[str] = (), optional: bool = False
+) -> Callable[[type[Answer]], type[Answer]]:
+    """Return a decorator that adds the fields of a class of values to an answer, in the forms of JSON.
+
+    Fields that the answer declares itself stay. The others are in every answer, unless they are `optional`.
+    """
+
+    def completed(answer: type[Answer]) -> type[Answer]:
+        left_out = {*without, *answer.model_fields}
+        added: dict[str, Any] = {
+            name: (_in_json(form), default if optional else ...)
+            for name, form, default in _described(kind, left_out)
+        }
+        made = create_model(
+            answer.__name__, __base__=answer, __module__=answer.__module__, __doc__=answer.__doc__, **added
+        )
+        _ANSWERS[kind.__name__] = made
+        return made
+
+    return completed
+
+
+def _described(kind: Any, left_out: Collection[str]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, type and default of each field; the default is an ellipsis if there is none."""
+    if issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            if name not in left_out:
+                yield name, field.annotation, ... if field.is_required() else field.default
+        return
+    names = vars(typing) | vars(sys.modules[kind.__module__]) | _ANSWERS
+    for each in fields(kind):
+        if each.name not in left_out:
+            form = eval(str(each.type), names)  # noqa: S307 - text of this package
+            yield each.name, form, ... if each.default is MISSING else each.default
+
+
+def _in_json(form: Any) -> Any:
+    """Return the type of a field in JSON: a list for a tuple, a text for a time."""
+    parts = tuple(map(_in_json, get_args(form)))
+    listed: Any = list
+    if get_origin(form) is Annotated:
+        return parts[0]
+    if get_origin(form) in (Union, UnionType):
+        return Union[parts]  # noqa: UP007 - computed
+    if get_origin(form) in (tuple, list):
+        return listed[parts[0]]
+    if form is datetime:
+        return str
+    return _ANSWERS.get(getattr(form, "__name__", ""), form)
 
 
 class ErrorBody(AnswerBody):

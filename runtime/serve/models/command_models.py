@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from holdfast.runtime.guest import defaults
-from holdfast.runtime.guest.pulse.state import Detail
-from holdfast.runtime.guest.pulse.state import Name as StateName
 from holdfast.runtime.serve.models.base_models import (
     TEXT,
-    AnswerBody,
     Name,
     Part,
     Patient,
@@ -31,6 +28,7 @@ Variables = Annotated[
 Folder = Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)]
 Account = Annotated[str, Field(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10})$")]
 Signal = Literal["INT", "TERM", "KILL", "HUP", "QUIT", "STOP", "CONT", "USR1", "USR2", "TSTP", "WINCH"]
+EventKind = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
 class ExecRequest(RequestBody):
@@ -187,153 +185,17 @@ class RunRequest(RequestBody):
     timeout: Seconds | None = None
 
 
-class StateAnswer(AnswerBody):
-    """What a shell or kernel does, and the process that explains it."""
+class EventsQuery(RequestBody):
+    """From where on, which kinds (notable ones by default), and whether those to come as well."""
 
-    state: StateName
-    detail: Detail | None = None
-    pid: int | None = None
-    command: str = ""
-    since: float = 0.0
-    prompt: str = ""
-    exit_code: int | None = None
-    signal: int | None = None
+    after: Annotated[int, Field(ge=0, lt=2**53)] = 0
+    kind: Annotated[list[EventKind], Field(max_length=50)] | None = None
+    follow: bool = True
 
 
-class ExecAnswer(AnswerBody):
-    """The outcome of a command, or what it waits for, or that it runs.
+class WatchQuery(RequestBody):
+    """A folder or file to be watched."""
 
-    `output_base64` has the output's bytes if they are not UTF-8. Offsets are positions in the shell's output.
-    """
-
-    command_id: str
-    exit_code: int | None
-    running: bool
-    waiting: StateAnswer | None
-    output: str
-    output_base64: str | None = None
-    start_offset: int
-    end_offset: int
-    timed_out: bool
-    shell_exited: bool
-    incomplete: bool
-    message: str
-    cwd: str | None
-    signal: int | None
-    duration: float
-    dropped: int
-    lost: int
-    recorded: bool
-    rows: int
-    cols: int
-    news: list[dict[str, Any]]
-
-
-class SyntaxAnswer(AnswerBody):
-    """The verdict of bash on a text."""
-
-    ok: bool
-    message: str
-    line: int | None
-    incomplete: bool
-
-
-class CellOutput(AnswerBody):
-    """One display or value: a MIME bundle."""
-
-    type: str
-    data: dict[str, Any]
-    metadata: dict[str, Any]
-
-
-class CellFailure(AnswerBody):
-    """The exception that ended a cell."""
-
-    ename: str
-    evalue: str
-    traceback: list[str]
-
-
-class CellAnswer(AnswerBody):
-    """The outcome of a cell, or what it asks, or that it runs; `result` is its value as text."""
-
-    cell_id: str
-    status: Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting", "running"]
-    execution_count: int | None
-    stdout: str
-    stderr: str
-    result: str | None
-    outputs: list[CellOutput]
-    error: CellFailure | None
-    waiting: StateAnswer | None
-    duration: float
-    seq: int
-    recorded: bool
-    dropped: int
-    lost: int
-
-
-class JobAnswer(AnswerBody):
-    """A command outside the shell; its output is kept from `start_offset` to `end_offset`."""
-
-    id: str
-    name: str
-    command: str
-    cwd: str
-    actor: str
-    pid: int
-    state: Literal["running", "exited"]
-    started_at: str
-    duration: float
-    start_offset: int
-    end_offset: int
-    rows: int
-    cols: int
-    exit_code: int | None
-    signal: int | None
-    killed_by: str | None
-    observed: StateAnswer | None
-
-
-class ProgramAnswer(AnswerBody):
-    """A program, running or ended; `stdout` and `stderr` count bytes it wrote, `accepted` those it read."""
-
-    id: str
-    name: str
-    argv: list[str]
-    cwd: str
-    user: str
-    actor: str
-    pid: int
-    state: Literal["running", "exited"]
-    exit_code: int | None
-    signal: int | None
-    killed_by: str | None
-    accepted: int
-    stdout: int
-    stderr: int
-    duration: float
-
-
-class ProgramResultAnswer(AnswerBody):
-    """How a program ended, and what it wrote; the bytes in base64 if they are not UTF-8."""
-
-    id: str
-    info: ProgramAnswer
-    exit_code: int | None
-    signal: int | None
-    running: bool
-    timed_out: bool
-    stdout: str
-    stdout_base64: str | None = None
-    stderr: str
-    stderr_base64: str | None = None
-    dropped: int
-    lost: int
-    duration: float
-
-
-class InputAnswer(AnswerBody):
-    """How many bytes of input a program has taken so far."""
-
-    accepted: int
+    path: Folder = "."
+    recursive: bool = False
+    user: Account | None = None

@@ -8,8 +8,7 @@ from typing import Annotated, Literal, Self
 from fastapi import Query
 from pydantic import Field, model_validator
 
-from holdfast.runtime.files.session_file import Kind
-from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, RequestBody
+from holdfast.runtime.serve.models.base_models import TEXT, RequestBody
 
 FilePath = Annotated[
     str,
@@ -27,20 +26,6 @@ UserQuery = Annotated[
 PathField = Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)]
 
 
-class FileAnswer(AnswerBody):
-    """What is at a path. `mode` is octal; `version` differs when the content may have changed."""
-
-    name: str
-    kind: Kind
-    size: int
-    mode: str
-    mtime_ns: int
-    uid: int
-    gid: int
-    target: str | None
-    version: str
-
-
 class FolderRequest(RequestBody):
     """A folder to be made."""
 
@@ -53,16 +38,6 @@ class MoveRequest(RequestBody):
 
     path: PathField
     to: PathField
-
-
-class FoundAnswer(AnswerBody):
-    """What a search has found: a file, or one line of one."""
-
-    path: str
-    kind: Kind | None = None
-    size: int | None = None
-    line: int | None = None
-    text: str | None = None
 
 
 class ModeRequest(RequestBody):
@@ -78,12 +53,6 @@ class ReplaceRequest(RequestBody):
     path: PathField
     old: Annotated[str, Field(min_length=1, max_length=1 << 20)]
     new: Annotated[str, Field(max_length=1 << 20)]
-
-
-class ReplacedAnswer(AnswerBody):
-    """How often the text was there."""
-
-    count: int
 
 
 class WholeFile(RequestBody):
@@ -113,39 +82,9 @@ class FilesRequest(RequestBody):
     files: Annotated[list[WholeFile], Field(min_length=1, max_length=1000)]
 
 
-class FilesAnswer(AnswerBody):
-    """How many files were written."""
-
-    count: int
-
-
 class AddressRequest(RequestBody):
     """A file that others are to read or write by an address, without a token, for a time in seconds."""
 
     path: PathField
     operation: Literal["read", "write"] = "read"
     seconds: Annotated[int, Field(ge=1, le=30 * 86400)] = 3600
-
-
-class AddressAnswer(AnswerBody):
-    """A signed address. `expires_at` is in seconds since 1970."""
-
-    url: str
-    expires_at: int
-
-
-class WrittenAnswer(AnswerBody):
-    """How many bytes a file has now."""
-
-    size: int
-
-
-class CopiedAnswer(AnswerBody):
-    """What was unpacked: counts, and what was left out, by path."""
-
-    files: int
-    folders: int
-    links: int
-    bytes: int
-    left_out: dict[str, str]
-    changed: list[str]

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import Field, create_model
 
-from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, Reason, RequestBody, Seconds
-from holdfast.runtime.serve.models.command_models import StateAnswer, Variables
+from holdfast.runtime.flaky.repeat import AT_ONCE, MOST
+from holdfast.runtime.serve.models.base_models import TEXT, Name, Reason, RequestBody, Seconds
+from holdfast.runtime.serve.models.command_models import Variables
 from holdfast.runtime.sessions import session_labels
 from holdfast.runtime.sessions.session_options import SessionOptions
 
@@ -91,46 +92,12 @@ class SessionRequest(_ChosenOptions):  # type: ignore[misc]  # its fields are th
         return found | ({"warm": True} if self.warm else {})
 
 
-class SessionAnswer(AnswerBody):
-    """A session."""
-
-    id: str
-    name: str
-    state: str
-    image: str
-    created_at: str
-    parent_snapshot_id: str | None
-    generation: int
-    verification: dict[str, Any] | None
-    hooks: list[str]
-    labels: dict[str, str]
-
-
 class ShellRequest(RequestBody):
     """A shell to be opened; rows and columns of its terminal in characters."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
     rows: Annotated[int, Field(ge=1, le=1000)] | None = None
     cols: Annotated[int, Field(ge=1, le=1000)] | None = None
-
-
-class AttachedAnswer(AnswerBody):
-    """A terminal that is attached to a shell."""
-
-    actor: str
-    rows: int
-    cols: int
-    writes: bool
-
-
-class LeaseAnswer(AnswerBody):
-    """The right to type into a shell. Times are Unix seconds."""
-
-    holder: str | None
-    since: float | None
-    active: float | None
-    until: float | None
-    attached: list[AttachedAnswer]
 
 
 class LeaseRequest(RequestBody):
@@ -142,73 +109,12 @@ class LeaseRequest(RequestBody):
     to: Annotated[str, Field(min_length=1, max_length=100)] | None = None
 
 
-class ShellAnswer(AnswerBody):
-    """A shell."""
-
-    name: str
-    pid: int
-    rows: int
-    cols: int
-    offset: int
-    state: str
-    command_id: str | None
-    observed: StateAnswer | None
-    lease: LeaseAnswer | None
-    cwd: str
-
-
 class KernelRequest(RequestBody):
     """A kernel to be opened; `spec` is which of those that the image has."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
     spec: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = "python3"
     cwd: Annotated[str, Field(min_length=1, max_length=4096, pattern=TEXT)] | None = None
-
-
-class KernelAnswer(AnswerBody):
-    """A kernel."""
-
-    name: str
-    spec: str
-    language: str
-    cwd: str
-    pid: int | None
-    state: str
-    cell_id: str | None
-    observed: StateAnswer | None
-    execution_count: int
-    epoch: int
-
-
-class KernelSpecAnswer(AnswerBody):
-    """A spec of Jupyter that kernels can be opened from."""
-
-    name: str
-    display_name: str
-    language: str
-
-
-class ScreenAnswer(AnswerBody):
-    """What a terminal shows: lines without trailing blanks; the cursor as row and column from 0."""
-
-    text: str
-    rows: int
-    cols: int
-    cursor: Annotated[list[int], Field(min_length=2, max_length=2)]
-    title: str
-
-
-class ReachAnswer(AnswerBody):
-    """What a session can reach, and what it was refused lately."""
-
-    network: str
-    allow: list[str]
-    domains: list[str]
-    home_allow: list[str]
-    resolvers: list[str]
-    refused: list[dict[str, Any]]
-    refused_more: bool
-    secrets: dict[str, list[str]]
 
 
 class NetworkRequest(RequestBody):
@@ -232,63 +138,12 @@ class SnapshotRequest(RequestBody):
     ]
 
 
-class SnapshotAnswer(AnswerBody):
-    """A snapshot. `bytes` are those that it alone takes on this machine."""
-
-    id: str
-    name: str
-    label: str | None
-    kind: Literal["live", "filesystem"]
-    state: str
-    session_id: str
-    parent_id: str | None
-    bytes: int
-    shared_bytes: int
-    created_at: str
-    reason: str | None
-    pinned: bool
-    template: bool
-    details: dict[str, Any]
-    """What was recorded of the capture: seconds, bytes of memory, who took it."""
-
-
 class TemplateRequest(RequestBody):
     """A template to be made, as `Session.template` makes it."""
 
     name: Name
     replace: bool = False
     reason: Reason | None = None
-
-
-class RungAnswer(AnswerBody):
-    """One way to continue a snapshot: why it is not possible here, what differs, and what would be lost."""
-
-    name: Literal["live", "commands", "files"]
-    possible: bool
-    reasons: list[str]
-    notes: list[str]
-    lost: list[str]
-
-
-class LadderAnswer(AnswerBody):
-    """What is possible with a snapshot on the server's machine, best first."""
-
-    best: Literal["live", "commands", "files"] | None
-    rungs: list[RungAnswer]
-    live: bool
-
-
-class RecordedAnswer(AnswerBody):
-    """A command, cell or job that was run; `typed` is its input, with null for what was hidden."""
-
-    kind: str
-    text: str
-    place: str
-    at: float
-    actor: str
-    result: int | str | None
-    typed: list[str | None]
-    cut: bool
 
 
 class RestoreRequest(RequestBody):
@@ -327,57 +182,21 @@ class RewindRequest(RequestBody):
     reason: Reason | None = None
 
 
-class RewoundAnswer(AnswerBody):
-    """A session that went back. `kept` is the snapshot of its state before."""
-
-    id: str
-    name: str
-    generation: int
-    snapshot: str
-    kept: str | None
-    left_behind: int
-    lost: int
-    deviations: list[str]
-
-
 class PinRequest(RequestBody):
     """Whether a snapshot is kept until it is removed by hand."""
 
     pinned: bool
 
 
-class ResourceAnswer(AnswerBody):
-    """One thing a session has, and what a capture does to it."""
+class RetryRequest(RequestBody):
+    """A command that is to be run many times, as `Snapshot.retry` takes it; `timeout` in seconds for each."""
 
-    verdict: str
-    kind: str
-    pid: int
-    command: str
-    fd: int | None
-    what: str
-    also: list[int]
-    reason: str
-    advice: str
-    drop: str | None
-    own: bool
-
-
-class CheckAnswer(AnswerBody):
-    """What would survive a capture."""
-
-    blocks: int
-    reset: int
-    survives: int
-    processes: int
-    descriptors: int
-    memory_bytes: int
-    file_bytes: int
-    free_bytes: int
-    changed_files: int
-    changed_length: int
-    changed_bytes: int
-    fault: str
-    seconds: float
-    whole: bool
-    left_out: int
-    findings: list[ResourceAnswer]
+    command: Annotated[str, Field(min_length=1, max_length=8 << 20, pattern=TEXT)]
+    n: Annotated[int, Field(ge=1, le=MOST)] = 20
+    jobs: Annotated[int, Field(ge=1, le=MOST)] = AT_ONCE
+    timeout: Seconds | None = None
+    keep: Literal["diverging", "all", "none"] = "diverging"
+    keep_as: Literal["sessions", "snapshots"] = "sessions"
+    until_differs: bool = False
+    compare_output: bool = False
+    name: Name | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holdfast.runtime.serve.models.base_models import TEXT, AnswerBody, Name, Patient, RequestBody, Seconds
+from holdfast.runtime.serve.models.base_models import TEXT, Name, Patient, RequestBody, Seconds
 from holdfast.runtime.task.task_record import MOST_PROFILES, ProfileName
 
 Line = Annotated[str, Field(max_length=4000, pattern=TEXT)]
@@ -156,74 +156,6 @@ class CheckpointRequest(RequestBody):
     kind: Literal["live", "filesystem"] = "live"
 
 
-class TaskVerdictAnswer(AnswerBody):
-    """What came out of a verification or an attempt, and the record after it."""
-
-    record: dict[str, Any]
-    done: bool
-    entry: str | None
-    failure: dict[str, str] | None
-    output: str
-    checkpoint: str | None
-
-
-class RepositoryAnswer(AnswerBody):
-    """Where a Git repository stands; `dirty` counts files that differ from its index."""
-
-    path: str
-    branch: str | None
-    commit: str | None
-    dirty: int | None
-
-
-class RepositoryChangeAnswer(AnswerBody):
-    """A Git repository that does not stand where it stood at the checkpoint; null where there was none."""
-
-    path: str
-    before: RepositoryAnswer | None
-    now: RepositoryAnswer | None
-
-
-class TaskResumedAnswer(AnswerBody):
-    """A task that can be continued; `session`: running, resumed or rewound. `drift` is null if not known.
-
-    `running` and `ran` are commands that run, and that ended without being recorded at a step; `undone` is
-    what going back has taken from the record.
-    """
-
-    session: str
-    record: dict[str, Any]
-    drift: dict[str, Any] | None
-    git: list[RepositoryChangeAnswer]
-    running: list[str]
-    ran: list[str]
-    undone: list[str]
-
-
-class StatedActionAnswer(AnswerBody):
-    """An action that led to a snapshot, its stated reasons, and its result."""
-
-    entry: str
-    at: float
-    actor: str
-    kind: Literal["command", "cell", "job", "run", "files_in", "files_out", "missing"]
-    text: str
-    place: str
-    cut: bool
-    key: str | None
-    typed: int
-    reason: str
-    step: str
-    decision: str
-    note: str
-    result: int | str | None
-    attempt: str
-    verified: bool
-    failure_type: str
-    failure_detail: str
-    output_digest: str
-
-
 class RedoRequest(RequestBody):
     """What is to be repeated, as `Snapshot.redo` takes it; `timeout` in seconds for each action."""
 
@@ -234,37 +166,3 @@ class RedoRequest(RequestBody):
     repeat: Annotated[list[Line], Field(default_factory=list, max_length=1000)]
     exit_codes: bool = False
     timeout: Seconds = 600.0
-
-
-class RedoneActionAnswer(AnswerBody):
-    """An action, and what became of it."""
-
-    action: StatedActionAnswer
-    fate: Literal["same", "skipped", "differs", "stopped"]
-    why: str
-    result: int | str | None
-    output_digest: str
-
-
-class RedoAnswer(AnswerBody):
-    """What was repeated, in which session; `left`: how many actions were not reached."""
-
-    session: str
-    session_id: str
-    base: str
-    rung: Literal["live", "files", "fresh"]
-    actions: list[RedoneActionAnswer]
-    left: int
-    complete: bool
-
-
-class TaskTextAnswer(AnswerBody):
-    """A handoff, or a record as Markdown."""
-
-    text: str
-
-
-class CollectedAnswer(AnswerBody):
-    """The names of artifacts that were registered by rule."""
-
-    registered: list[str]

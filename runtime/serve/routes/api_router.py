@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
-from holdfast.runtime.serve.json_answers import PrintableAnswer
+from holdfast.runtime.serve.answer_forms import PrintableAnswer
 
 
 def api_router(**options: Any) -> APIRouter:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Depends, Header, Query
+from fastapi import Header, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
@@ -20,32 +20,32 @@ from holdfast.runtime.files.file_requests import PART
 from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.guest.defaults import MOST_FOUND
 from holdfast.runtime.serve import file_addresses
-from holdfast.runtime.serve.answers import ERRORS
-from holdfast.runtime.serve.body_pipe import BodyPipe
-from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.models.base_models import TEXT, Ref
-from holdfast.runtime.serve.models.file_models import (
+from holdfast.runtime.serve.answer_forms import ERRORS
+from holdfast.runtime.serve.callers import From
+from holdfast.runtime.serve.models.answer_models import (
     AddressAnswer,
-    AddressRequest,
     CopiedAnswer,
     FileAnswer,
-    FilePath,
     FilesAnswer,
-    FilesRequest,
-    FolderRequest,
     FoundAnswer,
-    ModeRequest,
-    MoveRequest,
     ReplacedAnswer,
-    ReplaceRequest,
-    UserQuery,
     WrittenAnswer,
 )
+from holdfast.runtime.serve.models.base_models import TEXT, Ref
+from holdfast.runtime.serve.models.file_models import (
+    AddressRequest,
+    FilePath,
+    FilesRequest,
+    FolderRequest,
+    ModeRequest,
+    MoveRequest,
+    ReplaceRequest,
+    UserQuery,
+)
 from holdfast.runtime.serve.routes.api_router import api_router
-from holdfast.runtime.serve.written_bodies import written_body
+from holdfast.runtime.serve.streamed_bodies import BodyPipe, written_body
 
 router = api_router(prefix="/v1/sessions/{session}/files", tags=["files"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 Mode = Annotated[str | None, Query(pattern="^[0-7]{3,4}$", description="Permissions, in octal.")]
 Range = Annotated[
     str | None,

@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Path, Query
+from fastapi import Path, Query
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
@@ -14,17 +14,16 @@ from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_insight import PORT_SECONDS
 from holdfast.runtime.serve import event_format
-from holdfast.runtime.serve.answers import ERRORS, EVENTS
-from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.calls.served_events import events_call, watch_call
+from holdfast.runtime.serve.answer_forms import ERRORS, EVENTS
+from holdfast.runtime.serve.callers import ApiCaller, From
+from holdfast.runtime.serve.calls.followed_calls import events_call, watch_call
 from holdfast.runtime.serve.event_streams import LastEvent, place, stream
 from holdfast.runtime.serve.models.base_models import TEXT, Offset, Ref
+from holdfast.runtime.serve.models.command_models import EventsQuery, WatchQuery
 from holdfast.runtime.serve.models.file_models import FilePath, UserQuery
-from holdfast.runtime.serve.models.insight_models import EventsQuery, WatchQuery
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/sessions/{session}", tags=["insight"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 Kinds = Annotated[list[Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,39}$")]] | None, Query()]
 PulsePart = Literal["processes", "files", "sockets", "limits", "terminals", "kernels", "variables"]
 STREAM: dict[int | str, dict[str, Any]] = {200: {"description": "Events as they come.", "content": EVENTS}}

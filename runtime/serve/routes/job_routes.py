@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends
 from starlette.responses import Response
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.job_info import JobInfo
-from holdfast.runtime.serve.answers import ERRORS, streamed
-from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.calls.served_commands import job_call
+from holdfast.runtime.serve.answer_forms import ERRORS, streamed
+from holdfast.runtime.serve.callers import From
+from holdfast.runtime.serve.calls.followed_calls import job_call
 from holdfast.runtime.serve.event_streams import LastEvent, answered, place
+from holdfast.runtime.serve.models.answer_models import ExecAnswer, JobAnswer
 from holdfast.runtime.serve.models.base_models import Id, Offset, PatienceQuery, Ref
 from holdfast.runtime.serve.models.command_models import (
-    ExecAnswer,
-    JobAnswer,
     JobQuery,
     JobRequest,
     SignalRequest,
@@ -26,7 +24,6 @@ from holdfast.runtime.serve.models.command_models import (
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/sessions/{session}/jobs", tags=["jobs"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 
 
 @router.get("")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from holdfast.runtime.guest import defaults
 from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
-from holdfast.runtime.serve.answers import ERRORS, streamed
-from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.calls.served_cells import answer_cell_call, cell_call, join_cell_call
+from holdfast.runtime.serve.answer_forms import ERRORS, streamed
+from holdfast.runtime.serve.callers import From
+from holdfast.runtime.serve.calls.followed_calls import answer_cell_call, cell_call, join_cell_call
 from holdfast.runtime.serve.event_streams import LastEvent, answered, place
+from holdfast.runtime.serve.models.answer_models import CellAnswer, KernelAnswer, KernelSpecAnswer
 from holdfast.runtime.serve.models.base_models import (
     Id,
     Key,
@@ -22,12 +23,11 @@ from holdfast.runtime.serve.models.base_models import (
     PatienceQuery,
     Ref,
 )
-from holdfast.runtime.serve.models.command_models import CellAnswer, CellAnswerRequest, CellQuery, CellRequest
-from holdfast.runtime.serve.models.session_models import KernelAnswer, KernelRequest, KernelSpecAnswer
+from holdfast.runtime.serve.models.command_models import CellAnswerRequest, CellQuery, CellRequest
+from holdfast.runtime.serve.models.session_models import KernelRequest
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/sessions/{session}", tags=["kernels"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 CellQueryId = Annotated[str, Query(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
 
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends
 from starlette.responses import Response
 
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo
-from holdfast.runtime.serve.answers import ERRORS, streamed
-from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.calls.served_programs import program_call, run_call
+from holdfast.runtime.serve.answer_forms import ERRORS, streamed
+from holdfast.runtime.serve.callers import From
+from holdfast.runtime.serve.calls.followed_calls import program_call, run_call
 from holdfast.runtime.serve.event_streams import answered
+from holdfast.runtime.serve.models.answer_models import InputAnswer, ProgramAnswer, ProgramResultAnswer
 from holdfast.runtime.serve.models.base_models import Id, Offset, PatienceQuery, Ref
 from holdfast.runtime.serve.models.command_models import (
-    InputAnswer,
-    ProgramAnswer,
     ProgramQuery,
     ProgramRequest,
-    ProgramResultAnswer,
     RunRequest,
     SignalRequest,
 )
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/sessions/{session}", tags=["programs"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 
 
 @router.post("/run", response_model=ProgramResultAnswer, responses=streamed(ProgramResultAnswer))

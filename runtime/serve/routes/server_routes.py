@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Literal
 
-from fastapi import Request
+from fastapi import Request, WebSocket, WebSocketDisconnect
 from starlette.responses import Response
 
 from holdfast.base.version import VERSION
-from holdfast.runtime.serve import server_metrics
-from holdfast.runtime.serve.answers import ERRORS
+from holdfast.runtime.serve import surroundings
+from holdfast.runtime.serve.answer_forms import ERRORS
+from holdfast.runtime.serve.callers import ACTOR, ApiCaller, chosen_actor
+from holdfast.runtime.serve.channels.channel_connection import ChannelConnection
 from holdfast.runtime.serve.models.base_models import AnswerBody
 from holdfast.runtime.serve.routes.api_router import api_router
 
@@ -37,4 +40,29 @@ async def health(request: Request) -> HealthAnswer:
 )
 async def metrics(request: Request) -> Response:
     """Return the server's figures for Prometheus."""
-    return Response(request.app.state.callers.metrics.text(), headers={"Content-Type": server_metrics.TYPE})
+    return Response(request.app.state.callers.metrics.text(), headers={"Content-Type": surroundings.TYPE})
+
+
+sockets = api_router()
+PROTOCOL = "holdfast.v1"
+
+
+@sockets.websocket("/v1/channels")
+async def channels(websocket: WebSocket) -> None:
+    """Serve channels until the client leaves."""
+    offered = websocket.headers.get("sec-websocket-protocol", "")
+    await websocket.accept(PROTOCOL if PROTOCOL in {each.strip() for each in offered.split(",")} else None)
+    caller = ApiCaller(websocket, websocket.app.state.callers, chosen_actor(websocket, ACTOR))
+    connection = ChannelConnection(caller)
+    metrics = websocket.app.state.callers.metrics
+    sending = asyncio.create_task(connection.send_all(websocket.send_text))
+    try:
+        while True:
+            message = await websocket.receive_text()
+            await connection.hear(message)
+            metrics.channels.set(connection.count)
+    except (WebSocketDisconnect, KeyError):  # KeyError: a frame of bytes
+        pass
+    finally:
+        connection.leave()
+        sending.cancel()

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
 from holdfast.runtime.api.session import Session
-from holdfast.runtime.serve.answers import ERRORS
-from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.answer_forms import ERRORS
+from holdfast.runtime.serve.callers import From
+from holdfast.runtime.serve.models.answer_models import (
+    CheckAnswer,
+    ReachAnswer,
+    RewoundAnswer,
+    SessionAnswer,
+    SnapshotAnswer,
+)
 from holdfast.runtime.serve.models.base_models import Ref
 from holdfast.runtime.serve.models.session_models import (
-    CheckAnswer,
     ForkRequest,
     LabelsRequest,
     NetworkRequest,
     PolicyFields,
-    ReachAnswer,
     RewindRequest,
-    RewoundAnswer,
-    SessionAnswer,
     SessionRequest,
-    SnapshotAnswer,
     SnapshotRequest,
     TemplateRequest,
 )
@@ -32,7 +34,6 @@ from holdfast.runtime.serve.routes.snapshot_routes import answered as snapshot_a
 from holdfast.runtime.sessions import session_labels
 
 router = api_router(prefix="/v1/sessions", tags=["sessions"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 _LABEL = rf"^{session_labels.KEY}(=[^\x00-\x1f\x7f]{{0,{session_labels.LONGEST}}})?$"
 Asked = Annotated[
     list[Annotated[str, Field(pattern=_LABEL)]] | None,

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from holdfast.base import ids
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.snapshot import Snapshot
+from holdfast.runtime.flaky.spread import Spread
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve.answers import ERRORS
-from holdfast.runtime.serve.callers import ApiCaller, caller
-from holdfast.runtime.serve.models.base_models import Ref
-from holdfast.runtime.serve.models.session_models import (
+from holdfast.runtime.serve.answer_forms import ERRORS
+from holdfast.runtime.serve.callers import From
+from holdfast.runtime.serve.models.answer_models import (
     LadderAnswer,
-    PinRequest,
     RecordedAnswer,
-    RestoreRequest,
+    RedoAnswer,
     SessionAnswer,
     SnapshotAnswer,
+    SpreadAnswer,
+    StatedActionAnswer,
+)
+from holdfast.runtime.serve.models.base_models import Ref
+from holdfast.runtime.serve.models.session_models import (
+    PinRequest,
+    RestoreRequest,
+    RetryRequest,
     SnapshotForkRequest,
 )
-from holdfast.runtime.serve.models.task_models import RedoAnswer, RedoRequest, StatedActionAnswer
+from holdfast.runtime.serve.models.task_models import RedoRequest
 from holdfast.runtime.serve.routes.api_router import api_router
 
 router = api_router(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 RefQuery = Annotated[str, Query(pattern=f"^{ids.NAME}$")]
 
 
@@ -82,7 +88,7 @@ async def recorded(who: From, snapshot: Ref) -> list[RecordedAnswer]:
 
     def work(controller: Holdfast) -> list[RecordedAnswer]:
         found = controller.snapshot(snapshot).recorded()
-        return [RecordedAnswer.model_validate(asdict(each)) for each in found]
+        return [RecordedAnswer.model_validate(as_table(each)) for each in found]
 
     return await who.brief(work)
 
@@ -96,7 +102,7 @@ async def actions(who: From, snapshot: Ref, since: RefQuery | None = None) -> li
 
     def work(controller: Holdfast) -> list[StatedActionAnswer]:
         found = controller.snapshot(snapshot).actions(since)
-        return [StatedActionAnswer.model_validate(asdict(each)) for each in found]
+        return [StatedActionAnswer.model_validate(as_table(each)) for each in found]
 
     return await who.brief(work)
 
@@ -134,3 +140,31 @@ async def fork(who: From, snapshot: Ref, body: SnapshotForkRequest) -> list[Sess
             SessionAnswer.model_validate(each.as_dict()) for each in hf.snapshot(snapshot).fork(**how)
         ]
     )
+
+
+retries = api_router(prefix="/v1/snapshots", tags=["snapshots"], responses=ERRORS)
+
+
+@retries.post("/{snapshot}/retry")
+async def retry(who: From, snapshot: Ref, body: RetryRequest) -> SpreadAnswer:
+    """Run a command many times from a snapshot, each in a copy of its own, and compare how they end.
+
+    A client that leaves ends all runs, and no copy is left of them.
+    """
+    how = body.model_dump()
+
+    def work(patience: Patience) -> SpreadAnswer:
+        spread = who.holdfast().snapshot(snapshot).retry(patience=patience, **how)
+        return SpreadAnswer.model_validate(spread_table(spread))
+
+    return await who.while_there(None, work)
+
+
+def spread_table(spread: Spread) -> dict[str, Any]:
+    """Return the fields of the answer. The outputs of all runs together could have hundreds of megabytes."""
+    shown = {kind.first.number for kind in spread.kinds}
+    runs = [
+        {**as_table(run), "status": run.status, "output": list(run.output) if run.number in shown else []}
+        for run in spread.runs
+    ]
+    return {**spread.as_dict(), "compare_output": spread.compare_output, "runs": runs}

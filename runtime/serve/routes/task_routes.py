@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Query
+from starlette.responses import StreamingResponse
 
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_task import TaskVerdict
+from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
 from holdfast.runtime.guest_rpc.patience import Patience
-from holdfast.runtime.serve.answers import ERRORS
-from holdfast.runtime.serve.callers import ApiCaller, caller
+from holdfast.runtime.serve.answer_forms import ERRORS
+from holdfast.runtime.serve.callers import ApiCaller, From
 from holdfast.runtime.serve.models import task_models as models
-from holdfast.runtime.serve.models.base_models import Ref
-from holdfast.runtime.serve.models.session_models import SnapshotAnswer
+from holdfast.runtime.serve.models.answer_models import (
+    CollectedAnswer,
+    RepositoryChangeAnswer,
+    SnapshotAnswer,
+    TaskResumedAnswer,
+    TaskTextAnswer,
+    TaskVerdictAnswer,
+)
+from holdfast.runtime.serve.models.base_models import TEXT, Ref
 from holdfast.runtime.serve.routes.api_router import api_router
 from holdfast.runtime.serve.routes.insight_routes import Time
 from holdfast.runtime.serve.routes.snapshot_routes import answered
@@ -23,7 +32,6 @@ from holdfast.runtime.task import task_form
 from holdfast.runtime.task.task_record import TaskRecord
 
 router = api_router(prefix="/v1", tags=["task"], responses=ERRORS)
-From = Annotated[ApiCaller, Depends(caller)]
 PREFIX = "/sessions/{session}/task"
 Budget = Annotated[int, Query(ge=1, lt=2**31, description="The most tokens.")]
 
@@ -52,15 +60,15 @@ async def record(who: From, session: Ref) -> dict[str, Any] | None:
 
 
 @router.get(f"{PREFIX}/markdown")
-async def markdown(who: From, session: Ref) -> models.TaskTextAnswer:
+async def markdown(who: From, session: Ref) -> TaskTextAnswer:
     """Return the record as Markdown with fixed sections, which `import` takes."""
-    return await who.in_session(session, lambda found: models.TaskTextAnswer(text=found.task.export()))
+    return await who.in_session(session, lambda found: TaskTextAnswer(text=found.task.export()))
 
 
 @router.get(f"{PREFIX}/handoff")
-async def handoff(who: From, session: Ref, budget: Budget = 1500) -> models.TaskTextAnswer:
+async def handoff(who: From, session: Ref, budget: Budget = 1500) -> TaskTextAnswer:
     """Return what a successor needs, in at most this many tokens."""
-    return await who.in_session(session, lambda found: models.TaskTextAnswer(text=found.task.handoff(budget)))
+    return await who.in_session(session, lambda found: TaskTextAnswer(text=found.task.handoff(budget)))
 
 
 @router.post(f"{PREFIX}/set")
@@ -136,11 +144,11 @@ async def artifact(who: From, session: Ref, body: models.ArtifactRequest) -> dic
 
 
 @router.post(f"{PREFIX}/artifacts")
-async def collect_artifacts(who: From, session: Ref) -> models.CollectedAnswer:
+async def collect_artifacts(who: From, session: Ref) -> CollectedAnswer:
     """Register the files that the policy's patterns match."""
 
-    def work(found: Session) -> models.CollectedAnswer:
-        return models.CollectedAnswer(registered=found.task.collect_artifacts())
+    def work(found: Session) -> CollectedAnswer:
+        return CollectedAnswer(registered=found.task.collect_artifacts())
 
     return await who.in_session(session, work)
 
@@ -171,13 +179,13 @@ async def unblock(who: From, session: Ref, body: models.UnblockRequest | None = 
 
 
 @router.post(f"{PREFIX}/done")
-async def done(who: From, session: Ref, body: models.StepDoneRequest) -> models.TaskVerdictAnswer:
+async def done(who: From, session: Ref, body: models.StepDoneRequest) -> TaskVerdictAnswer:
     """Mark a step as done, after its verification has passed in the session.
 
     If the client leaves, the verification continues, and nothing is recorded.
     """
 
-    def work(found: Session, patience: Patience) -> models.TaskVerdictAnswer:
+    def work(found: Session, patience: Patience) -> TaskVerdictAnswer:
         verdict = found.task.done(**body.model_dump(), patience=patience)
         return _verdict(verdict)
 
@@ -185,7 +193,7 @@ async def done(who: From, session: Ref, body: models.StepDoneRequest) -> models.
 
 
 @router.post(f"{PREFIX}/attempt")
-async def attempt(who: From, session: Ref, body: models.AttemptRequest) -> models.TaskVerdictAnswer:
+async def attempt(who: From, session: Ref, body: models.AttemptRequest) -> TaskVerdictAnswer:
     """Record a command that was run as an attempt at a step, with the kind of its failure."""
     return await who.in_session(session, lambda found: _verdict(found.task.attempt(body.number, body.entry)))
 
@@ -201,16 +209,16 @@ async def checkpoint(who: From, session: Ref, body: models.CheckpointRequest) ->
 
 
 @router.post(f"{PREFIX}/resume")
-async def resume(who: From, session: Ref) -> models.TaskResumedAnswer:
+async def resume(who: From, session: Ref) -> TaskResumedAnswer:
     """Bring the session back if it is suspended or dead; return the record, and what has changed since."""
 
-    def work(found: Session) -> models.TaskResumedAnswer:
+    def work(found: Session) -> TaskResumedAnswer:
         back = found.task.resume()
         drift = back.drift.as_dict() if back.drift is not None else None
-        git = [models.RepositoryChangeAnswer.model_validate(asdict(each)) for each in back.repositories]
+        git = [RepositoryChangeAnswer.model_validate(as_table(each)) for each in back.repositories]
         kept = task_form.dump(back.record)
         said = {"running": list(back.running), "ran": list(back.ran), "undone": list(back.undone)}
-        return models.TaskResumedAnswer(session=back.how, record=kept, drift=drift, git=git, **said)
+        return TaskResumedAnswer(session=back.how, record=kept, drift=drift, git=git, **said)
 
     return await who.in_session(session, work)
 
@@ -219,12 +227,55 @@ async def _changed(who: ApiCaller, session: str, change: Callable[[Session], Tas
     return await who.in_session(session, lambda found: task_form.dump(change(found)))
 
 
-def _verdict(found: TaskVerdict) -> models.TaskVerdictAnswer:
-    return models.TaskVerdictAnswer(
-        record=task_form.dump(found.record),
-        done=found.done,
-        entry=found.entry,
-        failure=found.failure.as_dict() if found.failure is not None else None,
-        output=found.output,
-        checkpoint=found.checkpoint,
-    )
+def _verdict(found: TaskVerdict) -> TaskVerdictAnswer:
+    record = task_form.dump(found.record)
+    return TaskVerdictAnswer.model_validate({**as_table(found, "record"), "record": record})
+
+
+artifact_paths = api_router(prefix="/v1/artifacts", tags=["artifacts"], responses=ERRORS)
+ArtifactName = Annotated[
+    str, Query(min_length=1, max_length=1000, pattern=TEXT, description="The artifact's name.")
+]
+OfSession = Annotated[
+    str | None, Query(min_length=1, max_length=200, pattern=TEXT, description="Its session, by name or id.")
+]
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The content.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@artifact_paths.get("")
+async def artifacts(who: From, session: OfSession = None) -> list[KeptArtifact]:
+    """Return all artifacts, or those of a session, oldest first."""
+    return await who.brief(lambda hf: hf.artifacts.list(session))
+
+
+@artifact_paths.get("/entry")
+async def entry(who: From, name: ArtifactName, session: OfSession = None) -> KeptArtifact:
+    """Return the artifact of a name."""
+    return await who.brief(lambda hf: hf.artifacts.find(name, session))
+
+
+@artifact_paths.get("/content", response_class=StreamingResponse, responses=_BYTES)
+async def content(who: From, name: ArtifactName, session: OfSession = None) -> StreamingResponse:
+    """Return the content of an artifact. The answer breaks off if it turns out to be damaged."""
+    found = await who.brief(lambda hf: hf.artifacts.find(name, session))
+    parts = await who.brief(lambda hf: hf.artifacts.parts(found.name, found.session_id))
+    first = await who.brief(lambda _: next(parts, b""))  # now, while an error can still have a status
+
+    async def body(data: bytes) -> AsyncIterator[bytes]:
+        while data:
+            yield data
+            data = await who.brief(lambda _: next(parts, b""))
+
+    headers = {"Content-Length": str(found.bytes), "X-Content-Type-Options": "nosniff"}
+    return StreamingResponse(body(first), media_type="application/octet-stream", headers=headers)
+
+
+@artifact_paths.delete("")
+async def remove(who: From, name: ArtifactName, session: OfSession = None) -> KeptArtifact:
+    """Remove an artifact, and return what it was."""
+    return await who.brief(lambda hf: hf.artifacts.remove(name, session))

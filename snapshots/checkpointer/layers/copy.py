@@ -3,7 +3,12 @@
 A file is unchanged if the kernel's record of it is: inode, size, times, mode, owner. Programs cannot set the
 time of the last change (ctime). Where that is not conclusive, a file is copied again: it was changed within a
 tick of the kernel's clock before it was examined; a process had it open for writing (`contents`) and changed
-it recently; it is mapped for writing (`mapped`).
+it recently; it is mapped for writing (`keep`).
+
+A copy that is larger than the free space is refused before its large files are copied. That counts what a
+file takes on the disk, not its length; but what an engine makes of a layer has no holes. An engine stacks a
+limited number of layers (overlayfs: about 120); before that, those above the image a session was once made
+from become one (`merged`).
 """
 
 from __future__ import annotations
@@ -15,10 +20,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.layers import contents, file_entry, merge, room, scan
+from holdfast.snapshots.checkpointer.layers import apart, contents, file_entry, scan
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 from holdfast.snapshots.checkpointer.layers.scan import Identity, ScannedEntry
+from holdfast.snapshots.checkpointer.wire.deadline import Deadline
 
 # While the session runs, what changed during a pass is copied by another one, unless it is little. Bytes.
 PASSES = 3
@@ -30,6 +35,10 @@ MOST_LARGE = 512
 
 Place = tuple[int, int, list[list[int]]]
 """Offset, size and holes of a file's contents in the copy."""
+LARGE_FILE = 16 << 20
+"""Bytes that a file takes for which room is looked for beforehand."""
+IN_ENGINE = 2
+"""How often an engine has a layer on its disk while it loads it: as it arrives, and unpacked."""
 
 
 class LayerCopy:
@@ -118,7 +127,7 @@ class LayerCopy:
         """Write down the layer that was copied."""
         top = [item for _, item in self._known.values()]
         file_entry.write(
-            self._folder / file_entry.ENTRIES, merge.merged([*self._lower, top]) if self._lower else top
+            self._folder / file_entry.ENTRIES, merged([*self._lower, top]) if self._lower else top
         )
 
     def _pass(
@@ -147,7 +156,7 @@ class LayerCopy:
                     self._fill(seen, data, mapped, names.setdefault(inode, []), large, check)
                 # What is not settled is looked at again, whatever it looks like then.
                 found[item.path] = (seen.identity if seen.settled else (), item)
-            room.check(self._folder, layer, [(one.seen.entry, one.seen.held) for one in large])
+            check_room(self._folder, layer, [(one.seen.entry, one.seen.held) for one in large])
             for one in large:
                 self._copy(one.seen, one.source, data, one.names, check)
                 found[one.seen.entry.path] = (one.seen.identity if one.seen.settled else (), one.seen.entry)
@@ -190,7 +199,7 @@ class LayerCopy:
         if source is None:
             item.offset, item.size, item.holes, seen.settled = self._end, 0, [], False
             return
-        if seen.held >= room.LARGE and len(large) < MOST_LARGE:
+        if seen.held >= LARGE_FILE and len(large) < MOST_LARGE:
             large.append(_Large(seen, source, names))
             return
         try:
@@ -241,3 +250,66 @@ def _opened(seen: ScannedEntry) -> int | None:
         if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
             raise
         return None
+
+
+def merged(layers: Iterable[Iterable[FileEntry]]) -> list[FileEntry]:
+    """Merge layers, given from the lowest to the topmost, into one; parents come before what is in them."""
+    found: dict[str, FileEntry] = {}
+    for layer in layers:
+        for item in layer:
+            _put(found, item)
+    return [found[path] for path in sorted(found, key=lambda path: path.split("/"))]
+
+
+def _put(found: dict[str, FileEntry], item: FileEntry) -> None:
+    below = found.get(item.path)
+    if below is not None and (item.kind != file_entry.DIRECTORY or item.opaque):
+        _cut(found, item.path)
+    elif below is not None and (below.kind != file_entry.DIRECTORY or below.opaque):
+        # An entry that was not a directory hid everything below it, and so does the directory in its place.
+        item.opaque = True
+    found[item.path] = item
+
+
+def _cut(found: dict[str, FileEntry], path: str) -> None:
+    inside = path + "/"
+    for name in [name for name in found if name.startswith(inside)]:
+        del found[name]
+
+
+class CopyTooLarge(OSError):
+    """There is not enough space for the copy."""
+
+
+def check_room(copy: Path, engine: Path, large: Sequence[tuple[FileEntry, int]]) -> None:
+    """Check that there is room for files of which each is given with the bytes that it takes on the disk.
+
+    Args:
+        copy: a folder on the disk on which the copy is made.
+        engine: one on the disk on which the engine makes an image of it.
+        large: the files.
+
+    Raises:
+        CopyTooLarge: there is not; the error names the largest file.
+    """
+    if not large:
+        return
+    here = sum(held for _, held in large)
+    there = IN_ENGINE * sum(_unpacked(item, held) for item, held in large)
+    if copy.stat().st_dev == engine.stat().st_dev:
+        here, there = here + there, 0
+    for needed, place in ((here, copy), (there, engine)):
+        space = os.statvfs(place)
+        if needed > (free := space.f_bavail * space.f_frsize):
+            largest, held = max(large, key=lambda one: _unpacked(*one) + one[1])
+            raise CopyTooLarge(
+                f"{apart.shown(largest.path)} holds {held >> 20} of {largest.size >> 20} MiB; with other "
+                f"large files and the image {needed >> 20} MiB are needed, and {free >> 20} MiB are free"
+            )
+
+
+def _unpacked(item: FileEntry, held: int) -> int:
+    """Return the bytes that a file takes in an image: all of its length, unless it is kept beside that."""
+    empty = max(item.size - held, 0)
+    is_apart = empty >= apart.LEAST_HOLES and held <= max(empty, apart.MOST_CONTENT)
+    return 0 if is_apart else item.size

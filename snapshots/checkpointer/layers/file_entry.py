@@ -32,7 +32,7 @@ FILE, DIRECTORY, LINK, FIFO, CHARACTER, BLOCK, WHITEOUT, SOCKET, TOUCH, SAME = (
 """A whiteout hides the name in the layers below. A `touch` only has attributes and a time for a name,
 and a `same` makes it one with the other names of its group."""
 LINKED = (FILE, LINK, FIFO, CHARACTER, BLOCK)
-"""What may have several names. Those of a socket are noted otherwise (`renamed_sockets`)."""
+"""What may have several names. Those of a socket are noted otherwise (`unix_sockets`)."""
 
 
 @dataclass(slots=True)

@@ -1,17 +1,37 @@
-"""Keeps the files of a container in a staging folder: before it is frozen, and while it is."""
+"""Keeps the files of a container in a staging folder: before it is frozen, and while it is.
+
+Files that are mapped shared and writable are copied while it is frozen: such a write changes the file's times
+only when its page was clean before, so they say nothing about whether it has changed.
+
+Before a session is ended, `check_copied` sees whether all files that its processes have open, mapped or stand
+in are in the copy, or the image's own: what cannot be opened cannot be restored, and is only there as long as
+the session runs.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import signal
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from holdfast.snapshots.checkpointer import folders, tree
-from holdfast.snapshots.checkpointer.deadline import Deadline
-from holdfast.snapshots.checkpointer.layers import file_entry, mapped, scan, where
+from holdfast.procfs import bounded, walk
+from holdfast.snapshots.checkpointer.ground import beneath, folders, tree
+from holdfast.snapshots.checkpointer.layers import apart, file_entry, scan
 from holdfast.snapshots.checkpointer.layers.copy import LayerCopy
 from holdfast.snapshots.checkpointer.layers.scan import Unsupported
+from holdfast.snapshots.checkpointer.record import text
+from holdfast.snapshots.checkpointer.wire.deadline import Deadline
+
+MAX_MAPPED_TEXT = 64 << 20
+"""Characters of all those paths together."""
+_SHARED = re.compile(rb"^[0-9a-f]+-[0-9a-f]+ .w.s [0-9a-f]+ \S+ [1-9]\d* +/(.*)$", re.MULTILINE)
+_ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EXDEV)
+"""Gone, or on another mount: CRIU or the archive of shared memory has it."""
 
 
 def begin(init_pid: int, folder: str, flatten: int) -> bool:
@@ -22,7 +42,7 @@ def begin(init_pid: int, folder: str, flatten: int) -> bool:
     """
     # Sent to the holder of a lease when a process wants to write; it is given back at once anyway.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
-    found = where.layers(init_pid)
+    found = scan.layers_of(init_pid)
     if found is None:
         return False
     copy = LayerCopy(_folder(folder), found.private)
@@ -52,7 +72,7 @@ class LayerSize:
 def measure(init_pid: int) -> LayerSize:
     """Measure what a copy would have to copy; nothing where layers cannot be read."""
     size = LayerSize()
-    found = where.layers(init_pid)
+    found = scan.layers_of(init_pid)
     if found is None:
         return size
     once: set[int] = set()
@@ -76,7 +96,7 @@ def begun(init_pid: int, folder: str) -> LayerCopy | None:
     """Return what `begin` copied, to continue with; None if it did not."""
     if not (_folder(folder) / file_entry.FIRST).exists():
         return None
-    found = where.layers(init_pid)
+    found = scan.layers_of(init_pid)
     if found is None:
         raise OSError("the container's files are no longer where they were")
     copy = LayerCopy(_folder(folder), found.private)
@@ -91,11 +111,11 @@ def complete(copy: LayerCopy, init_pid: int, deadline: Deadline) -> None:
         Passed: the deadline has.
         OSError: the files cannot be read or written.
     """
-    found = where.layers(init_pid)
+    found = scan.layers_of(init_pid)
     if found is None:
         raise OSError("the container's files are no longer where they were")
     try:
-        copy.last(found.upper, mapped.mapped(tree.tree(init_pid)), deadline)
+        copy.last(found.upper, mapped_files(tree.tree(init_pid)), deadline)
     except Unsupported as error:
         raise OSError(str(error)) from error
 
@@ -104,3 +124,87 @@ def _folder(folder: str) -> Path:
     staging = folders.staging(folder)
     staging.mkdir(mode=0o700, exist_ok=True)
     return staging / file_entry.FOLDER
+
+
+def mapped_files(pids: Iterable[int], proc: Path = Path("/proc")) -> set[str]:
+    """Return paths, relative to the root, of files that any of these processes has mapped shared and
+    writable.
+
+    Raises:
+        TooLong: they exceed the limit. Files left out would be torn in the copy.
+    """
+    found: set[str] = set()
+    room = MAX_MAPPED_TEXT
+    for pid in pids:
+        try:
+            for lines in bounded.lines(proc / str(pid) / "maps", walk.MAX_MAPS):
+                new = parse_mapped(lines) - found
+                room -= sum(map(len, new))
+                if room < 0:
+                    raise bounded.TooLong("what the session has mapped for writing", MAX_MAPPED_TEXT)
+                found |= new
+        except bounded.TooLong:
+            raise
+        except OSError:
+            continue
+    return found
+
+
+def parse_mapped(maps: bytes) -> set[str]:
+    """Parse some lines of proc_pid_maps(5) likewise."""
+    if b"s " not in maps:
+        return set()
+    # Only a line break is escaped in there.
+    return {
+        path.replace(b"\\012", b"\n").decode("utf-8", "surrogateescape") for path in _SHARED.findall(maps)
+    }
+
+
+class NotCopied(OSError):
+    """A file of a process is not in the copy."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"a process has {apart.shown(path)} open or stands in it, and the copy lacks it")
+
+
+def check_copied(
+    root: Path, upper: Path | None, entries: Iterable[Any], remaps: Iterable[Any], has: Callable[[str], bool]
+) -> None:
+    """Check it for the entries of the images `files` and `remap-fpath`.
+
+    Args:
+        root: the session's root folder.
+        upper: the folder of its layer; None if the engine copies it, which leaves reserved names out.
+        entries: the open files.
+        remaps: those that CRIU keeps itself.
+        has: tells whether a path, relative to the root, was copied.
+
+    Raises:
+        NotCopied: one is not there.
+        OSError: a folder cannot be read.
+    """
+    kept = {remap.orig_id for remap in remaps}
+    named = ((entry.id, text(entry.reg.name).strip("/")) for entry in entries if entry.HasField("reg"))
+    paths = {path for number, path in named if path and number not in kept}
+    if upper is None:
+        if lost := sorted(filter(apart.is_unnameable, paths)):
+            raise NotCopied(lost[0])
+        return
+    session, layer = os.open(root, beneath.ROOT), os.open(upper, beneath.ROOT)
+    try:
+        for path in sorted(paths):
+            if not has(path) and _is_in(session, path) and _is_in(layer, path):
+                raise NotCopied(path)
+    finally:
+        os.close(session)
+        os.close(layer)
+
+
+def _is_in(folder: int, path: str) -> bool:
+    try:
+        os.close(beneath.opened(folder, path, os.O_PATH | os.O_NOFOLLOW, same_mount=True))
+    except OSError as error:
+        if error.errno not in _ELSEWHERE:
+            raise
+        return False
+    return True

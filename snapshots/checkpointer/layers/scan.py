@@ -1,7 +1,8 @@
-"""Lists a folder in which an overlay keeps its changes, without following anything in it.
+"""Finds the folders in which an overlay keeps a container's files, and lists the changes in them.
 
-The folder belongs to a session, which may be running and replace a directory by a link at any moment: every
-step is taken from the descriptor of the folder above.
+The engine's folder of layers is mounted at /layers; HOLDFAST_LAYERS names it as the host calls it. A folder
+belongs to a session, which may be running and replace a directory by a link at any moment: every step is
+taken from the descriptor of the folder above.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import NoReturn
 
+from holdfast.procfs import bounded, overlay_mount, walk
 from holdfast.snapshots.checkpointer.layers import file_entry as entry
 from holdfast.snapshots.checkpointer.layers.file_entry import FileEntry
 
@@ -43,6 +46,7 @@ _KEPT = ("user.", "security.capability", "system.posix_acl_")
 _REPLACED = (errno.ENOENT, errno.EINVAL, errno.ENODATA)
 
 Identity = tuple[int, ...]
+LAYERS = Path("/layers")
 
 
 class Unsupported(Exception):
@@ -268,3 +272,33 @@ def _kind(found: os.stat_result) -> str | None:
 def _open(folder: int, name: str) -> int:
     # Not blocking: what was a file a moment ago may be a pipe now.
     return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerFolders:
+    """The folder a container writes to, and those of its image, the topmost first.
+
+    `private` is what the attributes begin with in which the overlay keeps its own state.
+    """
+
+    upper: Path
+    lowers: tuple[Path, ...]
+    private: str
+
+
+def layers_of(init_pid: int) -> LayerFolders | None:
+    """Return the layers of a container; None if its files are stored differently, or out of sight."""
+    there = os.environ.get("HOLDFAST_LAYERS", "")
+    if not there:
+        return None
+    return find_layers(bounded.read(Path(f"/proc/{init_pid}/mountinfo"), walk.MAX_TEXT), there, LAYERS)
+
+
+def find_layers(mountinfo: bytes, there: str, here: Path) -> LayerFolders | None:
+    """Look for the overlay mounted at the root; folders below `there` are found below `here`."""
+    prefix = there.rstrip("/") + "/"
+    folders = overlay_mount.folders(mountinfo)
+    if folders is None or not all(path.startswith(prefix) for path in folders):
+        return None
+    top, *rest = [here / path.removeprefix(prefix) for path in folders]
+    return LayerFolders(top, tuple(rest), overlay_mount.private(mountinfo))

@@ -16,7 +16,7 @@ class ImagesUnreadable(Exception):
 
 
 class ImageMessages(Protocol):
-    """The images of a snapshot, by their messages; see `source.ImageFolder`."""
+    """The images of a snapshot, by their messages; see `criu_images.ImageFolder`."""
 
     def messages(self, name: str) -> list[Any]:
         """Return the messages of an image; none if there is no such image."""

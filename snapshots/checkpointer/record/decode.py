@@ -8,7 +8,13 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import ImageMessages, ImagesUnreadable, credentials, sharing, text
+from holdfast.snapshots.checkpointer.record import (
+    ImageMessages,
+    ImagesUnreadable,
+    credentials,
+    described,
+    text,
+)
 from holdfast.snapshots.checkpointer.record.described import DescribedFiles, terminals
 from holdfast.snapshots.checkpointer.record.judged_limits import (
     MAX_DESCRIPTORS,
@@ -35,7 +41,7 @@ _OF_FILE = 1 << 6 | 1 << 7
 
 
 class ReadableImages(ImageMessages, Protocol):
-    """The images to read; see `source.ImageFolder`."""
+    """The images to read; see `criu_images.ImageFolder`."""
 
     def memory(self, pid: int, start: int, size: int) -> bytes:
         """Return some bytes of a process's memory."""
@@ -62,7 +68,7 @@ def decode(images: ReadableImages, *, commands: bool = True) -> dict[str, Any]:
         for one in process["descriptors"]:
             if one.get("key") in sockets:
                 used.setdefault(one["key"], {"id": f"{process['pid']}/{one['fd']}", **sockets[one["key"]]})
-    sharing.name(processes)
+    described.name_shared(processes)
     return {
         "processes": processes,
         "sockets": list(used.values()),

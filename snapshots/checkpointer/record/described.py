@@ -1,19 +1,20 @@
 """Descriptors, sockets and terminals as CRIU's images describe them. Pure over decoded messages.
 
 A descriptor: fd, kind, what, offset (of regular files and memfd, else None), flags (of the open file, without
-close-on-exec), cloexec, deleted; `key` until `sharing.name` has replaced it.
+close-on-exec), cloexec, deleted; `key` until `name_shared` has replaced it.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import socket
 import stat
+from collections.abc import Hashable
 from typing import Any
 
 from holdfast.procfs.socket_tables import TCP_STATES, UNIX_TYPES
 from holdfast.snapshots.checkpointer.record import text
-from holdfast.snapshots.checkpointer.socket_entries import text_of
 
 # Numbers of fd_types in CRIU's fdinfo.proto, with the field of the entry that describes such a file.
 _TYPES = {
@@ -51,6 +52,7 @@ _LONGEST = 4096
 FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_PATH
 """Of the flags of an open file those that have an effect once it is open."""
 _LISTEN = 10  # tcp_states.h of Linux, also for unix sockets
+DescribedProcess = dict[str, Any]
 
 
 class DescribedFiles:
@@ -184,3 +186,26 @@ def _unix(entry: Any) -> dict[str, Any]:
         "remote": "",
         "remote_port": 0,
     }
+
+
+def text_of(words: Any) -> str:
+    """Format an address; CRIU keeps it as one or four 32-bit words in network byte order.
+
+    Empty for any other number of words.
+    """
+    packed = b"".join(int(word).to_bytes(4, "little") for word in words)
+    return str(ipaddress.ip_address(packed)) if len(packed) in (4, 16) else ""
+
+
+def name_shared(processes: list[DescribedProcess]) -> None:
+    """Give every descriptor that has a `key` a name in `what`: the lowest "PID/FD" with that key.
+
+    Keys are removed. Processes are by pid, descriptors by number.
+    """
+    first: dict[Hashable, str] = {}
+    for process in sorted(processes, key=lambda one: int(one["pid"])):
+        for one in sorted(process["descriptors"], key=lambda each: int(each["fd"])):
+            key = one.pop("key", None)
+            if key is not None:
+                own = f"{process['pid']}/{one['fd']}"
+                one["what"] = f"{one['what']} {first.setdefault(key, own)}".lstrip()

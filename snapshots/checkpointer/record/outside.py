@@ -1,18 +1,45 @@
-"""Requests of images that no session can make: files of kinds and in places that lead out of it. Pure.
+"""Requests of images that no session can make. Pure.
 
-CRIU opens what they name with privileges, inside the session's mounts but with its own entries below /proc,
-through which other mounts can be reached. Names that kernels give to open files never lead there.
+CRIU opens files that images name with privileges, inside the session's mounts but with its own entries below
+/proc, through which other mounts can be reached. Names that kernels give to open files never lead there.
+
+It makes sockets, timers, watches and deleted files with its own capabilities, where a program of the session
+would be refused: raw sockets, packet marks, alarms that wake the machine, devices, and watches on files by
+their number on disk.
+
+It reads images of several versions, and makes the namespaces they ask for. Parts that it reads differently
+from the judge have not been judged, and for new namespaces it would set up mounts and networks and run tools.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from holdfast.snapshots.checkpointer.record import ImageMessages, image_inventory, special_files, text
+from holdfast.snapshots.checkpointer.record import ImageMessages, text
 
+_VERSION = 2
+"""CRTOOLS_IMAGES_V1_1 of CRIU's image.h: two magic numbers, and memory as it is."""
+_SHARED = ("pid", "net", "uts", "mnt", "user")
+"""Namespaces that a capture and its session have in common, so that both have the same number in images."""
+_INTERNET = frozenset({2, 10})
+"""AF_INET and AF_INET6."""
+_WITHOUT_RAW = frozenset({1, 2})
+"""SOCK_STREAM and SOCK_DGRAM; raw sockets need CAP_NET_RAW (raw(7))."""
+_AUDIT = 9
+"""NETLINK_AUDIT, which the profile of sessions refuses (netlink(7))."""
+_MOST_PRIORITY = 6
+"""Of a socket's packets without CAP_NET_ADMIN (socket(7), SO_PRIORITY)."""
+_CLOCKS = frozenset({0, 1, 7})
+"""CLOCK_REALTIME, MONOTONIC and BOOTTIME: without alarms, which need CAP_WAKE_ALARM (timerfd_create(2))."""
+_GHOSTS = frozenset({stat.S_IFREG, stat.S_IFDIR, stat.S_IFIFO, stat.S_IFSOCK, stat.S_IFLNK})
+"""Kinds of files a session can have open though their names are gone; it has no CAP_MKNOD."""
+
+Leads = Callable[[str], str]
+"""Why a name leads out of the session; empty if it does not."""
 MOST = 20
 """Sentences; what comes after them does not matter."""
 _KINDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 17, 18, 20})
@@ -52,8 +79,101 @@ _WITH_FILES = frozenset({"fdinfo", "net"})
 _OF_PROCESS = re.compile(r"/proc/(?:\d+|self|thread-self)(?:/task/\d+)?(?:/([^/]+))?(/.*)?")
 
 
+def _of_inventory(images: ImageMessages) -> Iterator[str]:
+    """Return what cannot be of a session's capture, in sentences without their subject.
+
+    Raises:
+        Unreadable: they are not images of CRIU.
+    """
+    found = images.messages("inventory")
+    if len(found) != 1:
+        yield "has no inventory of its images"
+        return
+    head = found[0]
+    if int(head.img_version) != _VERSION or not head.fdinfo_per_id or not head.ns_per_id:
+        yield "has images of another version"
+    if head.compress or head.tcp_close or head.allow_uprobes:
+        yield "was captured in a way no session is"
+    if head.HasField("plugins_entry") and list(head.plugins_entry.plugins):
+        yield "needs a plugin of CRIU"
+    for item in images.messages("pstree"):
+        yield from _namespaces_of(images, head.root_ids, int(item.pid))
+
+
+def _namespaces_of(images: ImageMessages, root: Any, pid: int) -> Iterator[str]:
+    found = images.messages(f"ids-{pid}")[:1]
+    if not found and not has_ended(images, pid):
+        yield f"does not say in which namespaces process {pid} is"
+    for ids in found:
+        other = [name for name in _SHARED if getattr(ids, f"{name}_ns_id") != getattr(root, f"{name}_ns_id")]
+        if other:
+            yield f"wants namespaces of its own for process {pid}: {', '.join(other)}"
+
+
+def has_ended(images: ImageMessages, pid: int) -> bool:
+    """Return whether a process in images is a zombie."""
+    return any(int(core.tc.task_state) == _ZOMBIE for core in images.messages(f"core-{pid}")[:1])
+
+
+def _of_entry(entry: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
+    """Return what is wrong with an entry of files.img; `foreign` images may not name inodes of this
+    machine.
+    """
+    if entry.HasField("isk"):
+        yield from _of_internet(entry.isk)
+    for field in ("isk", "usk", "nlsk"):
+        if entry.HasField(field) and getattr(entry, field).HasField("opts"):
+            yield from _of_options(getattr(entry, field).opts)
+    if entry.HasField("nlsk") and int(entry.nlsk.protocol) == _AUDIT:
+        yield "has a socket of the kernel's audit"
+    if entry.HasField("tfd") and int(entry.tfd.clockid) not in _CLOCKS:
+        yield f"has a timer of clock {int(entry.tfd.clockid)}"
+    if entry.HasField("ify"):
+        for watch in entry.ify.wd:
+            yield from _of_watch(watch.f_handle, leads, foreign=foreign)
+
+
+def _of_ghost(ghost: Any, leads: Leads) -> Iterator[str]:
+    """Return what is wrong with a file without a name, which CRIU makes again."""
+    kind = stat.S_IFMT(int(ghost.mode))
+    if kind not in _GHOSTS:
+        yield "has a file without a name that is a device"
+    if kind == stat.S_IFLNK:
+        target = text(ghost.symlnk_target)
+        why = leads(target if target.startswith("/") else f"/{target}")
+        if why:
+            yield f"has a link without a name to {target}, {why}"
+
+
+def _of_internet(socket: Any) -> Iterator[str]:
+    if int(socket.type) not in _WITHOUT_RAW or int(socket.family) not in _INTERNET:
+        yield f"has a socket of family {int(socket.family)} and type {int(socket.type)}, which no session has"
+    if socket.HasField("ip_opts") and socket.ip_opts.HasField("raw"):
+        yield "has a raw socket"
+
+
+def _of_options(options: Any) -> Iterator[str]:
+    if options.HasField("so_mark") and int(options.so_mark):
+        yield "has a socket whose packets are marked"
+    if options.HasField("so_priority") and int(options.so_priority) > _MOST_PRIORITY:
+        yield "has a socket whose packets go before others"
+
+
+def _of_watch(handle: Any, leads: Leads, *, foreign: bool) -> Iterator[str]:
+    """CRIU opens what has no path by its handle: any file on that disk (open_by_handle_at(2))."""
+    if not handle.HasField("path"):
+        if foreign:
+            yield "watches a file that has no path"
+        return
+    # It is relative to the root, after one character.
+    path = text(handle.path)
+    why = leads("/" + path[1:])
+    if path[:1] != "/" or why:
+        yield f"watches {path}, {why or 'which is not a file name'}"
+
+
 class NumberedImages(ImageMessages, Protocol):
-    """The images to read; see `source.ImageFolder`."""
+    """The images to read; see `criu_images.ImageFolder`."""
 
     def numbered(self, kind: str) -> list[str]:
         """Return the names of all images of a kind that can occur more than once."""
@@ -77,13 +197,13 @@ def strange(images: NumberedImages, *, foreign: bool = False) -> list[str]:
 
 
 def _all(images: NumberedImages, *, foreign: bool) -> Iterator[str]:
-    yield from image_inventory.strange(images)
+    yield from _of_inventory(images)
     for entry in images.messages("files"):
         yield from _of_file(entry)
-        yield from special_files.of_entry(entry, _elsewhere, foreign=foreign)
+        yield from _of_entry(entry, _elsewhere, foreign=foreign)
     for name in images.numbered("ghost-file"):
         for ghost in images.messages(name)[:1]:
-            yield from special_files.of_ghost(ghost, _elsewhere)
+            yield from _of_ghost(ghost, _elsewhere)
     for chains in images.messages("seccomp"):
         if any(int(one.flags) & ~_FILTER_FLAGS for one in chains.seccomp_filters):
             yield "has a seccomp filter that is added in a way no session does"

@@ -20,11 +20,12 @@ from holdfast.procfs import bounded, memory_maps, mount_table, process_stat, soc
 from holdfast.procfs.descriptor_links import DescriptorTarget
 from holdfast.procfs.mount_table import MountedPart
 from holdfast.procfs.process_status import ProcessStatus
-from holdfast.snapshots.checkpointer import engine_file_entries, pidfd_files
+from holdfast.snapshots.checkpointer.ground import diag, pidfd_files
 from holdfast.snapshots.checkpointer.record import labels
 from holdfast.snapshots.checkpointer.record.judged_limits import MAX_DESCRIPTORS
-from holdfast.snapshots.checkpointer.survey import diag, socket_files
+from holdfast.snapshots.checkpointer.survey import unix_sockets
 from holdfast.snapshots.checkpointer.survey.seen import (
+    ENGINE_FILES,
     FileState,
     Mapped,
     Network,
@@ -133,7 +134,7 @@ def _counted(pids: tuple[int, ...]) -> dict[int, int]:
 
 def _places(init: int, mounted: tuple[str, ...]) -> SessionMounts:
     table = {mount.id: mount for mount in mount_table.parse(walk.read(f"{init}/mountinfo") or b"")}
-    known = (*engine_file_entries.PATHS, "/", *mounted)
+    known = (*ENGINE_FILES, "/", *mounted)
     roots = [mount for mount in table.values() if mount.point == "/"]
     return SessionMounts(
         mounts=table,
@@ -166,7 +167,9 @@ def _network(init: int, root: int, processes: tuple[SeenProcess, ...], outside: 
         listeners=tuple(one for one in sockets if one.waiting),
         in_flight=bool(peers & known) and _in_flight(processes),
         unread=_unread(root, processes),
-        astray=socket_files.astray(init, {one.inode: one for one in sockets if one.inode in held}, processes),
+        astray=unix_sockets.astray_files(
+            init, {one.inode: one for one in sockets if one.inode in held}, processes
+        ),
     )
 
 
@@ -407,7 +410,7 @@ def _memory_device() -> int:
 
 def _engine_files(init: int) -> Iterator[tuple[int, int]]:
     # Only numbers are taken from whatever is there, and compared with numbers of the same session.
-    for path in engine_file_entries.PATHS:
+    for path in ENGINE_FILES:
         try:
             found = Path(f"{walk.PROC}/{init}/root{path}").lstat()
         except OSError:

@@ -12,6 +12,9 @@ from holdfast.procfs.mount_table import MountedPart
 from holdfast.procfs.process_status import ProcessStatus
 from holdfast.procfs.socket_tables import SocketRow
 
+ENGINE_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+"""Files that an engine makes for each container: they differ in a copy, also in length."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileState:

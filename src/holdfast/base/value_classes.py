@@ -18,7 +18,27 @@ if TYPE_CHECKING:
     from dataclasses import field as field
     from dataclasses import replace as replace
     from typing import Any
-else:
+
+
+def as_table(value: Any, *without: str) -> dict[str, Any]:
+    """Return the fields of a value, also one of `dataclasses`, in the forms of JSON, but for some.
+
+    Values in it tell themselves by `as_dict`, if they have that.
+    """
+    return {name: _in_json(getattr(value, name)) for name in value.__match_args__ if name not in without}
+
+
+def _in_json(part: Any) -> Any:
+    if hasattr(part, "as_dict"):
+        return part.as_dict()
+    if isinstance(part, list | tuple):
+        return [_in_json(each) for each in part]
+    if hasattr(part, "keys"):
+        return {name: _in_json(part[name]) for name in part}
+    return as_table(part) if hasattr(part, "__match_args__") else part
+
+
+if not TYPE_CHECKING:
 
     class _Field:
         """The default of a field, and how it takes part in texts and comparisons."""

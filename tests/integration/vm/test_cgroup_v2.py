@@ -14,8 +14,8 @@ def test_the_machine_has_the_required_features(booted: VirtualMachine) -> None:
 @pytest.mark.parametrize(
     "tests",
     [
-        "tests/snapshots/test_freezer.py",
-        "tests/snapshots/test_ending.py",
+        "tests/snapshots/checkpointer/ground/test_freezer.py",
+        "tests/snapshots/checkpointer/dump/test_ending.py",
         "tests/integration/test_live.py",
         "tests/integration/test_heaps.py",
         "tests/integration/test_moving_streams.py",

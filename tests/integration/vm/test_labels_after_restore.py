@@ -24,7 +24,7 @@ WITHOUT = """
 set -e
 tag=$(python -c 'from holdfast.images import build; print(build.reference("toolbox"))')
 docker tag "$tag" kept:toolbox
-part=/opt/holdfast/checkpointer/holdfast/snapshots/checkpointer
+part=/opt/holdfast/checkpointer/holdfast/snapshots/checkpointer/criu
 edit='sed -i "s/if not profile:/if True:/" profiles.py && grep -q "if True:" profiles.py && rm -r __pycache__'
 printf 'FROM %s\\nWORKDIR %s\\nRUN %s\\n' "$tag" "$part" "$edit" |
     DOCKER_BUILDKIT=0 docker build -q -t "$tag" -

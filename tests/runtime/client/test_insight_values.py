@@ -25,9 +25,9 @@ from holdfast.runtime.history.drift.since import StartingPoint
 from holdfast.runtime.history.recording.cast import CastEvent
 from holdfast.runtime.pulse.pulse import AskedFile, Detail, Listener, Port, Pulse
 from holdfast.runtime.restore.compat.command_history import Recorded
-from holdfast.runtime.serve.json_answers import PrintableAnswer
-from holdfast.runtime.serve.models.retry_models import SpreadAnswer
-from holdfast.runtime.serve.routes.retry_routes import spread_table
+from holdfast.runtime.serve.answer_forms import PrintableAnswer
+from holdfast.runtime.serve.models.answer_models import SpreadAnswer
+from holdfast.runtime.serve.routes.snapshot_routes import spread_table
 from holdfast.runtime.store.entry import Entry
 from holdfast.snapshots.failure import Debugger, Failure
 from holdfast.snapshots.fitness import Ladder, Rung

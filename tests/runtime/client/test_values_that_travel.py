@@ -16,7 +16,7 @@ from holdfast.runtime.files.file_tree import ChangeKind, WatchedChange
 from holdfast.runtime.files.session_file import SessionFile
 from holdfast.runtime.guest_rpc.kernel_calls import DISPLAYS
 from holdfast.runtime.guest_rpc.results import ENDS, CellError, CellEvent, CellResult, ExecResult
-from holdfast.runtime.serve.calls import served_cells, served_events
+from holdfast.runtime.serve.calls import followed_calls
 
 ROUNDS = 200
 
@@ -136,11 +136,11 @@ class Maker(random.Random):
 
 
 def change(value: WatchedChange) -> WatchedChange:
-    return client_values.watched_change(on_the_wire(served_events._change(value)))
+    return client_values.watched_change(on_the_wire(followed_calls._change(value)))
 
 
 def event(value: CellEvent) -> CellEvent:
-    return client_values.cell_event(on_the_wire(served_cells._event(value)[0]))
+    return client_values.cell_event(on_the_wire(followed_calls._cell_event(value)[0]))
 
 
 def cell(value: CellResult) -> CellResult:

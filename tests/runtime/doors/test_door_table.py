@@ -27,8 +27,8 @@ from tests.runtime.doors.walked_doors import (
     run,
 )
 
-from holdfast.runtime.e2b.ports.port_door import PORT, PortTraffic
-from holdfast.runtime.e2b.sandbox_caller import SANDBOX
+from holdfast.runtime.e2b.port_traffic import PortTraffic
+from holdfast.runtime.e2b.sandbox_access import PORT, SANDBOX
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 FIRST = "| paths |"

@@ -19,10 +19,10 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.base.home import Home
 from holdfast.runtime.cli.served_doors import ServedDoors
-from holdfast.runtime.e2b.interpreter.interpreter_routes import InterpreterRoute
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.e2b.code_interpreter import InterpreterRoute
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.operations.context import no_progress
-from holdfast.runtime.serve.agent_app import agent_app
+from holdfast.runtime.serve.served_agents import agent_app
 from holdfast.runtime.store.row_details import SessionDetails
 
 TOKEN = "the-token-of-this-server"

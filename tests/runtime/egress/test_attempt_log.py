@@ -13,7 +13,7 @@ from holdfast.base.home import Home
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.egress import attempt_log
 from holdfast.runtime.egress.attempt_log import MOST, Refusal, is_full, merged
-from holdfast.snapshots.checkpointer.attempts import LIFETIME, SIZE
+from holdfast.snapshots.checkpointer.egress.attempts import LIFETIME, SIZE
 
 NOW = 1e9
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.runtime.egress import reach
 from holdfast.runtime.egress.reach import Bridge, HostNetwork
-from holdfast.snapshots.checkpointer.netrules import NetworkRules, Opening
+from holdfast.snapshots.checkpointer.egress.netrules import NetworkRules, Opening
 
 MACHINE = HostNetwork(
     addresses=(ip_address("198.51.100.7"), ip_address("2001:db8::7")),

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.runtime.http_doors import session_shares
 from holdfast.runtime.http_doors.session_shares import SessionShares
+from holdfast.runtime.serve.answer_forms import status_of
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls, TooManyOfSession
-from holdfast.runtime.serve.error_answers import status_of
 
 
 def test_a_silent_session_takes_its_share_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

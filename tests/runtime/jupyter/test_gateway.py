@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.guest.wire import kernel_messages
 from holdfast.runtime.guest.wire.protocol import Frame, encode
 from holdfast.runtime.jupyter.kernel_table import kernel_id

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.runtime.guest.wire import kernel_messages
 from holdfast.runtime.guest.wire.kernel_messages import CHANNELS, MOST_PARTS, MessageMalformed
-from holdfast.runtime.jupyter import legacy_messages
+from holdfast.runtime.jupyter import front_end_socket
 
 HEADER = {"msg_id": "a", "msg_type": "execute_request", "session": "s"}
 TEXTS = ("", "a", "é", "\u2028", "\x00", "\U0001f600", '"\\', "x" * 3000)
@@ -40,7 +40,7 @@ def test_messages_come_back_whole_in_both_forms(seed: int) -> None:
         packed = kernel_messages.pack(channel, parts)
         assert kernel_messages.unpack(packed) == (channel, parts)
         found_channel, found = kernel_messages.unpack(
-            legacy_messages.read(legacy_messages.shown(channel, parts))
+            front_end_socket.legacy_read(front_end_socket.legacy_shown(channel, parts))
         )
         assert found_channel == channel
         assert same(found, parts)
@@ -55,7 +55,7 @@ def test_the_binary_form_is_that_of_jupyter_server() -> None:
 
 def test_the_text_has_what_older_clients_read() -> None:
     parts = [json.dumps(each).encode() for each in (HEADER, {}, {}, {"code": "1"})]
-    text = legacy_messages.shown("shell", parts)
+    text = front_end_socket.legacy_shown("shell", parts)
     assert isinstance(text, str)
     assert json.loads(text) == {
         "msg_id": "a",
@@ -76,7 +76,7 @@ def test_altered_bytes_are_a_message_or_malformed(seed: int) -> None:
     channel, parts = drawn(rng)
     forms = (
         (kernel_messages.pack(channel, parts), kernel_messages.unpack),
-        (legacy_messages.shown(channel, [*parts, b"buffer"]), legacy_messages.read),
+        (front_end_socket.legacy_shown(channel, [*parts, b"buffer"]), front_end_socket.legacy_read),
     )
     for data, read in forms:
         assert isinstance(data, bytes)
@@ -108,7 +108,7 @@ def test_altered_bytes_are_a_message_or_malformed(seed: int) -> None:
 )
 def test_what_is_no_message_of_a_client_is_malformed(data: str | bytes) -> None:
     with pytest.raises(MessageMalformed):
-        legacy_messages.read(data)
+        front_end_socket.legacy_read(data)
 
 
 @pytest.mark.parametrize("part", [b"", b"[]", b"{", b"\xff", b"[" * 100_000])
@@ -117,7 +117,7 @@ def test_what_is_no_message_of_a_kernel_is_malformed(part: bytes, place: int) ->
     parts = [json.dumps(HEADER).encode(), b"{}", b"{}", b"{}"]
     parts[place] = part
     with pytest.raises(MessageMalformed):
-        legacy_messages.shown("iopub", parts)
+        front_end_socket.legacy_shown("iopub", parts)
 
 
 def test_the_number_of_buffers_has_a_limit() -> None:

@@ -11,9 +11,8 @@ import pytest
 from mcp import Client
 
 from holdfast.base.home import Home
-from holdfast.runtime.mcp.agent_server import AgentServer, _actor
+from holdfast.runtime.mcp.agent_server import INSTRUCTIONS, AgentServer, _actor
 from holdfast.runtime.mcp.agent_sessions import Default
-from holdfast.runtime.mcp.tool_texts import INSTRUCTIONS
 
 NAMES = "run answer wait read cell screen status snapshot go_back changes file sessions task"
 MOST_OF_LIST = 6100

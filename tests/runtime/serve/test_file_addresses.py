@@ -7,9 +7,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.e2b.e2b_door import signature
-from holdfast.runtime.e2b.ports import port_names
-from holdfast.runtime.e2b.sandbox_tokens import FileSignature, SandboxTokens
+from holdfast.runtime.e2b import sandbox_access
+from holdfast.runtime.e2b.sandbox_access import FileSignature, SandboxTokens, signature
 from holdfast.runtime.serve.file_addresses import DOOR, address
 
 TOKENS = SandboxTokens("secret")
@@ -39,7 +38,7 @@ def test_an_address_opens_one_file_of_one_session_in_one_way(
     url = address(TOKENS.signature, base, ONE, "/srv/a b&c=\u00fc", operation, "ann", 1000)
     scheme = base.partition(":")[0]
     assert url.startswith(f"{scheme}://{DOOR}-{ONE}.{host}/files?")
-    name = port_names.named({b"host": urlsplit(url).netloc.encode()})
+    name = sandbox_access.named({b"host": urlsplit(url).netloc.encode()})
     assert name is not None
     assert (name.sandbox, name.own) == (ONE, True)
     found = asked(url, method)

@@ -14,14 +14,14 @@ from starlette.routing import Route, WebSocketRoute
 
 from holdfast.base.home import Home
 from holdfast.runtime.e2b import e2b_app
+from holdfast.runtime.e2b.sandbox_access import SandboxTokens
 from holdfast.runtime.e2b.sandbox_lives import SandboxLives
-from holdfast.runtime.e2b.sandbox_tokens import SandboxTokens
 from holdfast.runtime.operations.context import no_progress
 from holdfast.runtime.serve import server_app
+from holdfast.runtime.serve.answer_forms import PrintableAnswer
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.json_answers import PrintableAnswer
 from holdfast.runtime.swerex import swerex_app
-from holdfast.runtime.swerex.ascii_answers import AsciiAnswer
+from holdfast.runtime.swerex.swerex_app import AsciiAnswer
 
 
 def _wire(callers: Callers) -> e2b_app.SandboxWire:

@@ -16,7 +16,7 @@ from holdfast.runtime.client.client_errors import error_of
 from holdfast.runtime.http_doors.door_guard import Admission
 from holdfast.runtime.serve import server_app
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
+from holdfast.runtime.serve.surroundings import RequestRate
 
 TOKEN = "a-token-of-this-test"
 

@@ -21,8 +21,8 @@ from starlette.routing import Route
 from holdfast.base.home import Home
 from holdfast.runtime.http_doors.door_guard import Admission
 from holdfast.runtime.serve.callers import Callers
-from holdfast.runtime.serve.request_rate import RequestRate
 from holdfast.runtime.serve.served_agents import ServedAgents
+from holdfast.runtime.serve.surroundings import RequestRate
 
 TOKEN = "a-token-of-this-test"
 RIGHT = {"authorization": f"Bearer {TOKEN}"}

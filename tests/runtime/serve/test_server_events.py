@@ -13,6 +13,7 @@ import pytest
 from holdfast.errors import InvalidArgument, SessionBusy
 from holdfast.runtime.serve import event_format
 from holdfast.runtime.serve.call_threads import CallThreads, TooManyCalls
+from holdfast.runtime.serve.channels.channel_connection import CreditGate
 from holdfast.runtime.serve.channels.channel_messages import (
     CreditMessage,
     OpenMessage,
@@ -21,10 +22,8 @@ from holdfast.runtime.serve.channels.channel_messages import (
     parse,
     typed,
 )
-from holdfast.runtime.serve.channels.credit_gate import CreditGate
-from holdfast.runtime.serve.event_bridge import EventBridge
-from holdfast.runtime.serve.request_rate import RequestRate
-from holdfast.runtime.serve.streamed_call import StreamedCall
+from holdfast.runtime.serve.event_streams import EventBridge, StreamedCall
+from holdfast.runtime.serve.surroundings import RequestRate
 
 
 @pytest.mark.parametrize(

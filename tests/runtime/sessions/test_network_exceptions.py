@@ -11,7 +11,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.sessions import network_exceptions
 from holdfast.runtime.sessions.network_exceptions import Allowed
 from holdfast.runtime.sessions.session_options import SessionOptions
-from holdfast.snapshots.checkpointer.netrules import Opening
+from holdfast.snapshots.checkpointer.egress.netrules import Opening
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,15 @@ import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.swerex import expected_output
-from holdfast.runtime.swerex.expected_output import LONGEST, ExpectedOutput, pattern, shown
-from holdfast.runtime.swerex.unread_output import MOST, ReadingPlace, UnreadOutput
+from holdfast.runtime.swerex.expected_output import (
+    LONGEST,
+    MOST_PLACES,
+    ExpectedOutput,
+    ReadingPlace,
+    UnreadOutput,
+    pattern,
+    shown,
+)
 
 
 def fed(expected: list[str], *pieces: str) -> ExpectedOutput:
@@ -107,9 +114,9 @@ def test_a_place_is_that_of_one_command() -> None:
 
 def test_places_are_few() -> None:
     unread = UnreadOutput()
-    for number in range(MOST + 1):
+    for number in range(MOST_PLACES + 1):
         unread.keep("s", str(number), ReadingPlace("id", number, "x" * (1 << 20)))
     assert unread.take("s", "0", "id") is None
-    found = unread.take("s", str(MOST), "id")
+    found = unread.take("s", str(MOST_PLACES), "id")
     assert found is not None
     assert len(found.text) == 32 << 10

@@ -12,8 +12,8 @@ from holdfast.errors import InvalidArgument
 from holdfast.runtime.http_doors.door_guard import Admission
 from holdfast.runtime.swerex.program_commands import words
 from holdfast.runtime.swerex.runtime_bodies import Action, PlainCommand, ShellCommand, ShellInterrupt
+from holdfast.runtime.swerex.runtime_files import decoded
 from holdfast.runtime.swerex.swerex_app import RuntimeDoor
-from holdfast.runtime.swerex.text_files import decoded
 
 
 def asked(path: str, *keys: str, host: str = "localhost") -> str | int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from holdfast.errors import BundleRefused, BundleUntrusted, InvalidArgument
 from holdfast.runtime.sessions.session_options import SessionOptions
 from holdfast.runtime.transfer import bundle_trust, sanitize
+from holdfast.snapshots.manifest import Manifest, Processes
 
 KEY = "ed25519:" + "A" * 43
 
@@ -101,6 +103,80 @@ def test_only_shared_memory_is_unpacked(data: bytes) -> None:
         sanitize.facts(data)
     sanitize.facts(b'{"tmpfs": [], "last_pid": 7}')
     sanitize.facts(b'{"tmpfs": ["/dev/shm"]}')
+
+
+PROCESSES = Processes(
+    root_pid=2,
+    last_pid=40,
+    token="0123456789abcdef",
+    addresses=["172.17.0.2", "fe80::1"],
+    memory_bytes=4096,
+    criu="4.0",
+    kernel="6.18.0",
+    machine="x86_64",
+)
+SOUND = Manifest(
+    id="0123456789ab",
+    kind="live",
+    label="before",
+    created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    session="ba9876543210",
+    session_name="work",
+    generation=0,
+    parent=None,
+    image="",
+    options={},
+    processes=PROCESSES,
+    files=[],
+)
+
+
+def test_a_sound_manifest_is_accepted() -> None:
+    """With processes and, of files alone, without."""
+    sanitize.check(SOUND)
+    sanitize.check(SOUND.model_copy(update={"kind": "filesystem", "processes": None, "label": None}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"kind": "filesystem"}, "other than its kind says"),
+        ({"processes": None}, "other than its kind says"),
+        ({"id": "../../escape"}, "an invalid id"),
+        ({"id": "0123456789abc"}, "an invalid id"),
+        ({"session": "0123456789AB"}, "an invalid id"),
+        ({"session_name": "../work"}, "an impossible name"),
+        ({"label": "a/b"}, "an impossible name"),
+        ({"generation": -1}, "an impossible generation"),
+        ({"generation": 1 << 20}, "an impossible generation"),
+    ],
+)
+def test_a_manifest_that_no_session_has_is_refused(changed: dict[str, Any], why: str) -> None:
+    """Each field that becomes a path, a name or a number on this host is judged by itself."""
+    with pytest.raises(BundleRefused, match=why):
+        sanitize.check(SOUND.model_copy(update=changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"root_pid": 1}, "impossible process ids"),
+        ({"root_pid": 1 << 22}, "impossible process ids"),
+        ({"last_pid": 0}, "impossible process ids"),
+        ({"last_pid": 1 << 22}, "impossible process ids"),
+        ({"token": "0123456789abcde"}, "an impossible token"),
+        ({"token": "/etc/passwd/etc/passwd"}, "an impossible token"),
+        ({"addresses": ["10.0.0.1"] * 17}, "impossible addresses"),
+        ({"memory_bytes": -1}, "an impossible size"),
+        ({"addresses": ["10.0.0.1; reboot"]}, "invalid addresses"),
+    ],
+)
+def test_processes_that_no_session_has_are_refused(changed: dict[str, Any], why: str) -> None:
+    """Pids, the token and addresses go into the restore of the tree."""
+    processes = PROCESSES.model_copy(update=changed)
+
+    with pytest.raises(BundleRefused, match=why):
+        sanitize.check(SOUND.model_copy(update={"processes": processes}))
 
 
 def test_only_understood_details_are_kept() -> None:

@@ -1,1 +1,0 @@
-"""The control plane of the wire: lives, snapshots, forks, metrics and networks of sandboxes."""

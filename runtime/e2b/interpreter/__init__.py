@@ -1,1 +1,0 @@
-"""The code interpreter of the wire: contexts are kernels, executions are cells."""

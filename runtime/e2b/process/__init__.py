@@ -1,1 +1,0 @@
-"""Processes of sandboxes, as clients of this wire start, follow and steer them."""

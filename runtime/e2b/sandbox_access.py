@@ -1,0 +1,406 @@
+"""Who may reach what of sandboxes: whose a request is, and which credential opens what of it.
+
+The requests share the port of the server, and are known by their paths and headers, those for ports by the
+name they are sent to. Tokens are made from the server's own one and the id of the session, so nothing of
+them is kept; a restore or fork has another id, and refuses those of its parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from starlette.datastructures import QueryParams
+
+from holdfast.base.text import plain
+from holdfast.errors import HoldfastError
+from holdfast.runtime.e2b import connect_wire
+from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
+from holdfast.runtime.http_doors import door_guard
+from holdfast.runtime.http_doors.door_connections import ADMITTED
+from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send
+from holdfast.runtime.serve.callers import Callers
+
+ACTOR = "agent:e2b"
+SANDBOX = "holdfast.sandbox"
+"""The key of a request's scope under which the door notes the sandbox that its token is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSignature:
+    """What a signed address for one file says. `expiration` is in seconds since 1970."""
+
+    path: str
+    operation: str
+    user: str
+    signature: str
+    expiration: int | None
+
+    def expired(self, now: float) -> bool:
+        """Return whether its time is over."""
+        return self.expiration is not None and now > self.expiration
+
+
+class SandboxTokens:
+    """The tokens of all sandboxes of a server with this secret."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+
+    def access(self, sandbox: str) -> str:
+        """Return the token for processes and files of a sandbox."""
+        return self._made("access", sandbox)
+
+    def traffic(self, sandbox: str) -> str:
+        """Return the token for other ports of a sandbox."""
+        return self._made("traffic", sandbox)
+
+    def is_access(self, sandbox: str, given: str) -> bool:
+        """Return whether this is the token for processes and files of a sandbox."""
+        return hmac.compare_digest(given.encode(), self.access(sandbox).encode())
+
+    def is_traffic(self, sandbox: str, given: str) -> bool:
+        """Return whether this is the token for other ports of a sandbox."""
+        return hmac.compare_digest(given.encode(), self.traffic(sandbox).encode())
+
+    def signed(self, sandbox: str, asked: FileSignature) -> bool:
+        """Return whether a signature was made with the access token of a sandbox, for just this."""
+        expected = self.signature(sandbox, asked.path, asked.operation, asked.user, asked.expiration)
+        return hmac.compare_digest(asked.signature.encode(), expected.encode())
+
+    def signature(self, sandbox: str, path: str, operation: str, user: str, expiration: int | None) -> str:
+        """Return the signature of an address, made with the access token of a sandbox.
+
+        Its form is that of E2B's clients: base64 without padding of the SHA-256 of
+        `path:operation:user:token[:expiration]`.
+        """
+        parts = [path, operation, user, self.access(sandbox)]
+        if expiration is not None:
+            parts.append(str(expiration))
+        digest = hashlib.sha256(":".join(parts).encode()).digest()
+        return "v1_" + base64.b64encode(digest).decode().rstrip("=")
+
+    def _made(self, purpose: str, sandbox: str) -> str:
+        return hmac.new(self._secret, f"{purpose}:{sandbox}".encode(), hashlib.sha256).hexdigest()
+
+
+SECONDS = 1.0
+
+
+class SandboxIds:
+    """The ids as `read` returns them."""
+
+    def __init__(self, read: Callable[[], Awaitable[Iterable[str]]]) -> None:
+        self._read = read
+        self._began = float("-inf")
+        self._ids: asyncio.Future[Iterable[str]] | None = None
+
+    async def known(self) -> Iterable[str]:
+        """Return them, as they were at most a second ago."""
+        return (await self._latest())[1]
+
+    async def has(self, sandbox: str) -> bool:
+        """Return whether there is a session with this id now: another process may just have made it."""
+        asked = time.monotonic()
+        while True:
+            began, ids = await self._latest()
+            if sandbox in ids:
+                return True
+            if began > asked:
+                return False
+            if self._began == began:  # otherwise another request has them read again already
+                self.forget()
+
+    async def _latest(self) -> tuple[float, Iterable[str]]:
+        """Return when the latest reading began, and what it found."""
+        if self._ids is None or time.monotonic() > self._began + SECONDS:
+            self._began = time.monotonic()
+            self._ids = asyncio.ensure_future(self._read())
+        began, reading = self._began, self._ids
+        try:
+            # One that leaves must not end what the others wait for.
+            return began, await asyncio.shield(reading)
+        except Exception:
+            if self._ids is reading:
+                self.forget()
+            raise
+
+    def forget(self) -> None:
+        """Read them again when they are needed: there is another one."""
+        self._ids = None
+
+
+KEY, ACCESS, TRAFFIC = b"x-api-key", b"x-access-token", b"e2b-traffic-access-token"
+SANDBOX_ID, SANDBOX_PORT = b"e2b-sandbox-id", b"e2b-sandbox-port"
+OWN = frozenset({49983, 49999})
+"""The ports at which clients expect processes and files, and code: this server itself answers there."""
+_HOST = re.compile(rb"(\d{1,5})-([a-z0-9]{1,64})\.(.+)", re.DOTALL)
+_ID_BYTES = re.compile(rb"[a-z0-9]{1,64}")
+_PORT = re.compile(rb"\d{1,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class PortName:
+    """A port of a sandbox. `domain` is what the name ends with; None if headers said it."""
+
+    sandbox: str
+    port: int
+    domain: bytes | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether this server itself answers there."""
+        return self.port in OWN
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is a port of that number."""
+        return 0 < self.port <= 65535
+
+
+def named(headers: Mapping[bytes, bytes]) -> PortName | None:
+    """Return the port that a request is for, if it is for one; names of headers are in lower case."""
+    if found := _HOST.fullmatch(headers.get(b"host", b"").lower()):
+        return PortName(found[2].decode(), int(found[1]), found[3])
+    sandbox, port = headers.get(SANDBOX_ID, b""), headers.get(SANDBOX_PORT, b"")
+    if _ID_BYTES.fullmatch(sandbox) and _PORT.fullmatch(port) and int(port) not in OWN:
+        return PortName(sandbox.decode(), int(port))
+    return None
+
+
+KEY_PREFIX = b"e2b_"
+"""Some clients accept only keys of this prefix and hexadecimal digits."""
+_CONTROL = re.compile(r"/(v[23]/)?(sandboxes|snapshots|templates|teams|volumes|secrets|nodes)(/|$)")
+_DATA = re.compile(r"/(process\.Process/|filesystem\.Filesystem/|files(/|$)|execute$|contexts(/|$)|envs$)")
+_CONTEXTS = re.compile(r"/contexts(/|$)")
+_FILES = "/files"
+EXPIRED = "signature is already expired"
+"""Clients compare this sentence of E2B's."""
+_ID = re.compile(r"[a-z0-9]{1,64}")
+_WRONG: Refusal = (
+    401,
+    "unauthorized",
+    "the token is not one of this sandbox: connect to it for its tokens",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """The applications of this wire, by what opens them.
+
+    `control` has the paths for sandboxes as wholes, and needs the server's own token. `sandbox` has
+    processes, files and code of one, for its access token; `contexts` and `files` have the few of those that
+    its traffic token, and a signed address, are for.
+    """
+
+    control: App
+    sandbox: App
+    contexts: App
+    files: App
+
+
+class SandboxDoor:
+    """The door of this wire; `other` answers what is not of it."""
+
+    def __init__(
+        self, scopes: Scopes, other: App, admission: Admission, tokens: SandboxTokens, ids: SandboxIds
+    ) -> None:
+        self._scopes, self._other = scopes, other
+        self._admission, self._tokens, self._ids = admission, tokens, ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or let the others do it."""
+        if scope["type"] != "http" or not is_of_wire(scope):
+            await self._other(scope, receive, send)
+            return
+        found = self._admission.elsewhere(scope) or await self._opened(scope)
+        if not isinstance(found, tuple):
+            scope[ADMITTED] = True
+            await found(scope, receive, send)
+        else:
+            status, _, why = found
+            message = why if why.startswith(("cannot", EXPIRED)) else f"cannot answer: {why}"
+            told = connect_wire.error_body(scope["path"], status, message)
+            await door_guard.answer(scope, send, status, told)
+
+    async def _opened(self, scope: Scope) -> App | Refusal:
+        """Return the application that a request may reach, or why it may reach none."""
+        headers = dict(scope["headers"])
+        if _CONTROL.match(scope["path"]):
+            # Some clients send the id of a sandbox to the control plane as well.
+            if self._admission.is_token(headers.get(KEY, b"").removeprefix(KEY_PREFIX)):
+                return self._scopes.control
+            return 401, "unauthorized", "send the server's token as API key (E2B_API_KEY=e2b_TOKEN)"
+        asked = signature(scope) if scope["path"] == _FILES else None
+        if asked is not None and asked.expired(time.time()):
+            return 401, "unauthorized", EXPIRED
+        try:
+            if SANDBOX_ID in headers:
+                return await self._named(scope, headers, asked)
+            return await self._found(scope, headers, asked)
+        except HoldfastError as error:  # the sessions cannot be looked up
+            return connect_wire.status_of(error), error.code, connect_wire.sentence(error)
+
+    async def _named(
+        self, scope: Scope, headers: Mapping[bytes, bytes], asked: FileSignature | None
+    ) -> App | Refusal:
+        """Return what a credential opens of the sandbox that the request names."""
+        sandbox, access, traffic = (
+            headers.get(name, b"").decode("latin-1") for name in (SANDBOX_ID, ACCESS, TRAFFIC)
+        )
+        if not _ID.fullmatch(sandbox):
+            return _WRONG
+        if self._tokens.is_access(sandbox, access):
+            found = self._scopes.sandbox
+        elif asked is not None and self._tokens.signed(sandbox, asked):
+            found = self._scopes.files
+        elif not self._tokens.is_traffic(sandbox, traffic):
+            return _WRONG
+        elif _CONTEXTS.match(scope["path"]):
+            found = self._scopes.contexts
+        else:
+            return 401, "unauthorized", "the traffic access token opens ports: send the access token of envd"
+        if not await self._ids.has(sandbox):
+            return 502, "sandbox_unavailable", f"cannot reach the sandbox: {sandbox} was not found"
+        scope[SANDBOX] = sandbox
+        return found
+
+    async def _found(
+        self, scope: Scope, headers: Mapping[bytes, bytes], asked: FileSignature | None
+    ) -> App | Refusal:
+        """Return what a credential opens of the sandbox that it is of."""
+        # Some clients send the token without the id of the sandbox they have connected to.
+        access = headers.get(ACCESS, b"").decode("latin-1")
+        for sandbox in await self._ids.known() if access or asked is not None else ():
+            if access and self._tokens.is_access(sandbox, access):
+                scope[SANDBOX] = sandbox
+                return self._scopes.sandbox
+            if asked is not None and self._tokens.signed(sandbox, asked):
+                scope[SANDBOX] = sandbox
+                return self._scopes.files
+        return _WRONG
+
+
+def is_of_wire(scope: Scope) -> bool:
+    """Return whether a request is one of this wire."""
+    if any(name in (SANDBOX_ID, KEY, ACCESS) for name, _ in scope["headers"]):
+        return True
+    return bool(_DATA.match(scope["path"]) or _CONTROL.match(scope["path"]))
+
+
+def signature(scope: Scope) -> FileSignature | None:
+    """Return what a signed address says; None if it is not one."""
+    items = QueryParams(scope["query_string"]).multi_items()
+    said = dict(items)
+    if "signature" not in said or len(said) < len(items):  # twice: which is signed, and which one counts?
+        return None
+    given = said.get("signature_expiration")
+    if given is not None and not re.fullmatch(r"\d{1,12}", given, re.ASCII):
+        return None
+    operation = "write" if scope["method"] == "POST" else "read"
+    return FileSignature(
+        path=said.get("path", ""),
+        operation=operation,
+        user=said.get("username", ""),
+        signature=said["signature"],
+        expiration=None if given is None else int(given),
+    )
+
+
+PORT = "holdfast.port"
+"""The key of a request's scope under which the door notes the port that it is for."""
+
+NOT_FOUND = "The sandbox was not found"
+"""The words of E2B's proxy, which its clients look for."""
+
+
+class PortDoor:
+    """Lets requests for ports pass to `traffic`, and all others to `other`."""
+
+    def __init__(
+        self,
+        traffic: App,
+        other: App,
+        callers: Callers,
+        admission: Admission,
+        tokens: SandboxTokens,
+        ids: SandboxIds,
+    ) -> None:
+        self._traffic, self._other, self._callers = traffic, other, callers
+        self._admission, self._tokens, self._ids = admission, tokens, ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or let the others do it."""
+        headers = dict(scope.get("headers", ()))
+        name = named(headers)
+        if name is None:
+            await self._other(scope, receive, send)
+        elif name.own and name.domain is not None and self._admission.is_here(name.domain):
+            await self._other(_said(scope, name.domain, name), receive, send)
+        elif (refusal := self._elsewhere(scope, name) or await self._refusal(scope, name, headers)) is None:
+            scope[PORT] = name
+            await self._traffic(scope, receive, send)
+        else:
+            await refuse(scope, send, name, *refusal)
+
+    def _elsewhere(self, scope: Scope, name: PortName) -> tuple[int, str] | None:
+        """Return why a request is refused that came by another name than those of this server."""
+        if not name.possible:
+            return 400, f"there is no port {name.port}"
+        # What pages of other origins may do is for the server in the session to say.
+        if name.domain is not None and self._admission.is_here(name.domain):
+            return None
+        refusal = self._admission.elsewhere(scope)
+        return None if refusal is None else (refusal[0], refusal[2])
+
+    async def _refusal(
+        self, scope: Scope, name: PortName, headers: Mapping[bytes, bytes]
+    ) -> tuple[int, str] | None:
+        access, traffic = (headers.get(each, b"").decode("latin-1") for each in (ACCESS, TRAFFIC))
+        own = self._tokens.is_access(name.sandbox, access) | self._tokens.is_traffic(name.sandbox, traffic)
+        own |= self._admission.has_token(scope)
+        try:
+            if own and await self._ids.has(name.sandbox):
+                scope[ADMITTED] = True
+                return None
+            if name.sandbox not in await self._ids.known():
+                return 502, NOT_FOUND
+            public = await self._callers.brief.run(partial(self._is_public, name.sandbox))
+        except HoldfastError as error:
+            return connect_wire.status_of(error), str(error)
+        if public:
+            return None
+        return 403, (
+            "the ports of the sandbox need its traffic access token, as header e2b-traffic-access-token, "
+            "or the server's token as `Authorization: Bearer`; "
+            "or make it with network={'allow_public_traffic': True}"
+        )
+
+    def _is_public(self, sandbox: str) -> bool:
+        row = self._callers.controller(ACTOR).store.find_session(sandbox)
+        facts = None if row is None else SandboxFacts.of(row)
+        return facts is not None and facts.public_ports
+
+
+async def refuse(scope: Scope, send: Send, name: PortName, status: int, why: str) -> None:
+    """Answer in the form of E2B's proxy."""
+    message = why if why.startswith(("cannot", NOT_FOUND)) else f"cannot answer: {why}"
+    told = {"sandboxId": name.sandbox, "port": name.port, "code": status, "message": plain(message, 2000)}
+    await door_guard.answer(scope, send, status, told, [(b"retry-after", b"1")] if status == 503 else [])
+
+
+def _said(scope: Scope, domain: bytes, name: PortName) -> Scope:
+    """Return a scope whose headers say what the name of a port of this server's does."""
+    said = {
+        b"host": domain,
+        SANDBOX_ID: name.sandbox.encode(),
+        SANDBOX_PORT: str(name.port).encode(),
+    }
+    return {**scope, "headers": [*(each for each in scope["headers"] if each[0] not in said), *said.items()]}

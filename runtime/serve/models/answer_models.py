@@ -1,0 +1,399 @@
+"""Bodies of answers: what the library returns, in JSON. Most have the fields of a class of values.
+
+Offsets are positions in an output, times are in Unix seconds unless they are texts. Those who know the values
+decide what is in an answer; how it is computed is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from holdfast.runtime.api.job_info import JobInfo
+from holdfast.runtime.api.redo_snapshot import Redo
+from holdfast.runtime.api.rewind_result import Rewound
+from holdfast.runtime.api.session_task import TaskVerdict
+from holdfast.runtime.egress.network_changes import Reach
+from holdfast.runtime.files.copied import Copied
+from holdfast.runtime.files.session_file import FoundFile, SessionFile
+from holdfast.runtime.flaky.spread import Difference, OutcomeKind, Run, Spread
+from holdfast.runtime.guest.pulse.state import State
+from holdfast.runtime.guest_rpc.kernel_report import KernelInfo, KernelSpecInfo
+from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
+from holdfast.runtime.guest_rpc.results import CellError, CellResult, ExecResult, Screen
+from holdfast.runtime.guest_rpc.shell_report import Attached, Lease, ShellInfo, SyntaxCheck
+from holdfast.runtime.history.recording.cast import CastEvent
+from holdfast.runtime.history.repositories.repository_state import RepositoryChange, RepositoryState
+from holdfast.runtime.restore.compat.command_history import Recorded
+from holdfast.runtime.serve.models.base_models import AnswerBody, answer_of
+from holdfast.runtime.task.redo_rules import RedoneAction
+from holdfast.runtime.task.stated_actions import StatedAction
+from holdfast.snapshots.fitness import Ladder, Rung
+from holdfast.snapshots.survivability import Resource, Survivability
+
+
+@answer_of(State, optional=True)
+class StateAnswer(AnswerBody):
+    """What a shell or kernel does, and the process that explains it."""
+
+
+@answer_of(ExecResult)
+class ExecAnswer(AnswerBody):
+    """The outcome of a command, or what it waits for, or that it runs.
+
+    `output_base64` has the output's bytes if they are not UTF-8. Offsets are positions in the shell's output.
+    """
+
+    running: bool
+    output: str
+    output_base64: str | None = None
+    news: list[dict[str, Any]]
+
+
+@answer_of(SyntaxCheck)
+class SyntaxAnswer(AnswerBody):
+    """The verdict of bash on a text."""
+
+    ok: bool
+
+
+class CellOutput(AnswerBody):
+    """One display or value: a MIME bundle."""
+
+    type: str
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+@answer_of(CellError)
+class CellFailure(AnswerBody):
+    """The exception that ended a cell."""
+
+
+@answer_of(CellResult)
+class CellAnswer(AnswerBody):
+    """The outcome of a cell, or what it asks, or that it runs; `result` is its value as text."""
+
+    status: Literal["ok", "error", "interrupted", "died", "timeout", "restarted", "waiting", "running"]
+    result: str | None
+    outputs: list[CellOutput]
+
+
+@answer_of(JobInfo)
+class JobAnswer(AnswerBody):
+    """A command outside the shell; its output is kept from `start_offset` to `end_offset`."""
+
+
+@answer_of(ProgramInfo)
+class ProgramAnswer(AnswerBody):
+    """A program, running or ended; `stdout` and `stderr` count bytes it wrote, `accepted` those it read."""
+
+    state: Literal["running", "exited"]
+
+
+@answer_of(ProgramResult)
+class ProgramResultAnswer(AnswerBody):
+    """How a program ended, and what it wrote; the bytes in base64 if they are not UTF-8."""
+
+    id: str
+    exit_code: int | None
+    signal: int | None
+    running: bool
+    stdout: str
+    stdout_base64: str | None = None
+    stderr: str
+    stderr_base64: str | None = None
+    duration: float
+
+
+class InputAnswer(AnswerBody):
+    """How many bytes of input a program has taken so far."""
+
+    accepted: int
+
+
+@answer_of(Attached)
+class AttachedAnswer(AnswerBody):
+    """A terminal that is attached to a shell."""
+
+
+@answer_of(Lease)
+class LeaseAnswer(AnswerBody):
+    """The right to type into a shell. Times are Unix seconds."""
+
+
+@answer_of(ShellInfo)
+class ShellAnswer(AnswerBody):
+    """A shell."""
+
+
+@answer_of(KernelInfo)
+class KernelAnswer(AnswerBody):
+    """A kernel."""
+
+
+@answer_of(KernelSpecInfo)
+class KernelSpecAnswer(AnswerBody):
+    """A spec of Jupyter that kernels can be opened from."""
+
+
+@answer_of(Screen)
+class ScreenAnswer(AnswerBody):
+    """What a terminal shows: lines without trailing blanks; the cursor as row and column from 0."""
+
+    cursor: Annotated[list[int], Field(min_length=2, max_length=2)]
+
+
+class RecordingAnswer(AnswerBody):
+    """A part of what a terminal showed: offsets of its output, and the size of the terminal where it begins.
+
+    `kept_start` and `kept_end` are those of all that is kept; `missing` bytes at the beginning of the part
+    are not. `begun` is in Unix seconds.
+    """
+
+    start: int
+    end: int
+    kept_start: int
+    kept_end: int
+    missing: int
+    begun: float
+    rows: int
+    cols: int
+    title: str
+
+
+@answer_of(CastEvent)
+class CastEventAnswer(AnswerBody):
+    """One event: `o` output, `i` input, `r` a new size (COLSxROWS), `m` a marker. `at` is in Unix seconds."""
+
+    code: Literal["o", "i", "r", "m"]
+
+
+@answer_of(SessionFile, without=("attributes",))
+class FileAnswer(AnswerBody):
+    """What is at a path. `mode` is octal; `version` differs when the content may have changed."""
+
+    mode: str
+
+
+@answer_of(FoundFile, optional=True)
+class FoundAnswer(AnswerBody):
+    """What a search has found: a file, or one line of one."""
+
+
+@answer_of(Copied)
+class CopiedAnswer(AnswerBody):
+    """What was unpacked: counts, and what was left out, by path."""
+
+
+class ReplacedAnswer(AnswerBody):
+    """How often the text was there."""
+
+    count: int
+
+
+class FilesAnswer(AnswerBody):
+    """How many files were written."""
+
+    count: int
+
+
+class AddressAnswer(AnswerBody):
+    """A signed address. `expires_at` is in seconds since 1970."""
+
+    url: str
+    expires_at: int
+
+
+class WrittenAnswer(AnswerBody):
+    """How many bytes a file has now."""
+
+    size: int
+
+
+class SessionAnswer(AnswerBody):
+    """A session."""
+
+    id: str
+    name: str
+    state: str
+    image: str
+    created_at: str
+    parent_snapshot_id: str | None
+    generation: int
+    verification: dict[str, Any] | None
+    hooks: list[str]
+    labels: dict[str, str]
+
+
+@answer_of(Reach)
+class ReachAnswer(AnswerBody):
+    """What a session can reach, and what it was refused lately."""
+
+    refused: list[dict[str, Any]]
+    secrets: dict[str, list[str]]
+
+
+class SnapshotAnswer(AnswerBody):
+    """A snapshot. `bytes` are those that it alone takes on this machine."""
+
+    id: str
+    name: str
+    label: str | None
+    kind: Literal["live", "filesystem"]
+    state: str
+    session_id: str
+    parent_id: str | None
+    bytes: int
+    shared_bytes: int
+    created_at: str
+    reason: str | None
+    pinned: bool
+    template: bool
+    details: dict[str, Any]
+    """What was recorded of the capture: seconds, bytes of memory, who took it."""
+
+
+@answer_of(Rung)
+class RungAnswer(AnswerBody):
+    """One way to continue a snapshot: why it is not possible here, what differs, and what would be lost."""
+
+
+@answer_of(Ladder)
+class LadderAnswer(AnswerBody):
+    """What is possible with a snapshot on the server's machine, best first."""
+
+    best: Literal["live", "commands", "files"] | None
+
+
+@answer_of(Recorded)
+class RecordedAnswer(AnswerBody):
+    """A command, cell or job that was run; `typed` is its input, with null for what was hidden."""
+
+
+@answer_of(Rewound, without=("session",))
+class RewoundAnswer(AnswerBody):
+    """A session that went back. `kept` is the snapshot of its state before."""
+
+    id: str
+    name: str
+    generation: int
+    snapshot: str
+    kept: str | None
+
+
+@answer_of(Resource)
+class ResourceAnswer(AnswerBody):
+    """One thing a session has, and what a capture does to it."""
+
+    verdict: str
+    reason: str
+    advice: str
+    drop: str | None
+
+
+@answer_of(Survivability, without=("resources",))
+class CheckAnswer(AnswerBody):
+    """What would survive a capture."""
+
+    blocks: int
+    reset: int
+    survives: int
+    findings: list[ResourceAnswer]
+
+
+@answer_of(Run)
+class RunAnswer(AnswerBody):
+    """One run. `output` has the lines of the first run of each kind; `names` are those of its copy."""
+
+    status: str
+
+
+@answer_of(OutcomeKind)
+class OutcomeKindAnswer(AnswerBody):
+    """Runs with the same outcome, by their numbers."""
+
+    runs: list[int]
+
+
+@answer_of(Difference)
+class DifferenceAnswer(AnswerBody):
+    """The first line, from 1, in which a kind differs from the most common one; null where one had ended."""
+
+
+@answer_of(Spread)
+class SpreadAnswer(AnswerBody):
+    """The outcomes of all runs; fewer than `asked` if they were stopped when two differed."""
+
+    deterministic: bool
+    verdict: str
+    differences: list[DifferenceAnswer]
+
+
+@answer_of(TaskVerdict)
+class TaskVerdictAnswer(AnswerBody):
+    """What came out of a verification or an attempt, and the record after it."""
+
+    record: dict[str, Any]
+    failure: dict[str, str] | None
+
+
+@answer_of(RepositoryState)
+class RepositoryAnswer(AnswerBody):
+    """Where a Git repository stands; `dirty` counts files that differ from its index."""
+
+
+@answer_of(RepositoryChange)
+class RepositoryChangeAnswer(AnswerBody):
+    """A Git repository that does not stand where it stood at the checkpoint; null where there was none."""
+
+
+class TaskResumedAnswer(AnswerBody):
+    """A task that can be continued; `session`: running, resumed or rewound. `drift` is null if not known.
+
+    `running` and `ran` are commands that run, and that ended without being recorded at a step; `undone` is
+    what going back has taken from the record.
+    """
+
+    session: str
+    record: dict[str, Any]
+    drift: dict[str, Any] | None
+    git: list[RepositoryChangeAnswer]
+    running: list[str]
+    ran: list[str]
+    undone: list[str]
+
+
+@answer_of(StatedAction)
+class StatedActionAnswer(AnswerBody):
+    """An action that led to a snapshot, its stated reasons, and its result."""
+
+    kind: Literal["command", "cell", "job", "run", "files_in", "files_out", "missing"]
+
+
+@answer_of(RedoneAction)
+class RedoneActionAnswer(AnswerBody):
+    """An action, and what became of it."""
+
+    fate: Literal["same", "skipped", "differs", "stopped"]
+
+
+@answer_of(Redo)
+class RedoAnswer(AnswerBody):
+    """What was repeated, in which session; `left`: how many actions were not reached."""
+
+    rung: Literal["live", "files", "fresh"]
+    complete: bool
+
+
+class TaskTextAnswer(AnswerBody):
+    """A handoff, or a record as Markdown."""
+
+    text: str
+
+
+class CollectedAnswer(AnswerBody):
+    """The names of artifacts that were registered by rule."""
+
+    registered: list[str]

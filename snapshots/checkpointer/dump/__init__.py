@@ -1,0 +1,1 @@
+"""One capture of a running session, and the repair of one that was cut short."""

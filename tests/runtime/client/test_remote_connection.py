@@ -1,0 +1,173 @@
+"""Signals while the blocking client sends a request, or waits for its answer, without limit."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.runtime.client.late_signals import interrupted_elsewhere
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+from websockets.sync.server import ServerConnection, serve
+
+from holdfast.errors import ServerUnavailable
+from holdfast.runtime.client.blocking.remote_connection import next_message
+from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.client_address import ClientAddress
+from holdfast.runtime.client.http_call import HttpCall
+
+ANSWER = b'HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"well": "yes"}'
+LARGE = b"x" * (32 << 20)
+"""More than connections keep on their way."""
+CALL = HttpCall("GET", "/v1/anything")
+
+
+@contextmanager
+def answering(serve: Callable[[socket.socket], object], folder: Path | None = None) -> Iterator[str]:
+    """Yield the address of a server that does this with its one connection; with TLS if it has a folder."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def run() -> None:
+            accepted, _ = listening.accept()
+            if folder is not None:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+                accepted = context.wrap_socket(accepted, server_side=True)
+            with accepted:
+                serve(accepted)
+
+        threading.Thread(target=run, daemon=True).start()
+        yield f"http{'s' if folder else ''}://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@contextmanager
+def transport(url: str) -> Iterator[RemoteTransport]:
+    made = RemoteTransport(ClientAddress(url, None, "token"), {})
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class SilentServer:
+    """Does nothing with a connection until it is over, or for long; its end would let any wait return."""
+
+    def __init__(self) -> None:
+        self.over, self.gave_up = threading.Event(), False
+
+    def __call__(self, _: socket.socket) -> None:
+        self.gave_up = not self.over.wait(30)
+
+
+@pytest.mark.parametrize("body", [b"", LARGE], ids=["no answer", "nobody reads"])
+def test_a_signal_is_heeded_while_a_server_is_silent(body: bytes) -> None:
+    silent = SilentServer()
+    with answering(silent) as url, transport(url) as made, interrupted_elsewhere():
+        with pytest.raises(KeyboardInterrupt):
+            made.send(CALL, body)
+        assert not silent.gave_up
+        silent.over.set()
+
+
+def test_a_late_answer_is_received() -> None:
+    def late(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        time.sleep(1.2)
+        connection.sendall(ANSWER[:30])
+        time.sleep(1.2)
+        connection.sendall(ANSWER[30:])
+
+    with answering(late) as url, transport(url) as made:
+        assert made.ask(CALL) == {"well": "yes"}
+
+
+def test_what_is_read_late_arrives_whole() -> None:
+    arrived = []
+
+    def slow(connection: socket.socket) -> None:
+        time.sleep(2.2)
+        size = 0
+        while size < len(LARGE):
+            size += len(connection.recv(1 << 20))
+        arrived.append(size)
+        connection.sendall(ANSWER)
+
+    with answering(slow) as url, transport(url) as made:
+        assert made.send(HttpCall("PUT", "/v1/file"), LARGE) == {"well": "yes"}
+    assert arrived[0] >= len(LARGE)
+
+
+def test_a_late_answer_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openssl = shutil.which("openssl")
+    assert openssl
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test"
+    words += " -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out certificate.pem"
+    subprocess.run([openssl, *words.split()], cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+
+    def late(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        time.sleep(1.2)
+        connection.sendall(ANSWER)
+
+    with answering(late, tmp_path) as url, transport(url) as made:
+        assert made.ask(CALL) == {"well": "yes"}
+
+
+@pytest.mark.parametrize("said", [b"", ANSWER[:-5], b"anything else\r\n\r\n"])
+def test_a_broken_answer_is_an_unavailable_server(said: bytes) -> None:
+    def broken(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(said)
+
+    with (
+        answering(broken) as url,
+        transport(url) as made,
+        pytest.raises(ServerUnavailable, match="cannot reach"),
+    ):
+        made.ask(CALL)
+
+
+def test_nothing_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    with transport(url) as made, pytest.raises(ServerUnavailable, match="refused"):
+        made.ask(CALL)
+
+
+@contextmanager
+def silent(seconds: float, message: str = "") -> Iterator[str]:
+    """Yield the address of a server that says nothing for so long, then its message, and hangs up."""
+    over = threading.Event()
+
+    def answer(connection: ServerConnection) -> None:
+        if not over.wait(seconds):
+            connection.send(message)
+
+    with serve(answer, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
+        over.set()
+
+
+def test_a_signal_to_another_thread_is_heeded() -> None:
+    with silent(20) as address, connect(address, close_timeout=1) as connection:
+        with interrupted_elsewhere(), pytest.raises(KeyboardInterrupt):
+            next_message(connection)
+        with pytest.raises(TimeoutError):  # it is silent still: not its end has let the wait return
+            connection.recv(0)
+
+
+def test_what_comes_late_is_received() -> None:
+    with silent(2.2, "late") as address, connect(address) as connection:
+        assert next_message(connection) == "late"
+        with pytest.raises(ConnectionClosed):
+            next_message(connection)
