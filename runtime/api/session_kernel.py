@@ -95,7 +95,7 @@ class SessionKernel:
 
         if key is None:
             return call()
-        from holdfast.runtime.guest_rpc.idempotent_calls import cell_once
+        from holdfast.runtime.guest_rpc.idempotency import cell_once
 
         return cell_once(self._line.context, self._line.known, key, code, kernel, call)
 

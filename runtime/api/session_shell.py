@@ -115,7 +115,7 @@ class SessionShell:
 
         if key is None:
             return call()
-        from holdfast.runtime.guest_rpc.idempotent_calls import exec_once
+        from holdfast.runtime.guest_rpc.idempotency import exec_once
 
         return exec_once(self._line.context, self._line.known, key, command, shell, call)
 

@@ -50,11 +50,10 @@ from holdfast.runtime.guest import layout, wire
 from holdfast.runtime.guest_rpc import (
     account_calls,
     call_deadline,
-    front_end_calls,
     guest_client,
-    port_calls,
     program_calls,
     reconnect,
+    session_sockets,
 )
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
 from holdfast.runtime.guest_rpc.reconnect import Persistence
@@ -169,10 +168,10 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "program_start": lambda one: one.programs.start(["x"]),
     "program_list": lambda one: one.programs.list(),
     "account_make": lambda one: account_calls.make_account(_client(one), "user"),
-    "front_end": lambda one: front_end_calls.front_end_socket(
+    "front_end": lambda one: session_sockets.front_end_socket(
         one._line, layout.MAIN, client="x", link="x", after=None
     ).close(),
-    "port_connect": lambda one: port_calls.port_socket(one._line, 80).close(),
+    "port_connect": lambda one: session_sockets.port_socket(one._line, 80).close(),
     "program_follow": lambda one: one.programs.get("x").wait(timeout=PATIENCE),
     "program_write": lambda one: program_calls.write(one._line, "x", [b"data"], close=True),
     "program_signal": lambda one: one.programs.get("x").signal(),
