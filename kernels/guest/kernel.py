@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.kernels.guest import kept_cells
-from holdfast.kernels.guest.cell_journal import CellChronicle
+from holdfast.kernels.guest.cell_journal import CellJournal
 from holdfast.kernels.guest.cell_log import CellEvents, CellRecord, SentCells
 from holdfast.kernels.guest.messages import Cell, CellStatus, events_of, leaves
 from holdfast.kernels.guest.observing import Observing
@@ -78,7 +78,7 @@ class RunningKernel:
         reaper: Reaper,
         origins: Origins,
         notice: Notice,
-        chronicle: CellChronicle,
+        cell_journal: CellJournal,
         python: str | None = None,
         held: HeldRecord | None = None,
     ) -> None:
@@ -89,7 +89,7 @@ class RunningKernel:
         self._origins = origins
         self._notice = notice
         self._origin = Origin("kernel", name)
-        self._chronicle = chronicle
+        self._cell_journal = cell_journal
         self.spec = spec
         self.epoch = int(held.fields["epoch"]) if held else 0
         self.language = ""
@@ -127,7 +127,7 @@ class RunningKernel:
         self._fronts: FrontEnds | None = None
         self._fronts_folder = folder / "front-ends"
         self._questions = Questions()
-        self._observing = Observing(name, chronicle.waits)
+        self._observing = Observing(name, cell_journal.waits)
         self._returncode: int | None = None
         self._life = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -205,7 +205,7 @@ class RunningKernel:
         return True
 
     def _note_answer(self, record: CellRecord, text: str, who: Who) -> None:
-        self._chronicle.answered(record.cell, who, text, password=record.asks_password)
+        self._cell_journal.answered(record.cell, who, text, password=record.asks_password)
         record.open_input = None
         self._observing.answered()
         if self._fronts:
@@ -259,7 +259,7 @@ class RunningKernel:
             record = self.journal.open(Cell(os.urandom(16).hex()), message.who)
             record.cell.epoch, record.cell.started = self.epoch, True
             self._sent.add(message.id, record)
-            self._chronicle.begun(record.cell, code, message.who, time.time())
+            self._cell_journal.begun(record.cell, code, message.who, time.time())
             self._front_cells.append((record, message))
             self._promote()
 
@@ -268,7 +268,7 @@ class RunningKernel:
         while self._current is None and self._front_cells:
             record, message = self._front_cells.popleft()
             if record.cell.over:
-                self._chronicle.look(record.cell, record.who)
+                self._cell_journal.look(record.cell, record.who)
                 continue
             self._current = self._executing = record
             self._is_fronts, self._front_message = True, message
@@ -286,7 +286,7 @@ class RunningKernel:
         left, self._front_cells = self._front_cells, deque()
         for record, message in left:
             record.cell.end(status)
-            self._chronicle.look(record.cell, record.who)
+            self._cell_journal.look(record.cell, record.who)
             self._fronts.abandon(message)
         if self._is_fronts and self._front_message is not None:
             self._fronts.abandon(self._front_message)
@@ -387,7 +387,7 @@ class RunningKernel:
         self.keep()
         cell.epoch = self.epoch
         cell.started = True
-        self._chronicle.begun(cell, code, record.who, sent)
+        self._cell_journal.begun(cell, code, record.who, sent)
         self.journal.wake()
         if cell.timeout is not None:
             await self._limit(record, cell.timeout)
@@ -401,7 +401,7 @@ class RunningKernel:
         if not await _over_within(self.journal, record, GRACE):
             # It keeps the kernel until it ends or the kernel is restarted.
             cell.end(CellStatus.TIMEOUT)
-            self._chronicle.look(cell, record.who)
+            self._cell_journal.look(cell, record.who)
             self.journal.wake()
 
     def _adopt_cell(self, kept: Mapping[str, Any] | None) -> CellRecord | None:
@@ -411,7 +411,7 @@ class RunningKernel:
         record = self._current = self._executing = kept_cells.adopted(kept, self.epoch)
         cell, who, self._cell = record.cell, record.who, dict(kept)
         began = asyncio.get_running_loop().time() - max(0.0, time.time() - kept["began"])
-        self._chronicle.adopt(cell, who, began, self.journal.adopt(record, int(kept["begin"])))
+        self._cell_journal.adopt(cell, who, began, self.journal.adopt(record, int(kept["begin"])))
         self._sent.add(str(kept["message"]), record)
         self._observing.began()
         self._origins.begin(self._origin, Origin("cell", cell.id, str(kept["code"]), who.actor))
@@ -559,7 +559,7 @@ class RunningKernel:
                 self.journal.add(record, event)
                 if event.event == "input_request":
                     self._observing.asked(record.cell.id, event.head, self.pid)
-                self._chronicle.heard(record.cell, event)
+                self._cell_journal.heard(record.cell, event)
             return
         if record.cell.settled and record is self._current:
             self._release(record)
@@ -568,7 +568,7 @@ class RunningKernel:
         """Add a remark to the errors that a cell shows."""
         for event in events_of("stream", {"name": "stderr", "text": text}):
             self.journal.add(record, event)
-            self._chronicle.heard(record.cell, event)
+            self._cell_journal.heard(record.cell, event)
 
     def _give_up(self, record: CellRecord) -> None:
         """End a cell whose kernel is idle and has not replied: an interrupt can hit it while it does."""
@@ -602,7 +602,7 @@ class RunningKernel:
             self.keep()
             self._origins.end(self._origin, record.cell.id)
         record.open_input = None
-        self._chronicle.look(record.cell, record.who)
+        self._cell_journal.look(record.cell, record.who)
         self._promote()
         if self._fronts and not self.taken:
             self._fronts.let_go()

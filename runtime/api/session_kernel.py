@@ -78,7 +78,7 @@ class SessionKernel:
 
             running = KernelCall(
                 self._line.client(),
-                self._line.persistence(),
+                self._line.reconnection(),
                 code,
                 kernel=kernel,
                 timeout=timeout,
@@ -127,7 +127,7 @@ class SessionKernel:
         with self._line.explained():
             return KernelCall(
                 self._line.client(),
-                self._line.persistence(),
+                self._line.reconnection(),
                 "",
                 kernel=kernel,
                 timeout=None,

@@ -95,7 +95,7 @@ class SessionShell:
 
             running = ShellCall(
                 self._line.client(),
-                self._line.persistence(),
+                self._line.reconnection(),
                 command,
                 shell=shell,
                 timeout=timeout,
@@ -131,7 +131,7 @@ class SessionShell:
         from holdfast.runtime.guest_rpc.shell_report import check_syntax
 
         with self._line.explained():
-            return self._line.persistence().run(lambda: check_syntax(self._line.client(), text, shell))
+            return self._line.reconnection().run(lambda: check_syntax(self._line.client(), text, shell))
 
     def join(
         self,
@@ -169,7 +169,7 @@ class SessionShell:
         with self._line.explained():
             following = Following(
                 self._line.client(),
-                self._line.persistence(),
+                self._line.reconnection(),
                 command_id,
                 shell=shell,
                 on_output=on_output,

@@ -28,7 +28,7 @@ def port_socket(line: SessionChannel, port: int) -> socket.socket:
     """
     client = line.client()
     with line.explained():
-        connection = line.persistence().run(client.connect)
+        connection = line.reconnection().run(client.connect)
         try:
             answer = connection.ask("port_connect", b"", port=port, **client.who)
             if wire_fields.event(answer) != "connected":
@@ -60,4 +60,4 @@ def front_end_socket(
     if after is not None:
         asked["after"] = after
     with line.explained():
-        return line.persistence().run(lambda: client_.open("front_end", **asked)).socket
+        return line.reconnection().run(lambda: client_.open("front_end", **asked)).socket

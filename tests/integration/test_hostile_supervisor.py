@@ -56,7 +56,7 @@ from holdfast.runtime.guest_rpc import (
     session_sockets,
 )
 from holdfast.runtime.guest_rpc.guest_client import Connection, GuestClient
-from holdfast.runtime.guest_rpc.reconnect import Persistence
+from holdfast.runtime.guest_rpc.reconnect import Reconnection
 from holdfast.runtime.history.drift import observe_session
 from holdfast.runtime.history.recording.live_recording import LiveRecording
 from holdfast.runtime.lifecycle import teardown
@@ -88,7 +88,7 @@ def _attach(session: Session) -> str:
     master, slave = pty.openpty()
     wake, unused = os.pipe()
     person = OwnTerminal(slave, slave, wake)
-    attachment = Attachment(_client(session), Persistence(lambda: None), person, shell=layout.MAIN)
+    attachment = Attachment(_client(session), Reconnection(lambda: None), person, shell=layout.MAIN)
     drain = threading.Thread(target=_drained, args=(master,), daemon=True)
     drain.start()
     leave = threading.Timer(PATIENCE, os.write, (master, b"x" * 100 + b"\n\x1d\n"))
@@ -131,7 +131,7 @@ CALLS: dict[str, Callable[[Session], object]] = {
     "shell_close": lambda one: one.shells.close("other"),
     "look": lambda one: one.terminal.screen(),
     "recording": lambda one: LiveRecording(
-        lambda: _client(one), one._line.persistence(), layout.MAIN
+        lambda: _client(one), one._line.reconnection(), layout.MAIN
     ).segments(0, 1000),
     "cell": lambda one: one.cell("1", timeout=PATIENCE),
     "input": lambda one: one._line.request("input", b"x", kernel=layout.MAIN),

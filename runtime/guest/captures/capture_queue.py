@@ -141,7 +141,7 @@ def answer_line(answer: Answer) -> bytes:
     return data
 
 
-class CaptureDesk:
+class CaptureQueue:
     """The queue of a session. `generation` returns how often the session was restored."""
 
     def __init__(self, paths: IdentityPaths, generation: Callable[[], int]) -> None:

@@ -57,8 +57,8 @@ class Pause:
         token = secrets.token_hex(16)
         try:
             layout.wake.unlink(missing_ok=True)
-            for desk in guest.desks.values():
-                desk.cut()
+            for shell_access in guest.accesses.values():
+                shell_access.cut()
             guest.captures.pausing()
             await self._server.close(spare=call.connection)
             for end_watch in tuple(guest.watches.values()):
@@ -90,8 +90,8 @@ class Pause:
             layout.paused(token).unlink(missing_ok=True)
             self._hold(hold=False)
             guest.journal.resume()
-            for desk in guest.desks.values():
-                desk.woken(copy=False)
+            for shell_access in guest.accesses.values():
+                shell_access.woken(copy=False)
             guest.captures.woken("aborted", "")
             guest.watch.resume()
             self._waking = self._loop.create_task(self._server.listen_again())
@@ -146,8 +146,8 @@ class Pause:
         guest.layout.wake.unlink(missing_ok=True)
         guest.journal.resume()
         event = fields.get("event")
-        for desk in guest.desks.values():
-            desk.woken(copy=event == "restored")
+        for shell_access in guest.accesses.values():
+            shell_access.woken(copy=event == "restored")
         # The controller asks first, once the last process of the copy runs.
         guest.arriving = event == "restored"
         guest.become(fields, event if event in ("resumed", "restored", "again") else "aborted")

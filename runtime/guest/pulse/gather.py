@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.kernels.guest.kernel import RunningKernel
     from holdfast.runtime.guest.guest import Guest
     from holdfast.runtime.guest.shells.shell import Shell
-    from holdfast.runtime.guest.shells.shell_access import Desk
+    from holdfast.runtime.guest.shells.shell_access import ShellAccess
 
 PARTS = ("processes", "files", "sockets", "limits", "terminals", "kernels", "variables")
 TURN = 0.002
@@ -69,7 +69,7 @@ class Gatherer:
             found["limits"] = cgroup_limits.look()
         if "terminals" in parts:
             found["terminals"] = [
-                described_terminal(shell, guest.desks[name]) for name, shell in guest.shells.items()
+                described_terminal(shell, guest.accesses[name]) for name, shell in guest.shells.items()
             ]
         found["uptime"] = _uptime()
         identity = guest.identity
@@ -237,11 +237,11 @@ def terminal_modes(attributes: list[Any] | None) -> dict[str, bool] | None:
     }
 
 
-def described_terminal(shell: Shell, desk: Desk) -> dict[str, Any]:
+def described_terminal(shell: Shell, shell_access: ShellAccess) -> dict[str, Any]:
     """Return the report of a shell and its terminal."""
     terminal, held, current = shell.terminal, shell.kept.state(), shell.current
     group = terminal.foreground() if terminal else None
-    picture = shell.picture.describe()
+    picture = shell.screen_modes.describe()
     return {
         "shell": shell.name,
         "pid": shell.pid,
@@ -260,8 +260,8 @@ def described_terminal(shell: Shell, desk: Desk) -> dict[str, Any]:
         "functions": len(held.functions),
         "aliases": len(held.aliases),
         "output_offset": shell.log.end,
-        "holder": desk.lease.holder,
-        "attached": [seat.actor for seat in desk.seats],
+        "holder": shell_access.lease.holder,
+        "attached": [seat.actor for seat in shell_access.seats],
     }
 
 

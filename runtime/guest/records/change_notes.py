@@ -28,7 +28,7 @@ _TABLES = ("variables", "functions", "aliases")
 Pairs = dict[str, list[Any]]
 
 
-class Changes:
+class ChangeNotes:
     """The state at the last look, and the looks to come."""
 
     def __init__(
@@ -107,8 +107,8 @@ class Changes:
                 return
             before = shell_of(begun)
         secrets = self._secrets.setdefault(name, {})
-        hide(now["variables"], before["variables"], secrets, typed=shell.chronicle.hidden)
-        shell.chronicle.hidden = False
+        hide(now["variables"], before["variables"], secrets, typed=shell.command_journal.hidden)
+        shell.command_journal.hidden = False
         more = 0
         changes: dict[str, Any] = {}
         for table in _TABLES:

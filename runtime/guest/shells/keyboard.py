@@ -55,13 +55,13 @@ class Keyboard:
     async def type(self, actor: str, data: bytes) -> None:
         """Type data for an actor; returns when the terminal has taken all of it."""
         shell = self._shell
-        shell.chronicle.typist = actor
+        shell.command_journal.typist = actor
         before, prompts = echo_at(shell), shell.prompts
         self._limit.typed(data, shell.terminal.line_ends() if shell.terminal else b"")
         self._prompts = prompts
         await shell.write(data)
         parts = self._typing.judge(data, before, echo_at(shell), prompts)
-        shell.chronicle.hidden |= any(part.text is None for part in parts)
+        shell.command_journal.hidden |= any(part.text is None for part in parts)
         for part in parts:
             shell.recording.input(part)
         if self._burst is None or self._burst.actor != actor:

@@ -145,7 +145,7 @@ class Clock(Protocol):
         """Call back after this many seconds."""
 
 
-class Pursuit:
+class InterruptDelivery:
     """One interruption of one command. `runs` returns whether it is not over, in the same terminal."""
 
     def __init__(

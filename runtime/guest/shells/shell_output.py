@@ -99,7 +99,7 @@ def _cut(log: StreamLog, marks: MarkFilter, at: int, limit: int | None) -> tuple
     return marks.pieces(data, base, at, final=final)
 
 
-class Picture:
+class ScreenModes:
     """The state of one terminal."""
 
     def __init__(self) -> None:

@@ -31,8 +31,8 @@ async def start(guest: Guest, call: ClientCall) -> None:
     job = guest.jobs.known(call.id())
     if job is None:
         if call.frame.head.get("apart") is not True:
-            desk = guest.desk(call.target("shell"))
-            await desk.admitted(str(call.actor()), "start job", call.seconds("lease_wait"))
+            shell_access = guest.shell_access(call.target("shell"))
+            await shell_access.admitted(str(call.actor()), "start job", call.seconds("lease_wait"))
         job = guest.jobs.known(call.id()) or _start(guest, call)
     await call.finish("job", **job.as_dict(guest.jobs.now()))
 
@@ -52,7 +52,7 @@ async def wait(guest: Guest, call: ClientCall) -> None:
     await _send_output(guest, call, job, call.integer("from_offset", 0, low=0))
     while job.end is None:
         await job.log.more()
-    guest.news.heard(str(call.actor()), job.id)
+    guest.notifications.heard(str(call.actor()), job.id)
     await call.finish(
         "finished",
         id=job.id,

@@ -84,8 +84,8 @@ async def make_account(_: Guest, call: ClientCall) -> None:
 
 async def serve_captures(guest: Guest, call: ClientCall) -> None:
     """Serve until the client ends the session of serving, or hangs up."""
-    desk = guest.captures
-    desk.serve(call, call.integer("holding", 0, low=0))
+    shell_access = guest.captures
+    shell_access.serve(call, call.integer("holding", 0, low=0))
     sending = asyncio.create_task(_send_requests(guest, call))
     try:
         while await _take_outcome(guest, call):
@@ -93,7 +93,7 @@ async def serve_captures(guest: Guest, call: ClientCall) -> None:
     finally:
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-        desk.left(call)
+        shell_access.left(call)
     await call.finish("closed")
 
 

@@ -107,7 +107,7 @@ async def read(guest: Guest, call: ClientCall) -> None:
 async def send(guest: Guest, call: ClientCall) -> None:
     """Type bytes into the terminal; return the running command, and where its output continues."""
     actor, shell = str(call.actor()), guest.shell(call.target("shell"))
-    await guest.desk(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
+    await guest.shell_access(shell.name).admitted(actor, "type", call.seconds("lease_wait"))
     keyboard = guest.keyboards[shell.name]
     if keyboard.excess(call.frame.payload) or keyboard.excess_at_prompt(call.frame.payload):
         # Between a command and the prompt the terminal briefly reads lines, or keys already.
@@ -115,7 +115,7 @@ async def send(guest: Guest, call: ClientCall) -> None:
     if excess := keyboard.excess(call.frame.payload):
         raise RequestRefused("line_too_long", line_refusal(excess))
     offset, current = shell.log.end, shell.current
-    guest.news.uses(actor, shell.name)
+    guest.notifications.uses(actor, shell.name)
     await keyboard.type(actor, call.frame.payload)
     await call.finish("ok", offset=offset, exec=current.id if current else None)
 
@@ -131,7 +131,7 @@ async def send_signal(guest: Guest, call: ClientCall) -> None:
         return
     if shell.current is None:
         # What runs was typed by the lease's holder; a command of `exec` may be interrupted by its caller.
-        guest.desk(shell.name).require(str(call.actor()), f"send signal {name}")
+        guest.shell_access(shell.name).require(str(call.actor()), f"send signal {name}")
     offset, current = shell.log.end, shell.current
     if name == "INT":
         shell.interrupt()
@@ -163,7 +163,7 @@ async def check_syntax(guest: Guest, call: ClientCall) -> None:
 async def resize(guest: Guest, call: ClientCall) -> None:
     """Change the size of the terminal."""
     shell = guest.shell(call.target("shell"))
-    guest.desk(shell.name).set_size(size_of(call, shell.size))
+    guest.shell_access(shell.name).set_size(size_of(call, shell.size))
     await call.finish("ok")
 
 
@@ -172,7 +172,9 @@ async def _begin(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
     until = shell.clock() + (call.seconds("busy_wait") or 0.0)
     while True:
         await until_free(shell, until)
-        await guest.desk(shell.name).admitted(str(call.actor()), "run command", call.seconds("lease_wait"))
+        await guest.shell_access(shell.name).admitted(
+            str(call.actor()), "run command", call.seconds("lease_wait")
+        )
         if shell.current and shell.clock() < until:
             continue
         # The same request may have arrived by another connection meanwhile.
@@ -194,7 +196,7 @@ def _submit(guest: Guest, shell: Shell, call: ClientCall) -> Exec:
         raise RequestRefused("unknown_shell", f"cannot run command: shell {shell.name} is being closed")
     if shell.current:
         raise _busy(shell, shell.current.id)
-    guest.news.uses(who.actor, shell.name)
+    guest.notifications.uses(who.actor, shell.name)
     if who.key is not None:
         guest.keyed.begin(id_, "exec", shell.name, text, stream=shell.stream)
     try:
@@ -218,7 +220,7 @@ async def _follow(guest: Guest, call: ClientCall, shell: Shell, command: Exec) -
         await shell.log.more()
     if command.message is None:
         command.message = await explained(guest, shell, command)
-    news = guest.news.since(str(call.actor()))
+    news = guest.notifications.since(str(call.actor()))
     await call.finish(
         "finished",
         id=command.id,

@@ -18,7 +18,7 @@ from holdfast.runtime.guest.shells.process_progress import (
     LOOKS,
     QUIET,
     Group,
-    Pursuit,
+    InterruptDelivery,
     group_state,
     interrupt_waits,
 )
@@ -128,7 +128,7 @@ class Scene:
     def play(self) -> int:
         """Pursue until there are no more looks or the command, as long as the script, is over."""
         runs, begun = lambda: self.at < len(self.groups), lambda: True
-        Pursuit(self, self, runs, begun, self.state, self.waits).begin()
+        InterruptDelivery(self, self, runs, begun, self.state, self.waits).begin()
         looks = 0
         while self.due:
             self.at += 1
