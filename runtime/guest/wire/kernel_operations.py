@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.kernels.guest.cell_log import CellRecord
+from holdfast.kernels.guest.jupyter_library import KernelFailure, UnknownSpec
 from holdfast.kernels.guest.kernel import KernelBusy, RunningKernel
-from holdfast.kernels.guest.process import KernelFailure, UnknownSpec
 from holdfast.runtime.guest.guest import Guest
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN
 from holdfast.runtime.guest.records.keyed import KeyedRequest
@@ -24,7 +24,7 @@ from holdfast.runtime.guest.wire.connection import RequestRefused
 from holdfast.runtime.guest.wire.shell_operations import UNKNOWN
 
 if TYPE_CHECKING:
-    from holdfast.kernels.guest.front_ends import FrontEnds
+    from holdfast.kernels.guest.front_ends import FrontCells, FrontEnds
 
 MAX_BEFORE = 256 << 10
 """Characters of what is run before a cell."""
@@ -204,7 +204,8 @@ async def front_end(guest: Guest, call: ClientCall) -> None:
     if max(len(client), len(link)) > MAX_ID:
         raise RequestRefused("invalid", f"cannot join kernel {kernel.name}: an id is longer than {MAX_ID}")
     await _ensure(kernel)
-    fronts = kernel.front_ends()
+    cells = kernel.front_cells()
+    fronts = cells.fronts
     if fronts.connected >= MAX_FRONT_ENDS:
         raise RequestRefused(
             "busy", f"cannot join kernel {kernel.name}: it has {MAX_FRONT_ENDS} front ends already"
@@ -215,7 +216,7 @@ async def front_end(guest: Guest, call: ClientCall) -> None:
     sending = asyncio.create_task(_send(call, fronts, client, position))
     try:
         while not kernel.closed:
-            await _take(kernel, call, client, link)
+            await _take(cells, call, client, link)
     finally:
         fronts.connected -= 1
         sending.cancel()
@@ -227,16 +228,16 @@ async def _send(call: ClientCall, fronts: FrontEnds, client: str, position: int)
         await call.connection.send_encoded(data)
 
 
-async def _take(kernel: RunningKernel, call: ClientCall, client: str, link: str) -> None:
+async def _take(cells: FrontCells, call: ClientCall, client: str, link: str) -> None:
     """Take the client's next message."""
     from holdfast.kernels.guest.front_ends import FrontEndRefused, FrontMessage  # few sessions have any
     from holdfast.runtime.guest.wire.kernel_messages import MessageMalformed
 
     frame = await call.connection.receive()
     number = ClientCall(call.connection, frame).integer("number", low=1)
-    if kernel.front_ends().take(link, number):
+    if cells.fronts.take(link, number):
         try:
-            await kernel.take(FrontMessage.of(client, call.who(), frame.payload))
+            await cells.take(FrontMessage.of(client, call.who(), frame.payload))
         except MessageMalformed as error:
             raise RequestRefused("bad_request", f"cannot take the message: {error}") from None
         except FrontEndRefused as error:
