@@ -4,46 +4,33 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from holdfast.base import ids
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import session_options
 from holdfast.runtime.cli.caller import EarlyOptions
-from holdfast.runtime.cli.session_flags import flags
-from holdfast.runtime.http_doors import door_packages
+from holdfast.runtime.cli.grammar import examples, option
+from holdfast.runtime.http_doors import door_setup
 
 
-@flags("mcp")
+@examples("mcp", "mcp --image data --warm")
 def mcp(
-    session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="NAME", help="The default session, else one for this folder."),
-    ] = None,
-    template: Annotated[
-        str | None, typer.Option("--template", help="Start sessions that are made from this template.")
-    ] = None,
-    *,
-    options: dict[str, Any],
-    warm: Annotated[
-        bool, typer.Option("--warm", help="Start sessions that are made with the kernel ready.")
-    ] = False,
-    http: Annotated[
-        str | None,
-        typer.Option("--http", metavar="PORT", help="Serve on this port of loopback."),
-    ] = None,
-    new_token: Annotated[
-        bool,
-        typer.Option(
-            "--new-token", help="With --http: make a new token; that of before opens nothing any more."
-        ),
-    ] = False,
+    session: str | None = option(
+        "--session", metavar="NAME", help="The default session, else one for this folder."
+    ),
+    template: str | None = option("--template", help="Start sessions that are made from this template."),
+    options: dict[str, Any] = session_options("mcp"),
+    warm: bool = option("--warm", help="Start sessions that are made with the kernel ready."),
+    http: str | None = option("--http", metavar="PORT", help="Serve on this port of loopback."),
+    new_token: bool = option(
+        "--new-token", help="With --http: make a new token; that of before opens nothing any more."
+    ),
 ) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output or over HTTP."""
-    door_packages.check("mcp", "serve agents")
+    door_setup.check_packages("mcp", "serve agents")
     if http is None and sys.stdin.isatty():
         raise InvalidArgument(
             "cannot serve agents on a terminal: an agent's program starts this",
@@ -67,11 +54,11 @@ def mcp(
 
 
 def _serve_http(server: Any, address: str, *, new_token: bool) -> None:
-    from holdfast.runtime.http_doors import door_listener, door_token
+    from holdfast.runtime.http_doors import door_sockets
     from holdfast.runtime.mcp import http_door
 
-    opened = door_listener.listener(address)
-    token, file = door_token.token_of(Home.default().create(), http_door.TOKEN, new=new_token)
+    opened = door_sockets.listener(address)
+    token, file = door_setup.token_of(Home.default().create(), http_door.TOKEN, new=new_token)
     printing.say(f"serving {http_door.url(opened)}")
     sys.stdout.flush()
     where = f"is in {file}" if file else f"is that of {http_door.TOKEN.variable}"

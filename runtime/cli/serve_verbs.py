@@ -5,64 +5,54 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.caller import EarlyOptions
-from holdfast.runtime.http_doors import door_packages
+from holdfast.runtime.cli.grammar import examples, option
+from holdfast.runtime.http_doors import door_setup
 
 PORT = "8420"
 
 
+@examples("serve", "serve --listen 9000")
 def serve(
-    listen: Annotated[
-        str | None,
-        typer.Option("--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."),
-    ] = None,
-    unix: Annotated[
-        Path | None, typer.Option("--unix", metavar="PATH", help="A unix socket instead, for you alone.")
-    ] = None,
-    anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Let --listen name an address beyond loopback.")
-    ] = False,
-    host_name: Annotated[
-        list[str] | None,
-        typer.Option("--host-name", metavar="NAME", help="A name that clients can use for this server."),
-    ] = None,
-    origin: Annotated[
-        list[str] | None,
-        typer.Option("--origin", metavar="URL", help="Let pages of this origin use the server."),
-    ] = None,
-    rate: Annotated[
-        float, typer.Option("--rate", min=0, help="Requests a second in the long run; 0 is any number.")
-    ] = 500,
-    new_token: Annotated[
-        bool, typer.Option("--new-token", help="Make a new token; that of before opens nothing any more.")
-    ] = False,
+    listen: str | None = option(
+        "--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."
+    ),
+    unix: Path | None = option("--unix", metavar="PATH", help="A unix socket instead, for you alone."),
+    anywhere: bool = option("--anywhere", help="Let --listen name an address beyond loopback."),
+    host_name: list[str] | None = option(
+        "--host-name", metavar="NAME", help="A name that clients can use for this server."
+    ),
+    origin: list[str] | None = option(
+        "--origin", metavar="URL", help="Let pages of this origin use the server."
+    ),
+    rate: float = option(
+        "--rate", default=500, least=0, help="Requests a second in the long run; 0 is any number."
+    ),
+    new_token: bool = option("--new-token", help="Make a new token; that of before opens nothing any more."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to those who have the token."""
-    door_packages.check("serve", "serve")
+    door_setup.check_packages("serve", "serve")
     if listen is not None and unix is not None:
         raise InvalidArgument("cannot listen on both a port and a unix socket", hint="leave out one")
     from holdfast.runtime.cli.served_doors import ServedDoors
-    from holdfast.runtime.http_doors import door_listener, door_token
+    from holdfast.runtime.http_doors import door_sockets
     from holdfast.runtime.serve import api_server
 
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     home = Home.default().create()
-    opened = door_listener.inherited()
+    opened = door_sockets.inherited()
     if opened is None and unix is not None:
-        opened = door_listener.unix_listener(unix)
+        opened = door_sockets.unix_listener(unix)
     elif opened is None:
-        opened = door_listener.listener(listen or PORT, anywhere=anywhere)
+        opened = door_sockets.listener(listen or PORT, anywhere=anywhere)
     # Last: where a server listens already, its token remains.
-    token, file = door_token.token_of(home, door_token.SERVER, new=new_token)
-    hosts = None if door_listener.is_unix(opened) else host_name or ()
+    token, file = door_setup.token_of(home, door_setup.SERVER, new=new_token)
+    hosts = None if door_sockets.is_unix(opened) else host_name or ()
     doors = ServedDoors(
         home,
         token,
@@ -72,10 +62,10 @@ def serve(
         rate=rate,
         actor=EarlyOptions.actor,
     )
-    where = f"is in {file}" if file else f"is that of {door_token.SERVER.variable}"
+    where = f"is in {file}" if file else f"is that of {door_setup.SERVER.variable}"
 
     def ready() -> None:
-        printing.say(f"serving {door_listener.url(opened)}")
+        printing.say(f"serving {door_sockets.url(opened)}")
         sys.stdout.flush()
         printing.note(f"the token {where}; clients send it as `Authorization: Bearer TOKEN`")
 

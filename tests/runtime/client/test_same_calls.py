@@ -13,9 +13,8 @@ import pytest
 import holdfast
 from holdfast.errors import OnlyInProcess
 from holdfast.runtime.api import (
-    home_artifacts,
+    artifact_handles,
     session_files,
-    session_kernel,
     session_kernels,
     session_shells,
     session_task,
@@ -57,12 +56,12 @@ PAIRS: list[tuple[type, type, type]] = [
     (Job, remote_programs.RemoteJob, async_programs.AsyncJob),
     (RunningProgram, remote_programs.RemoteRunningProgram, async_programs.AsyncRunningProgram),
     (SessionPrograms, remote_programs.RemotePrograms, async_programs.AsyncPrograms),
-    (session_kernel.SessionKernel, remote_kernel.RemoteKernel, async_kernel.AsyncKernel),
+    (session_kernels.SessionKernel, remote_kernel.RemoteKernel, async_kernel.AsyncKernel),
     (session_kernels.SessionKernels, remote_kernel.RemoteKernels, async_kernel.AsyncKernels),
     (session_files.SessionFiles, remote_files.RemoteFiles, async_files.AsyncFiles),
     (FileWatch, remote_files.RemoteFileWatch, async_files.AsyncFileWatch),
     (session_shells.SessionShells, remote_shell.RemoteShells, async_shell.AsyncShells),
-    (home_artifacts.HomeArtifacts, remote_task.RemoteArtifacts, async_task.AsyncArtifacts),
+    (artifact_handles.HomeArtifacts, remote_task.RemoteArtifacts, async_task.AsyncArtifacts),
     (session_task.SessionTask, remote_task.RemoteTask, async_task.AsyncTask),
     (terminal_handle.SessionTerminal, remote_shell.RemoteTerminal, async_shell.AsyncTerminal),
 ]
