@@ -24,7 +24,7 @@ from holdfast.runtime.guest.identity.identity import Awakening, Identity, publis
 from holdfast.runtime.guest.jobs.jobs import Jobs
 from holdfast.runtime.guest.jobs.reaper import Reaper
 from holdfast.runtime.guest.layout import DEFAULT_SPEC, MAIN, Layout
-from holdfast.runtime.guest.programs.programs import Programs
+from holdfast.runtime.guest.programs.program import Programs
 from holdfast.runtime.guest.pulse.death_watch import DeathWatch
 from holdfast.runtime.guest.pulse.deaths import ProcessEnd
 from holdfast.runtime.guest.pulse.origins import Origins
