@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.arguments import JSON
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
 
-app = typer.Typer(name="artifact", no_args_is_help=True, help="Fetch files that sessions have produced.")
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of an artifact.")]
-Of = Annotated[
-    str | None,
-    typer.Option("--session", metavar="S", help="Name or id of the session, also of a removed one."),
-]
+NAME = argument("NAME", help="Name of an artifact.")
+OF = option("--session", metavar="S", help="Name or id of the session, also of a removed one.")
 
 
-@app.command("ls")
-def list_(session: Of = None, json: Json = False) -> None:
+@examples("artifact ls")
+def list_(session: str | None = OF, json: bool = JSON) -> None:
     """List artifacts, also of sessions that are gone."""
     found = controller().artifacts.list(session)
     if wants_json(json):
@@ -45,12 +38,12 @@ def list_(session: Of = None, json: Json = False) -> None:
     )
 
 
-@app.command()
+@examples("artifact get report .")
 def get(
-    name: Name,
-    to: Annotated[str, typer.Argument(metavar="[TO]", help="File or folder; `-`: standard output.")] = ".",
-    session: Of = None,
-    json: Json = False,
+    name: str = NAME,
+    to: str = argument("[TO]", default=".", help="File or folder; `-`: standard output."),
+    session: str | None = OF,
+    json: bool = JSON,
 ) -> None:
     """Save an artifact as a file."""
     artifacts = controller().artifacts
@@ -67,8 +60,8 @@ def get(
         printing.say(str(saved))
 
 
-@app.command("rm")
-def remove(name: Name, session: Of = None, json: Json = False) -> None:
+@examples("artifact rm report")
+def remove(name: str = NAME, session: str | None = OF, json: bool = JSON) -> None:
     """Remove an artifact from the home."""
     gone = controller().artifacts.remove(name, session)
     if wants_json(json):

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, SessionRef, Shell
+from holdfast.runtime.cli.arguments import JSON, RAW, SESSION_REF, SHELL
 from holdfast.runtime.cli.caller import controller, wants_json
-from holdfast.runtime.guest.layout import MAIN
+from holdfast.runtime.cli.grammar import examples, option
 
 
+@examples("attach work              # C-] leaves it", "attach work --view       # watch only")
 def attach(
-    session: SessionRef,
-    detach_key: Annotated[
-        str, typer.Option("--detach-key", metavar="NAME", help="The key that detaches, such as C-] or C-q.")
-    ] = "C-]",
-    view: Annotated[bool, typer.Option("--view", help="Watch only; nothing you type is passed on.")] = False,
-    take: Annotated[bool, typer.Option("--take", help="Take the shell even if someone holds it.")] = False,
-    shell: Shell = MAIN,
-    raw: Raw = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    detach_key: str = option(
+        "--detach-key", default="C-]", metavar="NAME", help="The key that detaches, such as C-] or C-q."
+    ),
+    view: bool = option("--view", help="Watch only; nothing you type is passed on."),
+    take: bool = option("--take", help="Take the shell even if someone holds it."),
+    shell: str = SHELL,
+    raw: bool = RAW,
+    json: bool = JSON,
 ) -> None:
     """Join the session's terminal. C-] detaches; the session keeps running.
 

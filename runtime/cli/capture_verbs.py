@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base.text import plain
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.capture_requests import Served
 
 
+@examples("serve-captures work")
 def serve_captures(
-    session: SessionRef,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this many snapshots (default 100).")
-    ] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    limit: int | None = option(least=1, help="Stop after this many snapshots (default 100)."),
+    json: bool = JSON,
 ) -> None:
     """Take snapshots when programs in a session request them (holdfast-capture), until Ctrl-C."""
     as_json = wants_json(json)

@@ -5,104 +5,73 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Separated
+from holdfast.runtime.cli.arguments import JSON, session_options
 from holdfast.runtime.cli.caller import command_text, context_of, controller, wants_json
-from holdfast.runtime.cli.session_flags import flags
+from holdfast.runtime.cli.grammar import SET_APART, argument, examples, option
+from holdfast.runtime.cli.reporting import Exit
 from holdfast.runtime.cli.transfer_verbs import (
+    ENCRYPT_TO,
+    KEY_NAME,
     PASSPHRASE,
-    EncryptTo,
-    KeyName,
-    Secrets,
-    WithPassphrase,
+    SECRETS,
+    WITH_PASSPHRASE,
     bundle_passphrase,
 )
 
 if TYPE_CHECKING:
     from holdfast.runtime.ci.ci_job import CIJob, JobOutcome
 
-app = typer.Typer(name="ci", help="Run CI jobs.", no_args_is_help=True, rich_markup_mode=None)
-Texts = list[str] | None
 
-
-@app.command("run", cls=Separated)
-@flags("ci run")
+@examples("ci run --setup 'pip install -q pytest' --export captured -- pytest --holdfast")
 def run(
-    context: typer.Context,
-    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The command and its arguments.")],
-    env: Annotated[
-        Texts, typer.Option(metavar="NAME|NAME=VALUE|'NAME*'", help="Pass a variable to the job. Repeatable.")
-    ] = None,
-    setup: Annotated[
-        Texts, typer.Option(metavar="TEXT", help="Run this first, in the same shell. Repeatable.")
-    ] = None,
-    timeout: Annotated[
-        str | None, typer.Option(metavar="30m", help="Time limit of setup and command together.")
-    ] = None,
-    hang_after: Annotated[
-        str, typer.Option(metavar="10m", help="Stop after this long without progress (0: never).")
-    ] = "10m",
-    answer_after: Annotated[
-        str, typer.Option(metavar="2s", help="Stop after waiting this long for input.")
-    ] = "2s",
-    export: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Export captures to files in this folder.")
-    ] = None,
-    shared: Annotated[
-        bool,
-        typer.Option(
-            "--shared/--no-shared",
-            help="With --export: keep what captures have in common once, in DIR/blobs; or in each file.",
-        ),
-    ] = True,
-    push: Annotated[str | None, typer.Option(metavar="REF", help="Push captures to a registry.")] = None,
-    plain_http: Annotated[bool, typer.Option("--plain-http", help="Push without TLS.")] = False,
-    key: KeyName = None,
-    encrypt_to: EncryptTo = None,
-    passphrase: WithPassphrase = False,
-    secrets: Secrets = None,
-    compression: Annotated[
-        str | None,
-        typer.Option(
-            help="Compression of file layers: zstd (default for files) or gzip (default for registries)."
-        ),
-    ] = None,
-    summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append a Markdown summary of the failure.")
-    ] = None,
-    redact: Annotated[
-        Texts,
-        typer.Option(
-            metavar="NAME",
-            help="Also treat the values of these variables as secret; `*` is a wildcard. Repeatable.",
-        ),
-    ] = None,
-    size_limit: Annotated[
-        str | None, typer.Option(metavar="4g", help="Discard snapshots larger than this.")
-    ] = None,
-    capture_limit: Annotated[str, typer.Option(metavar="5m", help="Time limit for capturing.")] = "5m",
-    fallback: Annotated[
-        str | None, typer.Option(metavar="files", help="If a live capture is not possible, keep the files.")
-    ] = None,
-    captures: Annotated[
-        int,
-        typer.Option(min=0, help="The most captures that the command can request (one per failing test)."),
-    ] = 5,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the session after the job.")] = False,
-    checkout: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder to copy into the session (default: the current one).")
-    ] = Path(),
-    no_checkout: Annotated[
-        bool, typer.Option("--no-checkout", help="Copy nothing into the session.")
-    ] = False,
-    *,
-    options: dict[str, Any],
-    json: Json = False,
+    set_apart: bool = SET_APART,
+    command: list[str] = argument("-- CMD...", help="The command and its arguments."),
+    env: list[str] | None = option(
+        metavar="NAME|NAME=VALUE|'NAME*'", help="Pass a variable to the job. Repeatable."
+    ),
+    setup: list[str] | None = option(metavar="TEXT", help="Run this first, in the same shell. Repeatable."),
+    timeout: str | None = option(metavar="30m", help="Time limit of setup and command together."),
+    hang_after: str = option(
+        default="10m", metavar="10m", help="Stop after this long without progress (0: never)."
+    ),
+    answer_after: str = option(default="2s", metavar="2s", help="Stop after waiting this long for input."),
+    export: Path | None = option(metavar="DIR", help="Export captures to files in this folder."),
+    shared: bool = option(
+        "--shared/--no-shared",
+        default=True,
+        help="With --export: keep what captures have in common once, in DIR/blobs; or in each file.",
+    ),
+    push: str | None = option(metavar="REF", help="Push captures to a registry."),
+    plain_http: bool = option("--plain-http", help="Push without TLS."),
+    key: str | None = KEY_NAME,
+    encrypt_to: list[str] | None = ENCRYPT_TO,
+    passphrase: bool = WITH_PASSPHRASE,
+    secrets: str | None = SECRETS,
+    compression: str | None = option(
+        help="Compression of file layers: zstd (default for files) or gzip (default for registries)."
+    ),
+    summary: Path | None = option(metavar="FILE", help="Append a Markdown summary of the failure."),
+    redact: list[str] | None = option(
+        metavar="NAME",
+        help="Also treat the values of these variables as secret; `*` is a wildcard. Repeatable.",
+    ),
+    size_limit: str | None = option(metavar="4g", help="Discard snapshots larger than this."),
+    capture_limit: str = option(default="5m", metavar="5m", help="Time limit for capturing."),
+    fallback: str | None = option(metavar="files", help="If a live capture is not possible, keep the files."),
+    captures: int = option(
+        default=5, least=0, help="The most captures that the command can request (one per failing test)."
+    ),
+    keep: bool = option("--keep", help="Keep the session after the job."),
+    checkout: Path = option(
+        default=Path(), metavar="DIR", help="Folder to copy into the session (default: the current one)."
+    ),
+    no_checkout: bool = option("--no-checkout", help="Copy nothing into the session."),
+    options: dict[str, Any] = session_options("ci run"),
+    json: bool = JSON,
 ) -> None:
     """Run a command in a fresh session with the checkout in it; if it fails, capture the session alive.
 
@@ -138,7 +107,7 @@ def run(
         how["plain_http"] = True
     if export is not None:
         how["shared"] = shared
-    text = command_text(command, separated=bool(context.meta.get("separated")))
+    text = command_text(command, separated=set_apart)
     job = CIJob(
         command=text,
         options=options,
@@ -163,7 +132,7 @@ def run(
         job=record.job_of(os.environ),
     )
     outcome = _run(job, summary, as_json=wants_json(json))
-    raise typer.Exit(outcome.exit_code)
+    raise Exit(outcome.exit_code)
 
 
 def _run(job: CIJob, summary: Path | None, *, as_json: bool) -> JobOutcome:

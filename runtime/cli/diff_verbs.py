@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.arguments import JSON
 from holdfast.runtime.cli.caller import controller, wants_json
-from holdfast.runtime.cli.drift_verbs import All, Every, Limit
+from holdfast.runtime.cli.drift_verbs import ALL, EVERY, LIMIT
+from holdfast.runtime.cli.grammar import argument, examples
 
 
+@examples("diff before after", "diff before after --files")
 def diff(
-    before: Annotated[str, typer.Argument(metavar="SNAP", help="Label or id of a snapshot.")],
-    after: Annotated[str, typer.Argument(metavar="SNAP", help="Label or id of the second snapshot.")],
-    limit: Limit = 12,
-    files: Every = False,
-    everything: All = False,
-    json: Json = False,
+    before: str = argument("SNAP", help="Label or id of a snapshot."),
+    after: str = argument("SNAP", help="Label or id of the second snapshot."),
+    limit: int = LIMIT,
+    files: bool = EVERY,
+    everything: bool = ALL,
+    json: bool = JSON,
 ) -> None:
     """Show what differs between two snapshots, on any branches."""
     result = controller().diff(before, after, everything=everything)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.arguments import JSON
 from holdfast.runtime.cli.caller import context_of, controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
+from holdfast.runtime.cli.reporting import Exit
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.results import Check
@@ -20,20 +20,15 @@ _NAMES = 22
 """Columns for the name of a check; only a few names are longer."""
 
 
+@examples("doctor", "doctor --security")
 def doctor(
-    ci: Annotated[
-        bool,
-        typer.Option(
-            "--ci", help="Check what a CI runner must allow. Exit code 3: only file snapshots work."
-        ),
-    ] = False,
-    security: Annotated[
-        bool,
-        typer.Option(
-            "--security", help="Show how sessions are isolated from this host, and how to improve that."
-        ),
-    ] = False,
-    json: Json = False,
+    ci: bool = option(
+        "--ci", help="Check what a CI runner must allow. Exit code 3: only file snapshots work."
+    ),
+    security: bool = option(
+        "--security", help="Show how sessions are isolated from this host, and how to improve that."
+    ),
+    json: bool = JSON,
 ) -> None:
     """Check everything Holdfast needs. Exit code 1 if something is missing."""
     if security:
@@ -44,12 +39,12 @@ def doctor(
 
         found = ci_host.checks(context_of(controller(), "doctor --ci"))
         _show(found, as_json=wants_json(json))
-        raise typer.Exit(ci_host.exit_code(found))
+        raise Exit(ci_host.exit_code(found))
     from holdfast.runtime.doctor.doctor import each
 
     found = _shown(each(context_of(controller(), "doctor")), as_json=wants_json(json))
     if not all(check.ok for check in found):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _security(*, as_json: bool) -> None:
@@ -67,7 +62,7 @@ def _security(*, as_json: bool) -> None:
             if line.improve:
                 printing.note(f"{line.name}: {line.improve}")
     if any(line.level == "weak" for line in found):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _shown(checks: Iterator[Check], *, as_json: bool) -> list[Check]:

@@ -5,35 +5,28 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.base.quantities import parse_duration
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.event import Event
 
 
+@examples("events work", "events work -f", "events work --since 10m")
 def events(
-    session: SessionRef,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing events until the session ends.")
-    ] = False,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
-        ),
-    ] = None,
-    kind: Annotated[
-        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.")
-    ] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    follow: bool = option("--follow", "-f", help="Keep printing events until the session ends."),
+    since: str | None = option(
+        metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
+    ),
+    kind: list[str] | None = option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable."),
+    json: bool = JSON,
 ) -> None:
     """Show what happened in a session: what died and why, what is waiting, who joined."""
     after, begin = moment(since, datetime.now(UTC))

@@ -6,14 +6,13 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError, InvalidArgument, SessionFileNotFound
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.arguments import JSON
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session_files import SessionFiles
@@ -25,14 +24,13 @@ EVERY = 5.0
 """Seconds between two notes of progress."""
 
 
+@examples("cp notes.txt work:", "cp -r work:/workspace/results .")
 def cp(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="FILE, SESSION:PATH, or `-` for tar.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="FILE, SESSION:PATH, or `-` for tar.")],
-    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="Copy folders as well.")] = False,
-    user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="User of the session whose rights apply.")
-    ] = None,
-    json: Json = False,
+    source: str = argument("SOURCE", help="FILE, SESSION:PATH, or `-` for tar."),
+    target: str = argument("TARGET", help="FILE, SESSION:PATH, or `-` for tar."),
+    recursive: bool = option("--recursive", "-r", help="Copy folders as well."),
+    user: str | None = option(metavar="NAME", help="User of the session whose rights apply."),
+    json: bool = JSON,
 ) -> None:
     """Copy files into a session or out of it.
 

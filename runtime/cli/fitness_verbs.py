@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, LiveUnsupported
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, snapshot_names
+from holdfast.runtime.cli.arguments import JSON, snapshot_names
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
+from holdfast.runtime.cli.reporting import Exit
 from holdfast.runtime.restore.compat.choose_rung import best, check, choose_rung
 
 if TYPE_CHECKING:
@@ -23,41 +23,21 @@ if TYPE_CHECKING:
 IMPOSSIBLE = 3
 """Exit code for a rung that this machine cannot provide."""
 
-As = Annotated[
-    str | None,
-    typer.Option(
-        "--as",
-        metavar="RUNG",
-        help="Take this: `live`; `commands` (files and a script of the recorded commands); `files`.",
-    ),
-]
-Require = Annotated[
-    str | None,
-    typer.Option("--require", metavar="RUNG", help="Take the best that is possible, but at least this."),
-]
-RunCommands = Annotated[
-    bool, typer.Option("--run-commands", help="With --as commands: run them as well, in order.")
-]
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="SNAPSHOT|FILE|REFERENCE",
-        help="A snapshot, an exported file or a registry reference.",
-        autocompletion=snapshot_names,
-    ),
-]
+SOURCE = argument(
+    "SNAPSHOT|FILE|REFERENCE",
+    help="A snapshot, an exported file or a registry reference.",
+    names=snapshot_names,
+)
 
 
+@examples("fits before", "fits failure.holdfast")
 def fits(
-    snapshot: Source,
-    require: Annotated[
-        str | None,
-        typer.Option("--require", metavar="RUNG", help="Exit with 3 if not at least this is possible here."),
-    ] = None,
-    plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="The registry uses HTTP without TLS.")
-    ] = False,
-    json: Json = False,
+    snapshot: str = SOURCE,
+    require: str | None = option(
+        "--require", metavar="RUNG", help="Exit with 3 if not at least this is possible here."
+    ),
+    plain_http: bool = option("--plain-http", help="The registry uses HTTP without TLS."),
+    json: bool = JSON,
 ) -> None:
     """Show how much of a snapshot can run on this machine, and why no more. Starts nothing."""
     wanted = rung(require)
@@ -67,7 +47,7 @@ def fits(
     else:
         _show(found)
     if best(found, wanted or "files") is None:
-        raise typer.Exit(IMPOSSIBLE)
+        raise Exit(IMPOSSIBLE)
 
 
 def restore(
@@ -90,7 +70,7 @@ def restore(
         return snapshot.restore(name, rung=wanted, network=network, allow=allow, keep_id=keep_id)
     except LiveUnsupported as error:
         printing.fail(error, as_json=as_json)
-        raise typer.Exit(IMPOSSIBLE) from error
+        raise Exit(IMPOSSIBLE) from error
 
 
 def check_commands(as_: str | None, *, run: bool) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
-
-import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.arguments import JSON
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples
 
-app = typer.Typer(help="Build and list the images of sessions.", no_args_is_help=True, rich_markup_mode=None)
 
-
-@app.command()
+@examples("image build", "image build data")
 def build(
-    kind: Annotated[
-        list[str] | None,
-        typer.Argument(help="Such as `data`, `gateway`, `controller` (default: `session`, `toolbox`)."),
-    ] = None,
-    json: Json = False,
+    kind: list[str] | None = argument(
+        "KIND", default=None, help="Such as `data`, `gateway`, `controller` (default: `session`, `toolbox`)."
+    ),
+    json: bool = JSON,
 ) -> None:
     """Build missing images."""
     from holdfast.images import build as images
@@ -38,8 +33,8 @@ def build(
             printing.say(tag)
 
 
-@app.command()
-def ls(json: Json = False) -> None:
+@examples("image ls")
+def ls(json: bool = JSON) -> None:
     """List images."""
     from holdfast.images import build as images
 

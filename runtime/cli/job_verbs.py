@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.errors import CommandNotFound
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, SessionRef
+from holdfast.runtime.cli.arguments import JSON, RAW, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.job_info import JobInfo
 
 _CELL = re.compile("cell-([0-9]{1,9})")
 """A cell by its number in the kernel, in the place of a job."""
-JobRef = Annotated[
-    str, typer.Argument(metavar="JOB", help="Id of a job, a unique prefix of it, or its name.")
-]
+JOB_REF = argument("JOB", help="Id of a job, a unique prefix of it, or its name.")
 
 
-def jobs(session: SessionRef, json: Json = False) -> None:
+@examples("jobs work")
+def jobs(session: str = SESSION_REF, json: bool = JSON) -> None:
     """List commands started by `exec --detach`: running ones and the last that ended."""
     found = controller().session(session).jobs()
     if wants_json(json):
@@ -36,7 +34,8 @@ def jobs(session: SessionRef, json: Json = False) -> None:
     )
 
 
-def job(session: SessionRef, job: JobRef, json: Json = False) -> None:
+@examples("job work train")
+def job(session: str = SESSION_REF, job: str = JOB_REF, json: bool = JSON) -> None:
     """Show what a job is doing, or how it ended."""
     info = controller().session(session).job(job).info()
     if wants_json(json):
@@ -47,18 +46,16 @@ def job(session: SessionRef, job: JobRef, json: Json = False) -> None:
     printing.say(f"in {info.cwd}, pid {info.pid}, by {info.actor}, output to offset {info.end_offset}")
 
 
+@examples("output work train", "output work train -f", "output work cell-4    # with its pictures")
 def output_(
-    session: SessionRef,
-    job: JobRef,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until it ends.")] = False,
-    begin: Annotated[
-        int,
-        typer.Option("--from", metavar="OFFSET", help="Offset to start at; negative: counted from the end."),
-    ] = 0,
-    save: Annotated[
-        str | None, typer.Option("--save", metavar="DIR", help="Of a cell: keep its pictures in this folder.")
-    ] = None,
-    raw: Raw = False,
+    session: str = SESSION_REF,
+    job: str = JOB_REF,
+    follow: bool = option("--follow", "-f", help="Keep printing until it ends."),
+    begin: int = option(
+        "--from", default=0, metavar="OFFSET", help="Offset to start at; negative: counted from the end."
+    ),
+    save: str | None = option("--save", metavar="DIR", help="Of a cell: keep its pictures in this folder."),
+    raw: bool = RAW,
 ) -> None:
     """Print what a job wrote to its terminal; or, as `cell-N`, what the cell In[N] showed."""
     if cell := _CELL.fullmatch(job):
@@ -86,13 +83,12 @@ def _show_cell(session: str, number: int, save: str | None) -> None:
     CellView(found.name, save).kept(outputs if isinstance(outputs, list) else [])
 
 
+@examples("kill work train", "kill work train -s KILL")
 def kill(
-    session: SessionRef,
-    job: JobRef,
-    signal: Annotated[
-        str, typer.Option("--signal", "-s", metavar="NAME", help="Such as INT or KILL.")
-    ] = "TERM",
-    json: Json = False,
+    session: str = SESSION_REF,
+    job: str = JOB_REF,
+    signal: str = option("--signal", "-s", default="TERM", metavar="NAME", help="Such as INT or KILL."),
+    json: bool = JSON,
 ) -> None:
     """Send a signal to every process in a job's terminal."""
     found = controller().session(session)

@@ -5,47 +5,33 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from holdfast.errors import InvalidArgument, OnlyInProcess
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, is_over_a_url, wants_json
 from holdfast.runtime.cli.event_verbs import moment
+from holdfast.runtime.cli.grammar import examples, option
 
 
+@examples("journal work -n 20", "journal work --grep pytest", "journal work --ipynb work.ipynb")
 def journal(
-    session: SessionRef,
-    kind: Annotated[
-        list[str] | None, typer.Option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.")
-    ] = None,
-    actor: Annotated[
-        str | None,
-        typer.Option(
-            "--actor", metavar="ACTOR", help="Only entries by this actor, such as person:NAME or agent."
-        ),
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
-        ),
-    ] = None,
-    grep: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only entries containing this text.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Only the last N.", min=1)] = None,
-    all_timelines: Annotated[
-        bool, typer.Option("--all", help="Include other timelines, marked with ~.")
-    ] = False,
-    ipynb: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the kernel's cells as a notebook (`-`: standard output)."),
-    ] = None,
-    kernel: Annotated[str, typer.Option(help="With --ipynb: the kernel.")] = "main",
-    json: Json = False,
+    session: str = SESSION_REF,
+    kind: list[str] | None = option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable."),
+    actor: str | None = option(
+        "--actor", metavar="ACTOR", help="Only entries by this actor, such as person:NAME or agent."
+    ),
+    since: str | None = option(
+        metavar="SEQ|TIME", help="After this number; or an age (10m, 2h) or a time (2026-01-31T12:00)."
+    ),
+    grep: str | None = option(metavar="TEXT", help="Only entries containing this text."),
+    limit: int | None = option("--limit", "-n", help="Only the last N.", least=1),
+    all_timelines: bool = option("--all", help="Include other timelines, marked with ~."),
+    ipynb: Path | None = option(
+        metavar="FILE", help="Write the kernel's cells as a notebook (`-`: standard output)."
+    ),
+    kernel: str = option(default="main", help="With --ipynb: the kernel."),
+    json: bool = JSON,
 ) -> None:
     """Show what was run in a session, by whom, why, and with what result, even after the session is gone."""
     from holdfast.runtime.journal import entry_text

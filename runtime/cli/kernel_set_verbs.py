@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
 
 if TYPE_CHECKING:
     from typing import Any
@@ -18,15 +17,14 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.kernel_report import KernelInfo
 
 
+@examples("kernels work", "kernels work open lab")
 def kernels(
-    session: SessionRef,
-    action: Annotated[str, typer.Argument(metavar="open|close", help="Without it, list them.")] = "list",
-    kernel: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name.")] = None,
-    spec: Annotated[
-        str | None, typer.Option("--spec", metavar="SPEC", help="With open: of which spec (python3).")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="With close: even if a cell runs in it.")] = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    action: str = argument("open|close", default="list", help="Without it, list them."),
+    kernel: str | None = argument("NAME", default=None, help="Its name."),
+    spec: str | None = option("--spec", metavar="SPEC", help="With open: of which spec (python3)."),
+    force: bool = option("--force", help="With close: even if a cell runs in it."),
+    json: bool = JSON,
 ) -> None:
     """List the session's kernels and the specs of others, open one beside the main one, or close it.
 

@@ -3,56 +3,47 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base.home import Home
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.arguments import JSON
 from holdfast.runtime.cli.caller import wants_json
-from holdfast.runtime.cli.transfer_verbs import PASSPHRASE
+from holdfast.runtime.cli.grammar import argument, examples, option
+from holdfast.runtime.cli.transfer_verbs import PASSPHRASE, asked_passphrase
 
 if TYPE_CHECKING:
     from holdfast.snapshots.bundle.keys import Keys, KnownKey
 
-app = typer.Typer(name="key", no_args_is_help=True, help="Manage the keys that sign snapshots.")
 
-
-@app.command()
+@examples("key new", "key new ci --passphrase")
 def new(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the key in this home.")] = "default",
-    passphrase: Annotated[
-        bool, typer.Option("--passphrase", help=f"Ask for one, or take it from {PASSPHRASE}.")
-    ] = False,
-    json: Json = False,
+    name: str = argument("[NAME]", default="default", help="Name of the key in this home."),
+    passphrase: bool = option("--passphrase", help=f"Ask for one, or take it from {PASSPHRASE}."),
+    json: bool = JSON,
 ) -> None:
     """Create a key that signs what is exported from here."""
     secret = None
     if passphrase:
-        secret = os.environ.get(PASSPHRASE) or str(
-            typer.prompt("passphrase", hide_input=True, confirmation_prompt=True, err=True)
-        )
+        secret = os.environ.get(PASSPHRASE) or asked_passphrase(twice=True)
     made = _keys().new(name, secret)
     if not wants_json(json):
         printing.note(f"to trust it elsewhere: `holdfast key trust {made.public}`")
     _report(made, as_json=wants_json(json))
 
 
-@app.command()
+@examples("key trust ed25519:KEY --name colleague    # as their `key list` prints it")
 def trust(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="ed25519:…, as `key list` prints it on the other machine.")
-    ],
-    name: Annotated[str | None, typer.Option("--name", help="Name for it in this home.")] = None,
-    json: Json = False,
+    key: str = argument("KEY", help="ed25519:…, as `key list` prints it on the other machine."),
+    name: str | None = option("--name", help="Name for it in this home."),
+    json: bool = JSON,
 ) -> None:
     """Trust a key: snapshots it has signed may be imported and run here, in sessions."""
     _report(_keys().trust(key, name), as_json=wants_json(json))
 
 
-@app.command("list")
-def list_(json: Json = False) -> None:
+@examples("key list")
+def list_(json: bool = JSON) -> None:
     """List this home's keys and those it trusts."""
     found = _keys().known()
     if wants_json(json):
@@ -64,10 +55,10 @@ def list_(json: Json = False) -> None:
         )
 
 
-@app.command()
+@examples("key rm colleague")
 def rm(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, or the key itself.")],
-    json: Json = False,
+    name: str = argument("NAME", help="Name of the key, or the key itself."),
+    json: bool = JSON,
 ) -> None:
     """Remove a key. What it has signed is no longer trusted."""
     _report(_keys().remove(name), as_json=wants_json(json))

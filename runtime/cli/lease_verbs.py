@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef, Shell
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF, SHELL
 from holdfast.runtime.cli.caller import EarlyOptions, controller, wants_json
-from holdfast.runtime.guest.layout import MAIN
+from holdfast.runtime.cli.grammar import argument, examples, option
 
 if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.shell_report import Lease
 
 
+@examples("lease work", "lease work take --for 10m", "lease work return")
 def lease(
-    session: SessionRef,
-    action: Annotated[
-        str, typer.Argument(metavar="[take|return|give TO]", help="Without it, show the holder.")
-    ] = "show",
-    to: Annotated[
-        str | None, typer.Argument(metavar="", help="With give: person:NAME or agent:NAME.")
-    ] = None,
-    for_: Annotated[
-        str | None,
-        typer.Option("--for", metavar="TIME", help="For how long, such as 90s, 10m or 2h (default 15m)."),
-    ] = None,
-    as_: Annotated[
-        str | None, typer.Option("--as", metavar="ACTOR", help="The actor: person:NAME or agent:NAME.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Take it even if someone holds it.")] = False,
-    shell: Shell = MAIN,
-    json: Json = False,
+    session: str = SESSION_REF,
+    action: str = argument("[take|return|give]", default="show", help="Without it, show the holder."),
+    to: str | None = argument("TO", default=None, help="With give: person:NAME or agent:NAME."),
+    for_: str | None = option(
+        "--for", metavar="TIME", help="For how long, such as 90s, 10m or 2h (default 15m)."
+    ),
+    as_: str | None = option("--as", metavar="ACTOR", help="The actor: person:NAME or agent:NAME."),
+    force: bool = option("--force", help="Take it even if someone holds it."),
+    shell: str = SHELL,
+    json: bool = JSON,
 ) -> None:
     """Show who holds the session's shell, take it, return it, or hand it over."""
     if (to is None) == (action == "give") or action not in ("show", "take", "return", "give"):

@@ -6,32 +6,26 @@ import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
-
-import typer
 
 from holdfast.runtime.api.controller import Holdfast
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Reason, SessionRef, SnapshotRef
+from holdfast.runtime.cli.arguments import JSON, REASON, SESSION_REF, SNAPSHOT_REF
 from holdfast.runtime.cli.caller import context_of, controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
 
 WIDE = 120
 """Columns of a tree that is not shown in a terminal."""
 
 
+@examples("snapshots", "snapshots --tree")
 def snapshots(
-    tree: Annotated[
-        bool, typer.Option("--tree", help="Show a tree, with sessions and the commands run in between.")
-    ] = False,
-    session: Annotated[
-        str | None,
-        typer.Option(
-            "--session", "-s", metavar="SESSION", help="Only this session's ancestors and own snapshots."
-        ),
-    ] = None,
-    json: Json = False,
+    tree: bool = option("--tree", help="Show a tree, with sessions and the commands run in between."),
+    session: str | None = option(
+        "--session", "-s", metavar="SESSION", help="Only this session's ancestors and own snapshots."
+    ),
+    json: bool = JSON,
 ) -> None:
     """List snapshots: kind, size, age, reason and parent."""
     from holdfast.runtime.history.lineage.draw_tree import Form, draw
@@ -96,24 +90,17 @@ def _listed(found: Sequence[Snapshot], *, as_json: bool) -> None:
     )
 
 
+@examples("rewind work before", "rewind work before --discard    # keep nothing of the present")
 def rewind(
-    session: SessionRef,
-    snapshot: SnapshotRef,
-    keep: Annotated[
-        str | None,
-        typer.Option("--keep", metavar="LABEL", help="Label for the snapshot of the present state."),
-    ] = None,
-    discard: Annotated[
-        bool,
-        typer.Option(
-            "--discard", help="Do not snapshot the present state: changes since the last one are lost."
-        ),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Allow a snapshot of another session's lineage.")
-    ] = False,
-    reason: Reason = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    snapshot: str = SNAPSHOT_REF,
+    keep: str | None = option("--keep", metavar="LABEL", help="Label for the snapshot of the present state."),
+    discard: bool = option(
+        "--discard", help="Do not snapshot the present state: changes since the last one are lost."
+    ),
+    force: bool = option("--force", help="Allow a snapshot of another session's lineage."),
+    reason: str | None = REASON,
+    json: bool = JSON,
 ) -> None:
     """Take a session back to a snapshot, in place (`@-1`: the last one). The present is captured first."""
     found = (

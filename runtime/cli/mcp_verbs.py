@@ -4,43 +4,30 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from holdfast.base import ids
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.arguments import session_options
 from holdfast.runtime.cli.caller import EarlyOptions
-from holdfast.runtime.cli.session_flags import flags
+from holdfast.runtime.cli.grammar import examples, option
 from holdfast.runtime.http_doors import door_setup
 
 
-@flags("mcp")
+@examples("mcp", "mcp --image data --warm")
 def mcp(
-    session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="NAME", help="The default session, else one for this folder."),
-    ] = None,
-    template: Annotated[
-        str | None, typer.Option("--template", help="Start sessions that are made from this template.")
-    ] = None,
-    *,
-    options: dict[str, Any],
-    warm: Annotated[
-        bool, typer.Option("--warm", help="Start sessions that are made with the kernel ready.")
-    ] = False,
-    http: Annotated[
-        str | None,
-        typer.Option("--http", metavar="PORT", help="Serve on this port of loopback."),
-    ] = None,
-    new_token: Annotated[
-        bool,
-        typer.Option(
-            "--new-token", help="With --http: make a new token; that of before opens nothing any more."
-        ),
-    ] = False,
+    session: str | None = option(
+        "--session", metavar="NAME", help="The default session, else one for this folder."
+    ),
+    template: str | None = option("--template", help="Start sessions that are made from this template."),
+    options: dict[str, Any] = session_options("mcp"),
+    warm: bool = option("--warm", help="Start sessions that are made with the kernel ready."),
+    http: str | None = option("--http", metavar="PORT", help="Serve on this port of loopback."),
+    new_token: bool = option(
+        "--new-token", help="With --http: make a new token; that of before opens nothing any more."
+    ),
 ) -> None:
     """Serve agents over the Model Context Protocol, on standard input and output or over HTTP."""
     door_setup.check_packages("mcp", "serve agents")

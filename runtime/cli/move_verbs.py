@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
-
-import typer
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import context_of, controller, wants_json
-from holdfast.runtime.cli.transfer_verbs import PASSPHRASE, KeyName, PlainHttp, Secrets, bar
+from holdfast.runtime.cli.grammar import argument, examples, option
+from holdfast.runtime.cli.transfer_verbs import KEY_NAME, PASSPHRASE, PLAIN_HTTP, SECRETS, bar
 
 
+@examples("move work ssh://build-2")
 def move(
-    session: SessionRef,
-    to: Annotated[str, typer.Argument(metavar="TO", help="[USER@]HOST, or ssh://[USER@]HOST:PORT.")],
-    remote_command: Annotated[
-        str, typer.Option("--remote-command", metavar="COMMAND", help="How `holdfast` is called there.")
-    ] = "holdfast",
-    through: Annotated[
-        str | None,
-        typer.Option("--through", metavar="REFERENCE", help="Send the bytes through this registry."),
-    ] = None,
-    plain_http: PlainHttp = False,
-    key: KeyName = None,
-    secrets: Secrets = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    to: str = argument("TO", help="[USER@]HOST, or ssh://[USER@]HOST:PORT."),
+    remote_command: str = option(
+        "--remote-command", default="holdfast", metavar="COMMAND", help="How `holdfast` is called there."
+    ),
+    through: str | None = option(
+        "--through", metavar="REFERENCE", help="Send the bytes through this registry."
+    ),
+    plain_http: bool = PLAIN_HTTP,
+    key: str | None = KEY_NAME,
+    secrets: str | None = SECRETS,
+    json: bool = JSON,
 ) -> None:
     """Move a session to another machine, live. It continues there under its name, and is removed here."""
     with controller() as holdfast, bar("moving") as progress:

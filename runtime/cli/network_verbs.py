@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Allow, Domain, Json, SessionRef
+from holdfast.runtime.cli.arguments import ALLOW, DOMAIN, JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
 
 if TYPE_CHECKING:
     from holdfast.runtime.egress.attempt_log import Refusal
@@ -25,20 +24,19 @@ SHOWN = 20
 """Most refused destinations shown to a person."""
 
 
+@examples("network work", "network work --network none", "network work --allow 10.0.0.5:5432")
 def network(
-    session: SessionRef,
-    allow: Allow = None,
-    disallow: Annotated[
-        list[str] | None,
-        typer.Option("--disallow", metavar="HOST:PORT", help="Revoke this exception. Repeatable."),
-    ] = None,
-    domain: Domain = None,
-    no_domain: Annotated[
-        list[str] | None,
-        typer.Option("--no-domain", metavar="NAME[:PORT]", help="Revoke this domain. Repeatable."),
-    ] = None,
-    kind: Annotated[str | None, typer.Option("--network", help="`internet` or `open`.")] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    allow: list[str] | None = ALLOW,
+    disallow: list[str] | None = option(
+        "--disallow", metavar="HOST:PORT", help="Revoke this exception. Repeatable."
+    ),
+    domain: list[str] | None = DOMAIN,
+    no_domain: list[str] | None = option(
+        "--no-domain", metavar="NAME[:PORT]", help="Revoke this domain. Repeatable."
+    ),
+    kind: str | None = option("--network", help="`internet` or `open`."),
+    json: bool = JSON,
 ) -> None:
     """Show what a session can reach and what it was refused; with options, change it first."""
     with controller() as holdfast:

@@ -33,11 +33,59 @@ line_open = False
 """Whether the last output of a session did not end its line, into which no step may be written."""
 _PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 """Bytes of output that no terminal needs to be protected from."""
+PIECE = 3 << 16
+"""Bytes of a long text; a multiple of three, so that pieces in base64 need no filling (RFC 4648)."""
 
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """Write one JSON value to standard output."""
     say(encodable_json(printable_json.dumps(value), sys.stdout))
+
+
+def emit_long(value: Mapping[str, Any], name: str, data: bytes) -> None:
+    """Write an object to standard output in pieces: the items of `value`, and `data` as text under `name`.
+
+    If the bytes are not UTF-8, `<name>_base64` also has them in base64. A JSON string is escaped character
+    by character (RFC 8259, section 7), so pieces of it are; memory holds the text once, as its bytes.
+    """
+    for piece in pieces(value, name, data):
+        sys.stdout.write(encodable_json(piece, sys.stdout))
+
+
+def pieces(value: Mapping[str, Any], name: str, data: bytes) -> Iterator[str]:
+    """Yield the text of such an object and a newline, in order."""
+    yield printable_json.dumps(dict(value))[:-1]
+    yield ", " * bool(value) + f'"{name}": "'
+    import base64
+    import codecs
+
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for at in range(0, len(data), PIECE):
+        yield _escaped(decoder.decode(data[at : at + PIECE]))
+    yield _escaped(decoder.decode(b"", final=True)) + '"'
+    if not _is_text(data):
+        yield f', "{name}_base64": "'
+        for at in range(0, len(data), PIECE):
+            yield base64.b64encode(data[at : at + PIECE]).decode("ascii")
+        yield '"'
+    yield "}\n"
+
+
+def _escaped(text: str) -> str:
+    return printable_json.dumps(text)[1:-1]
+
+
+def _is_text(data: bytes) -> bool:
+    import codecs
+
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    try:
+        for at in range(0, len(data), PIECE):
+            decoder.decode(data[at : at + PIECE])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def encodable_json(text: str, stream: TextIO) -> str:

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base import ids
 from holdfast.errors import InvalidArgument, SessionNotFound
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, session_names
+from holdfast.runtime.cli.arguments import JSON, RAW, session_names
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
+from holdfast.runtime.cli.reporting import Exit
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
@@ -30,33 +30,25 @@ TIMED_OUT = 124
 SIGNALLED = 128
 
 
+@examples(
+    "run work -- python3 -c 'print(1)'",
+    "run work -i -- wc -l < names.txt",
+    "run debian:12 -- cat /etc/os-release   # a session of its own, removed at the end",
+)
 def run(
-    session: Annotated[
-        str,
-        typer.Argument(
-            metavar="SESSION|IMAGE",
-            help="Name of a session or prefix of its id; or an image as NAME:TAG, or `data`.",
-            autocompletion=session_names,
-        ),
-    ],
-    argv: Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARG...]", help="What to run.")],
-    stdin: Annotated[
-        bool, typer.Option("--input", "-i", help="Pass standard input on to the program.")
-    ] = False,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", "-e", metavar="KEY=VALUE", help="Set a variable. Repeatable.")
-    ] = None,
-    cwd: Annotated[
-        str | None, typer.Option("--cwd", "-w", metavar="DIR", help="Directory; by default the shell's.")
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="User of the session to run it as.")
-    ] = None,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="S", help="End the program and its children after S seconds.")
-    ] = None,
-    raw: Raw = False,
-    json: Json = False,
+    session: str = argument(
+        "SESSION|IMAGE",
+        help="Name of a session or prefix of its id; or an image as NAME:TAG, or `data`.",
+        names=session_names,
+    ),
+    argv: list[str] = argument("-- PROGRAM [ARG...]", help="What to run."),
+    stdin: bool = option("--input", "-i", help="Pass standard input on to the program."),
+    env: list[str] | None = option("--env", "-e", metavar="KEY=VALUE", help="Set a variable. Repeatable."),
+    cwd: str | None = option("--cwd", "-w", metavar="DIR", help="Directory; by default the shell's."),
+    user: str | None = option(metavar="NAME", help="User of the session to run it as."),
+    timeout: float | None = option(metavar="S", help="End the program and its children after S seconds."),
+    raw: bool = RAW,
+    json: bool = JSON,
 ) -> None:
     """Run a program without shell and terminal. Exits with its code, or 124 after a timeout.
 
@@ -69,7 +61,7 @@ def run(
         programs = found.programs
         start = partial(programs.run, argv, input=given, env=variables, cwd=cwd, user=user, timeout=timeout)
         code = _ran(start, timeout, raw=raw, as_json=wants_json(json))
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 @contextmanager

@@ -10,14 +10,14 @@ import dataclasses
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument, SessionError
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
+from holdfast.runtime.cli.reporting import Exit
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.session import Session
@@ -30,20 +30,19 @@ ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
+@examples("pulse work", "pulse work --port 8000   # exits with 3 if nothing listens", "pulse work -w")
 def pulse(
-    session: SessionRef,
-    port: Annotated[int | None, typer.Option(help="Show who listens here, and whether it answers.")] = None,
-    pid: Annotated[int | None, typer.Option(help="Show everything about this process.")] = None,
-    file: Annotated[str | None, typer.Option(metavar="PATH", help="Show who has this file open.")] = None,
-    files: Annotated[bool, typer.Option("--files", help="List every open file of every process.")] = False,
-    disk: Annotated[bool, typer.Option("--disk", help="Include what was written since the image.")] = False,
-    since: Annotated[
-        str | None, typer.Option(metavar="MOMENT", help="Like --disk, since this moment (see `drift`).")
-    ] = None,
-    screen: Annotated[bool, typer.Option(help="Include the terminals' screens.")] = True,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until C-c.")] = False,
-    interval: Annotated[float, typer.Option(metavar="S", help="Seconds between checks.")] = 1.0,
-    json: Json = False,
+    session: str = SESSION_REF,
+    port: int | None = option(help="Show who listens here, and whether it answers."),
+    pid: int | None = option(help="Show everything about this process."),
+    file: str | None = option(metavar="PATH", help="Show who has this file open."),
+    files: bool = option("--files", help="List every open file of every process."),
+    disk: bool = option("--disk", help="Include what was written since the image."),
+    since: str | None = option(metavar="MOMENT", help="Like --disk, since this moment (see `drift`)."),
+    screen: bool = option("--screen/--no-screen", default=True, help="Include the terminals' screens."),
+    watch: bool = option("--watch", "-w", help="Refresh until C-c."),
+    interval: float = option(default=1.0, metavar="S", help="Seconds between checks."),
+    json: bool = JSON,
 ) -> None:
     """Show what is going on in a session: processes, files, sockets, terminals, kernels, limits."""
     if sum(each is not None for each in (port, pid, file)) + watch > 1:
@@ -87,9 +86,9 @@ def _port(session: Session, number: int, *, as_json: bool) -> None:
     else:
         printing.say("\n".join(pulse_answers.port(found)))
     if not found.listeners:
-        raise typer.Exit(1)
+        raise Exit(1)
     tried = any(listener.answer is not None for listener in found.listeners)
-    raise typer.Exit(NO_ANSWER if tried and not found.answers else 0)
+    raise Exit(NO_ANSWER if tried and not found.answers else 0)
 
 
 def _process(session: Session, pid: int, *, as_json: bool) -> None:
@@ -102,7 +101,7 @@ def _process(session: Session, pid: int, *, as_json: bool) -> None:
         printing.emit({**about, "process": process and process.model_dump()})
     else:
         printing.say("\n".join(pulse_answers.process(found, pid)))
-    raise typer.Exit(1 if process is None else 0)
+    raise Exit(1 if process is None else 0)
 
 
 def _only(pulse: Pulse, pid: int) -> Pulse:
@@ -128,7 +127,7 @@ def _file(session: Session, path: str, *, as_json: bool) -> None:
         printing.emit({**about, **found.file.as_dict()})
     else:
         printing.say("\n".join(pulse_answers.file(found.file, found)))
-    raise typer.Exit(0 if found.file.opened else 1)
+    raise Exit(0 if found.file.opened else 1)
 
 
 def _watch(session: Session, interval: float, *, as_json: bool, screens: bool) -> None:
@@ -181,4 +180,4 @@ def _not_running(session: Session, error: SessionError, *, as_json: bool) -> Non
         if known.parent_snapshot:
             parts.append(f"generation {known.generation}, from snapshot {known.parent_snapshot}")
         printing.say(" · ".join([*parts, error.hint]))
-    raise typer.Exit(1)
+    raise Exit(1)

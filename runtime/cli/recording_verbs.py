@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, Raw, Shell, session_and_snapshot_names
+from holdfast.runtime.cli.arguments import JSON, RAW, SHELL, session_and_snapshot_names
 from holdfast.runtime.cli.caller import controller, is_over_a_url, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
 from holdfast.runtime.guest.layout import MAIN
 
 if TYPE_CHECKING:
@@ -20,45 +19,28 @@ if TYPE_CHECKING:
 _PLACE = "SNAPSHOT, OFFSET, time as 2026-01-31T12:00, or 10m (ago)"
 
 
+@examples("replay work", "replay work --speed 4", "replay work --cast work.cast")
 def replay(
-    session: Annotated[
-        str,
-        typer.Argument(
-            metavar="SESSION|SNAPSHOT",
-            help="A session; with --why a snapshot.",
-            autocompletion=session_and_snapshot_names,
-        ),
-    ],
-    why: Annotated[
-        bool,
-        typer.Option(
-            "--why", help="Show each action that led to a snapshot, why it was done, and its result."
-        ),
-    ] = False,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="PLACE",
-            help=f"Where: {_PLACE}. With --why a snapshot; by default the last checkpoint before.",
-        ),
-    ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="PLACE", help="Where to stop.")] = None,
-    speed: Annotated[
-        float, typer.Option("--speed", metavar="X", help="Playback speed (2: twice as fast).")
-    ] = 1.0,
-    max_idle: Annotated[
-        float | None, typer.Option("--max-idle", metavar="S", help="Shorten pauses to this many seconds.")
-    ] = None,
-    cast: Annotated[
-        str | None,
-        typer.Option(
-            "--cast", metavar="FILE", help="Write asciicast v2 to this file (`-`: standard output)."
-        ),
-    ] = None,
-    shell: Shell = MAIN,
-    raw: Raw = False,
-    json: Json = False,
+    session: str = argument(
+        "SESSION|SNAPSHOT", help="A session; with --why a snapshot.", names=session_and_snapshot_names
+    ),
+    why: bool = option(
+        "--why", help="Show each action that led to a snapshot, why it was done, and its result."
+    ),
+    start: str | None = option(
+        "--from",
+        metavar="PLACE",
+        help=f"Where: {_PLACE}. With --why a snapshot; by default the last checkpoint before.",
+    ),
+    end: str | None = option("--to", metavar="PLACE", help="Where to stop."),
+    speed: float = option("--speed", default=1.0, metavar="X", help="Playback speed (2: twice as fast)."),
+    max_idle: float | None = option("--max-idle", metavar="S", help="Shorten pauses to this many seconds."),
+    cast: str | None = option(
+        "--cast", metavar="FILE", help="Write asciicast v2 to this file (`-`: standard output)."
+    ),
+    shell: str = SHELL,
+    raw: bool = RAW,
+    json: bool = JSON,
 ) -> None:
     """Play back what the session's terminal showed, or write it as an asciinema recording.
 

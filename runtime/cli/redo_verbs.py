@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.base.text import plain
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, NameOption, SnapshotRef
+from holdfast.runtime.cli.arguments import JSON, NAME_OPTION, SNAPSHOT_REF
 from holdfast.runtime.cli.caller import controller, is_over_a_url, wants_json
+from holdfast.runtime.cli.grammar import examples, option
+from holdfast.runtime.cli.reporting import Exit
 from holdfast.runtime.cli.stated_action_rows import LONGEST, first_line
 
 if TYPE_CHECKING:
@@ -17,37 +17,27 @@ if TYPE_CHECKING:
     from holdfast.runtime.task.redo_rules import RedoneAction
 
 
+@examples("redo before --name again")
 def redo(
-    snapshot: SnapshotRef,
-    name: NameOption = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="SNAPSHOT",
-            help="Begin from this one of its past, or `begin`: a fresh session. Default: the last possible.",
-        ),
-    ] = None,
-    rung: Annotated[
-        Literal["live", "files"] | None,
-        typer.Option(
-            "--as", metavar="RUNG", help="How to restore the base: live or files. Default: the best."
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None, typer.Option("--skip", metavar="#N", help="Leave this entry out. Repeatable.")
-    ] = None,
-    repeat: Annotated[
-        list[str] | None,
-        typer.Option("--repeat", metavar="KEY", help="Repeat what was sent with this key. Repeatable."),
-    ] = None,
-    exit_codes: Annotated[
-        bool, typer.Option("--exit-codes", help="Compare exit codes only, and no outputs.")
-    ] = False,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="The most seconds for each command.")
-    ] = 600.0,
-    json: Json = False,
+    snapshot: str = SNAPSHOT_REF,
+    name: str | None = NAME_OPTION,
+    since: str | None = option(
+        "--from",
+        metavar="SNAPSHOT",
+        help="Begin from this one of its past, or `begin`: a fresh session. Default: the last possible.",
+    ),
+    rung: Literal["live", "files"] | None = option(
+        "--as", metavar="RUNG", help="How to restore the base: live or files. Default: the best."
+    ),
+    skip: list[str] | None = option("--skip", metavar="#N", help="Leave this entry out. Repeatable."),
+    repeat: list[str] | None = option(
+        "--repeat", metavar="KEY", help="Repeat what was sent with this key. Repeatable."
+    ),
+    exit_codes: bool = option("--exit-codes", help="Compare exit codes only, and no outputs."),
+    timeout: float = option(
+        "--timeout", default=600.0, metavar="S", help="The most seconds for each command."
+    ),
+    json: bool = JSON,
 ) -> None:
     """Repeat in a new session what led to a snapshot, up to the first difference; then exit code 1.
 
@@ -77,7 +67,7 @@ def redo(
                 _tell(each)
         _summarize(found)
     if not found.complete:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _tell(each: RedoneAction) -> None:

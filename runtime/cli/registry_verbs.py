@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
-
-import typer
 
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Allow, Json, Network, SnapshotRef
+from holdfast.runtime.cli.arguments import ALLOW, JSON, NETWORK, SNAPSHOT_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples
 from holdfast.runtime.cli.transfer_verbs import (
+    COMPRESSION,
+    CORES,
+    ENCRYPT_TO,
+    FILES_ONLY,
+    KEY_NAME,
+    LABEL,
+    MEMORY,
+    OPENING_PASSPHRASE,
     PASSPHRASE,
-    Compression,
-    Cores,
-    EncryptTo,
-    FilesOnly,
-    KeyName,
-    Label,
-    Memory,
-    OpeningPassphrase,
-    PlainHttp,
-    Secrets,
-    WithPassphrase,
+    PLAIN_HTTP,
+    SECRETS,
+    WITH_PASSPHRASE,
     about,
     arrived,
     bar,
@@ -32,19 +30,20 @@ from holdfast.runtime.cli.transfer_verbs import (
     opening_passphrase,
 )
 
-Reference = Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag]")]
+REFERENCE = argument("REFERENCE", help="host[:port]/name[:tag]")
 
 
+@examples("push before registry.example.com/team/work:before")
 def push(
-    snapshot: SnapshotRef,
-    reference: Reference,
-    key: KeyName = None,
-    compression: Compression = "gzip",
-    encrypt_to: EncryptTo = None,
-    passphrase: WithPassphrase = False,
-    plain_http: PlainHttp = False,
-    secrets: Secrets = None,
-    json: Json = False,
+    snapshot: str = SNAPSHOT_REF,
+    reference: str = REFERENCE,
+    key: str | None = KEY_NAME,
+    compression: str = COMPRESSION,
+    encrypt_to: list[str] | None = ENCRYPT_TO,
+    passphrase: bool = WITH_PASSPHRASE,
+    plain_http: bool = PLAIN_HTTP,
+    secrets: str | None = SECRETS,
+    json: bool = JSON,
 ) -> None:
     """Send a snapshot to a registry, skipping what is already there."""
     secret = bundle_passphrase(wanted=passphrase)
@@ -77,17 +76,18 @@ def push(
         printing.note(f"{printing.size(done.bytes)}, of which {printing.size(done.sent)} were not there")
 
 
+@examples("pull registry.example.com/team/work:before")
 def pull(
-    reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="host[:port]/name[:tag][@digest]")],
-    label: Label = None,
-    files_only: FilesOnly = False,
-    memory: Memory = None,
-    cpus: Cores = None,
-    network: Network = None,
-    allow: Allow = None,
-    passphrase: OpeningPassphrase = False,
-    plain_http: PlainHttp = False,
-    json: Json = False,
+    reference: str = argument("REFERENCE", help="host[:port]/name[:tag][@digest]"),
+    label: str | None = LABEL,
+    files_only: bool = FILES_ONLY,
+    memory: str | None = MEMORY,
+    cpus: float | None = CORES,
+    network: str | None = NETWORK,
+    allow: list[str] | None = ALLOW,
+    passphrase: bool = OPENING_PASSPHRASE,
+    plain_http: bool = PLAIN_HTTP,
+    json: bool = JSON,
 ) -> None:
     """Import a snapshot from a registry. It must be signed by a key you trust."""
     limits = given(memory=memory, cpus=cpus, network=network, allow=allow)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
-
-import typer
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json
+from holdfast.runtime.cli.arguments import JSON
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
 
 
+@examples("report --since 1d")
 def report(
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="An age (7d, 12h) or a time (2026-01-31T12:00).")
-    ] = "7d",
-    json: Json = False,
+    since: str = option(
+        "--since", default="7d", metavar="TIME", help="An age (7d, 12h) or a time (2026-01-31T12:00)."
+    ),
+    json: bool = JSON,
 ) -> None:
     """Show what was done on tasks, by whom, and verified how: in all sessions, removed ones included."""
     from holdfast.runtime.history.drift.since import time_of

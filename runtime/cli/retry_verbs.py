@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.base.text import plain
 from holdfast.errors import SessionNotFound, SnapshotNotFound
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import EitherRef, Json, SnapshotRef
+from holdfast.runtime.cli.arguments import EITHER_REF, JSON, SNAPSHOT_REF
 from holdfast.runtime.cli.caller import command_text, context_of, controller, is_over_a_url, wants_json
+from holdfast.runtime.cli.grammar import SET_APART, argument, examples, option
+from holdfast.runtime.cli.reporting import Exit
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.controller import Holdfast
@@ -25,45 +25,35 @@ NUMBERS = 12
 DIFFERENCES = 4
 """Most kinds whose first difference is shown; programs get all."""
 
-Command = Annotated[
-    list[str],
-    typer.Argument(metavar="TEXT | -- ARG...", help="Text for bash, `-` for standard input, or words."),
-]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Runs at a time, memory permitting.")]
-Limit = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout",
-        metavar="S",
-        help="Time limit of each run, in seconds; runs that exceed it are reported as timed out.",
-    ),
-]
+COMMAND = argument("TEXT | -- ARG...", help="Text for bash, `-` for standard input, or words.")
+JOBS = option("--jobs", "-j", default=4, help="Runs at a time, memory permitting.")
+TIME_LIMIT = option(
+    "--timeout",
+    metavar="S",
+    help="Time limit of each run, in seconds; runs that exceed it are reported as timed out.",
+)
 
 
+@examples("retry work --count 20 -- pytest -x", "retry work --until-differs 'make test'")
 def retry(
-    context: typer.Context,
-    source: EitherRef,
-    command: Command,
-    count: Annotated[int, typer.Option("-n", "--count", help="How many runs.")] = 20,
-    jobs: Jobs = 4,
-    timeout: Limit = None,
-    keep: Annotated[
-        str,
-        typer.Option(
-            "--keep", help="Runs to keep: `diverging` (one or two of each outcome), `all` or `none`."
-        ),
-    ] = "diverging",
-    keep_as: Annotated[
-        str, typer.Option("--keep-as", help="Keep them as running `sessions` or as `snapshots`.")
-    ] = "sessions",
-    until_differs: Annotated[
-        bool, typer.Option("--until-differs", help="Stop as soon as two runs differ.")
-    ] = False,
-    compare_output: Annotated[
-        bool, typer.Option("--output", help="Compare the output of passing runs as well.")
-    ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="Name the copies NAME-1, NAME-2, …")] = None,
-    json: Json = False,
+    set_apart: bool = SET_APART,
+    source: str = EITHER_REF,
+    command: list[str] = COMMAND,
+    count: int = option("-n", "--count", default=20, help="How many runs."),
+    jobs: int = JOBS,
+    timeout: float | None = TIME_LIMIT,
+    keep: str = option(
+        "--keep",
+        default="diverging",
+        help="Runs to keep: `diverging` (one or two of each outcome), `all` or `none`.",
+    ),
+    keep_as: str = option(
+        "--keep-as", default="sessions", help="Keep them as running `sessions` or as `snapshots`."
+    ),
+    until_differs: bool = option("--until-differs", help="Stop as soon as two runs differ."),
+    compare_output: bool = option("--output", help="Compare the output of passing runs as well."),
+    name: str | None = option("--name", help="Name the copies NAME-1, NAME-2, …"),
+    json: bool = JSON,
 ) -> None:
     """Run a command many times from one snapshot, each time in its own copy, and compare the outcomes.
 
@@ -72,7 +62,7 @@ def retry(
     from holdfast.runtime.flaky.repeat import Series
 
     as_json = wants_json(json)
-    text = command_text(command, separated=bool(context.meta.get("separated")))
+    text = command_text(command, separated=set_apart)
     series = Series(
         text,
         count,
@@ -98,27 +88,26 @@ def retry(
         printing.emit(spread.as_dict())
     else:
         show(spread)
-    raise typer.Exit(0 if spread.deterministic else FLAKY)
+    raise Exit(0 if spread.deterministic else FLAKY)
 
 
+@examples("bisect good bad 'make test'")
 def bisect(
-    context: typer.Context,
-    good: SnapshotRef,
-    bad: SnapshotRef,
-    command: Command,
-    count: Annotated[
-        int, typer.Option("-n", "--count", help="Runs per snapshot; one failure is enough.")
-    ] = 1,
-    jobs: Jobs = 4,
-    timeout: Limit = None,
-    json: Json = False,
+    set_apart: bool = SET_APART,
+    good: str = SNAPSHOT_REF,
+    bad: str = SNAPSHOT_REF,
+    command: list[str] = COMMAND,
+    count: int = option("-n", "--count", default=1, help="Runs per snapshot; one failure is enough."),
+    jobs: int = JOBS,
+    timeout: float | None = TIME_LIMIT,
+    json: bool = JSON,
 ) -> None:
     """Find the first snapshot between two from which a command fails."""
     from holdfast.runtime.flaky import bisect as bisecting
     from holdfast.runtime.flaky.repeat import Series
 
     as_json = wants_json(json)
-    text = command_text(command, separated=bool(context.meta.get("separated")))
+    text = command_text(command, separated=set_apart)
 
     def report(name: str, spread: Spread) -> None:
         if not as_json:

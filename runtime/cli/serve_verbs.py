@@ -5,44 +5,34 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.caller import EarlyOptions
+from holdfast.runtime.cli.grammar import examples, option
 from holdfast.runtime.http_doors import door_setup
 
 PORT = "8420"
 
 
+@examples("serve", "serve --listen 9000")
 def serve(
-    listen: Annotated[
-        str | None,
-        typer.Option("--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."),
-    ] = None,
-    unix: Annotated[
-        Path | None, typer.Option("--unix", metavar="PATH", help="A unix socket instead, for you alone.")
-    ] = None,
-    anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Let --listen name an address beyond loopback.")
-    ] = False,
-    host_name: Annotated[
-        list[str] | None,
-        typer.Option("--host-name", metavar="NAME", help="A name that clients can use for this server."),
-    ] = None,
-    origin: Annotated[
-        list[str] | None,
-        typer.Option("--origin", metavar="URL", help="Let pages of this origin use the server."),
-    ] = None,
-    rate: Annotated[
-        float, typer.Option("--rate", min=0, help="Requests a second in the long run; 0 is any number.")
-    ] = 500,
-    new_token: Annotated[
-        bool, typer.Option("--new-token", help="Make a new token; that of before opens nothing any more.")
-    ] = False,
+    listen: str | None = option(
+        "--listen", metavar="PORT|HOST:PORT", help=f"A port of loopback; {PORT} by default."
+    ),
+    unix: Path | None = option("--unix", metavar="PATH", help="A unix socket instead, for you alone."),
+    anywhere: bool = option("--anywhere", help="Let --listen name an address beyond loopback."),
+    host_name: list[str] | None = option(
+        "--host-name", metavar="NAME", help="A name that clients can use for this server."
+    ),
+    origin: list[str] | None = option(
+        "--origin", metavar="URL", help="Let pages of this origin use the server."
+    ),
+    rate: float = option(
+        "--rate", default=500, least=0, help="Requests a second in the long run; 0 is any number."
+    ),
+    new_token: bool = option("--new-token", help="Make a new token; that of before opens nothing any more."),
 ) -> None:
     """Serve sessions over HTTP and WebSockets, to those who have the token."""
     door_setup.check_packages("serve", "serve")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,15 +18,14 @@ if TYPE_CHECKING:
     from holdfast.runtime.guest_rpc.shell_report import ShellInfo
 
 
+@examples("shells work", "shells work open logs", "shells work close logs")
 def shells(
-    session: SessionRef,
-    action: Annotated[str, typer.Argument(metavar="open|close", help="Without it, list them.")] = "list",
-    shell: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name.")] = None,
-    size: Annotated[
-        str | None, typer.Option("--size", metavar="ROWSxCOLS", help="With open: its terminal (40x120).")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="With close: even if a command runs in it.")] = False,
-    json: Json = False,
+    session: str = SESSION_REF,
+    action: str = argument("open|close", default="list", help="Without it, list them."),
+    shell: str | None = argument("NAME", default=None, help="Its name."),
+    size: str | None = option("--size", metavar="ROWSxCOLS", help="With open: its terminal (40x120)."),
+    force: bool = option("--force", help="With close: even if a command runs in it."),
+    json: bool = JSON,
 ) -> None:
     """List the session's shells, open one beside the main one, or close it.
 

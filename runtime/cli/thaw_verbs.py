@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base.suggestion import command
 from holdfast.errors import LiveUnsupported
 from holdfast.runtime.cli import fitness_verbs, printing
-from holdfast.runtime.cli.arguments import Allow, Json, NameOption, Network
+from holdfast.runtime.cli.arguments import ALLOW, AS, JSON, NAME_OPTION, NETWORK, REQUIRE, RUN_COMMANDS
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import examples, option
+from holdfast.runtime.cli.reporting import Exit
 from holdfast.runtime.cli.transfer_verbs import (
+    OPENING_PASSPHRASE,
     PASSPHRASE,
-    OpeningPassphrase,
-    PlainHttp,
+    PLAIN_HTTP,
     bar,
     given,
     opening_passphrase,
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.thawing import Thawed
 
 
+@examples("thaw captured/tests-test_a.py-test_total.holdfast")
 def thaw(
-    source: fitness_verbs.Source,
-    as_: fitness_verbs.As = None,
-    require: fitness_verbs.Require = None,
-    name: NameOption = None,
-    memory: Annotated[str | None, typer.Option(help="Memory limit, such as 512m or 4g.")] = None,
-    cpus: Annotated[float | None, typer.Option(help="Limit in cores, such as 1.5.")] = None,
-    network: Network = None,
-    allow: Allow = None,
-    passphrase: OpeningPassphrase = False,
-    plain_http: PlainHttp = False,
-    attach: Annotated[
-        bool | None,
-        typer.Option("--attach/--no-attach", help="Join its terminal afterwards (default if yours is one)."),
-    ] = None,
-    run_commands: fitness_verbs.RunCommands = False,
-    json: Json = False,
+    source: str = fitness_verbs.SOURCE,
+    as_: str | None = AS,
+    require: str | None = REQUIRE,
+    name: str | None = NAME_OPTION,
+    memory: str | None = option(help="Memory limit, such as 512m or 4g."),
+    cpus: float | None = option(help="Limit in cores, such as 1.5."),
+    network: str | None = NETWORK,
+    allow: list[str] | None = ALLOW,
+    passphrase: bool = OPENING_PASSPHRASE,
+    plain_http: bool = PLAIN_HTTP,
+    attach: bool | None = option(
+        "--attach/--no-attach", help="Join its terminal afterwards (default if yours is one)."
+    ),
+    run_commands: bool = RUN_COMMANDS,
+    json: bool = JSON,
 ) -> None:
     """Start a session from a captured failure, and join it where it failed.
 
@@ -70,7 +70,7 @@ def thaw(
                 )
         except LiveUnsupported as error:
             printing.fail(error, as_json=as_json)
-            raise typer.Exit(fitness_verbs.IMPOSSIBLE) from error
+            raise Exit(fitness_verbs.IMPOSSIBLE) from error
         again = (
             fitness_verbs.run_commands(done.snapshot, done.session, as_json=as_json) if run_commands else []
         )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from holdfast.base.text import plain
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, snapshot_names
+from holdfast.runtime.cli.arguments import JSON, snapshot_names
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples
+from holdfast.runtime.cli.reporting import Exit
 
 
+@examples("verify", "verify before")
 def verify(
-    snapshots: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[SNAPSHOT...]", help="Labels or ids.", autocompletion=snapshot_names),
-    ] = None,
-    json: Json = False,
+    snapshots: list[str] | None = argument(
+        "[SNAPSHOT...]", default=None, help="Labels or ids.", names=snapshot_names
+    ),
+    json: bool = JSON,
 ) -> None:
     """Check every stored byte of snapshots and repair what can be. Exit code 1 if one is damaged."""
     with controller() as holdfast:
@@ -48,4 +46,4 @@ def verify(
         facts += [f"{len(found.newer)} not checked"] if found.newer else []
         printing.say(", ".join(facts) + ("" if found.findings or found.newer else ": all whole"))
     if not found.ok:
-        raise typer.Exit(1)
+        raise Exit(1)

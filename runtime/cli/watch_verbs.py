@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, get_args
-
-import typer
+from typing import TYPE_CHECKING, get_args
 
 from holdfast.base.quantities import parse_duration
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
-from holdfast.runtime.cli.arguments import Json, SessionRef
+from holdfast.runtime.cli.arguments import JSON, SESSION_REF
 from holdfast.runtime.cli.caller import controller, wants_json
+from holdfast.runtime.cli.grammar import argument, examples, option
+from holdfast.runtime.cli.reporting import Exit
 from holdfast.runtime.files.file_tree import ChangeKind
 
 if TYPE_CHECKING:
@@ -20,30 +20,19 @@ if TYPE_CHECKING:
 
 KINDS = get_args(ChangeKind)
 TIMED_OUT = 124
+KIND = option("--kind", "-k", metavar="KIND", help=f"Only this kind: {', '.join(KINDS)}. Repeatable.")
 
 
+@examples("watch work /workspace -r")
 def watch(
-    session: SessionRef,
-    path: Annotated[
-        str, typer.Argument(metavar="[PATH]", help="File or folder; by default the shell's directory.")
-    ] = ".",
-    recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Watch the folders in it as well, new ones included.")
-    ] = False,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option("--kind", "-k", metavar="KIND", help=f"Only this kind: {', '.join(KINDS)}. Repeatable."),
-    ] = None,
-    count: Annotated[
-        int | None, typer.Option("--count", "-n", metavar="N", min=1, help="End after this many changes.")
-    ] = None,
-    limit: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End after this time: 30s, 10m, 2h.")
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="User of the session whose rights apply.")
-    ] = None,
-    json: Json = False,
+    session: str = SESSION_REF,
+    path: str = argument("[PATH]", default=".", help="File or folder; by default the shell's directory."),
+    recursive: bool = option("--recursive", "-r", help="Watch the folders in it as well, new ones included."),
+    kind: list[str] | None = KIND,
+    count: int | None = option("--count", "-n", metavar="N", least=1, help="End after this many changes."),
+    limit: str | None = option("--for", metavar="TIME", help="End after this time: 30s, 10m, 2h."),
+    user: str | None = option(metavar="NAME", help="User of the session whose rights apply."),
+    json: bool = JSON,
 ) -> None:
     """Show changes of files as they happen, a line for each. Exits with 124 if `--for` ends before `--count`.
 
@@ -74,7 +63,7 @@ def watch(
             if left is not None and (left := left - 1) == 0:
                 return
         if left and not changes.ended:
-            raise typer.Exit(TIMED_OUT)
+            raise Exit(TIMED_OUT)
 
 
 def line(change: WatchedChange) -> str:

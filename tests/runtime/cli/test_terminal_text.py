@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.runtime.cli import app, long_json, printing, terminal_text
-from holdfast.runtime.cli.verb_places import VERBS
+from holdfast.runtime.cli import command_line, printing, terminal_text
+from holdfast.runtime.cli.verb_table import VERBS
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def test_every_help_is_written_in_latin_1(monkeypatch: pytest.MonkeyPatch, colum
     monkeypatch.setenv("COLUMNS", columns)
     with latin(monkeypatch) as shown:
         for words in (["--help"], ["help", "all"], *([verb, "--help"] for verb in VERBS)):
-            assert app.call(words) == 0
+            assert command_line.call(words) == 0
     assert shown[0].count("Usage: holdfast") == len(VERBS) + 1
     assert "NAME-1, NAME-2, ..." in " ".join(shown[0].split())
 
@@ -58,7 +58,7 @@ def test_json_keeps_every_character(monkeypatch: pytest.MonkeyPatch) -> None:
     value = {"text": "ü … 日本 🙂"}
     with latin(monkeypatch) as shown:
         printing.emit(value)
-        long_json.emit({}, "text", value["text"].encode())
+        printing.emit_long({}, "text", value["text"].encode())
     assert shown[0].isascii()
     assert [json.loads(line) for line in shown[0].splitlines()] == [value, value]
 

@@ -1,14 +1,10 @@
-"""What people type who know docker, tmux, gh or git, as the verbs that do it here.  Pure."""
+"""What people type who know other tools or an older release, as what does it here.  Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
-from holdfast.base import quantities
-from holdfast.runtime.cli.deprecated import verb_index
-
-VERBS: Mapping[str, tuple[str, ...]] = {
+GUESSES: Mapping[str, tuple[str, ...]] = {
     "ps": ("ls",),
     "list": ("ls",),
     "create": ("new",),
@@ -48,12 +44,19 @@ WITHOUT_QUESTIONS = ("-f", "--force")
 """What says elsewhere that `rm` is meant; here it asks nothing."""
 IN_SECONDS = ("--timeout", "--patience", "--busy-wait", "--lease-wait")
 """Options that take seconds in every verb but `ci`, which takes units; people give units to all."""
-_UNIT = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[smhd]")
+RENAMED: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("export", "--refuse-secrets"): ("--secrets", "refuse"),
+    ("push", "--refuse-secrets"): ("--secrets", "refuse"),
+    ("wait", "--timeout"): ("--patience",),
+}
+"""The words that replace an old option of a verb."""
+_WITH_VALUE = ("--as", "--reason")
+"""Options before the verb that take the next word."""
 _HELP = "-h"
 
 
 def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return a command line with such words replaced, and a note for each verb that was."""
+    """Return a command line with such words replaced, and a note for each verb and option that was."""
     words = ["--version" if word == "-V" else word for word in given[:1]] + list(given[1:])
     if words == ["help", "all"]:
         return ["--help-all"], []
@@ -63,7 +66,7 @@ def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
         return words, []
     at = verb_index(words)
     notes = []
-    if (found := VERBS.get(words[at])) is not None:
+    if (found := GUESSES.get(words[at])) is not None:
         notes = [] if found[0].startswith("-") else [f"`{words[at]}` is `holdfast {' '.join(found)}` here"]
         words[at : at + 1] = found
         at += len(found) - 1
@@ -78,17 +81,49 @@ def translated(given: Sequence[str]) -> tuple[list[str], list[str]]:
     for place in range(min(at + 3, len(words))):
         if words[place] == _HELP and not any(word.startswith("-") for word in words[at + 1 : place]):
             words[place] = "--help"
-    return words, notes
+    return _renamed(words, notes), notes
 
 
 def _use_seconds(words: list[str], first: int) -> None:
     """Replace durations with a unit by seconds, in options before `--`."""
+    if not any(word.startswith(IN_SECONDS) for word in words[first:]):
+        return
+    import re
+
+    from holdfast.base import quantities
+
+    unit = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[smhd]")
     end = words.index("--") if "--" in words else len(words)
     for place in range(first, end):
         name, equals, value = words[place].partition("=")
         if name not in IN_SECONDS:
             continue
-        if equals and _UNIT.fullmatch(value):
+        if equals and unit.fullmatch(value):
             words[place] = f"{name}={quantities.parse_duration(value):g}"
-        elif not equals and place + 1 < end and _UNIT.fullmatch(words[place + 1]):
+        elif not equals and place + 1 < end and unit.fullmatch(words[place + 1]):
             words[place + 1] = f"{quantities.parse_duration(words[place + 1]):g}"
+
+
+def _renamed(given: Sequence[str], notes: list[str]) -> list[str]:
+    """Return a command line with old names replaced, and add a note for each that was."""
+    at = verb_index(given)
+    words = list(given[: at + 1])
+    rest = list(given[at + 1 :])
+    end = rest.index("--") if "--" in rest else len(rest)
+    for word in rest[:end]:
+        name, equals, value = word.partition("=")
+        new = RENAMED.get((given[at], name))
+        if new is None:
+            words.append(word)
+            continue
+        words += [*new[:-1], new[-1] + equals + value]
+        notes.append(f"{name} is now {' '.join(new)}; the old name goes with the next release")
+    return words + rest[end:]
+
+
+def verb_index(given: Sequence[str]) -> int:
+    """Return the index of the verb, or of the last word if there is none."""
+    at = 0
+    while at < len(given) - 1 and given[at].startswith("-"):
+        at += 2 if given[at] in _WITH_VALUE else 1
+    return min(at, len(given) - 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.cli.app import call
+from holdfast.runtime.cli.command_line import call
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -1,4 +1,4 @@
-"""A long text is written as JSON in pieces that join to the whole."""
+"""Output for people and programs: tables, and long texts as JSON in pieces that join to the whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import random
 
 import pytest
 
-from holdfast.runtime.cli.long_json import PIECE, pieces
+from holdfast.runtime.cli import printing
+from holdfast.runtime.cli.printing import PIECE, pieces
 
 
 def test_no_invisible_character_is_left() -> None:
@@ -42,3 +43,14 @@ def test_pieces_are_one_object(data: bytes) -> None:
     whole = base64.b64decode(found["output_base64"]) if "output_base64" in found else found["output"].encode()
     assert whole == data
     assert max(map(len, pieces({}, "output", data))) < 8 * PIECE
+
+
+def test_a_table_is_aligned_whatever_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("日本", "wide"), ("e\u0301", "combined"), ("\x1b[31mred", "x"), ("", "")]
+    printing.table(("NAME", "WHY"), rows)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "NAME     WHY"
+    assert lines[1] == "日本     wide"
+    assert lines[2] == "e\u0301        combined"
+    assert "\x1b" not in lines[3]

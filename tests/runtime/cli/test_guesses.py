@@ -1,12 +1,11 @@
-"""First guesses of people who know other tools do what they expect, or say what does."""
+"""First guesses of people who know other tools do what they expect, and old names still work."""
 
 from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.cli import app
-from holdfast.runtime.cli.first_guesses import VERBS, translated
-from holdfast.runtime.cli.verb_places import VERBS as EXISTING
+from holdfast.runtime.cli import command_line, verb_table
+from holdfast.runtime.cli.guesses import GUESSES, RENAMED, translated
 
 
 @pytest.mark.parametrize(
@@ -63,8 +62,8 @@ def test_everything_else_stays_as_it_is(given: str) -> None:
 
 
 def test_guesses_lead_to_verbs_and_hide_none() -> None:
-    assert not set(VERBS) & set(EXISTING)
-    assert {words[0] for words in VERBS.values()} - {"--version"} <= set(EXISTING)
+    assert not set(GUESSES) & set(verb_table.VERBS)
+    assert {words[0] for words in GUESSES.values()} - {"--version"} <= set(verb_table.VERBS)
     assert translated(["stop", "work"])[1] == ["`stop` is `holdfast suspend` here"]
 
 
@@ -74,11 +73,53 @@ def test_help_all_is_the_list_of_all_verbs() -> None:
 
 def test_options_of_a_command_have_a_way_in(capsys: pytest.CaptureFixture[str]) -> None:
     """The first line that many type: `exec work ls -l`."""
-    assert app.call(["exec", "work", "ls", "-l"]) == 2
+    assert command_line.call(["exec", "work", "ls", "-l"]) == 2
     assert "`holdfast exec NAME -- ls -la`" in capsys.readouterr().err
 
 
 def test_the_hint_for_a_terminal_names_attach(capsys: pytest.CaptureFixture[str]) -> None:
     """`docker exec -it NAME bash` is `holdfast attach NAME` here."""
-    assert app.call(["exec", "-it", "work", "bash"]) == 2
+    assert command_line.call(["exec", "-it", "work", "bash"]) == 2
     assert "`holdfast attach NAME`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("wait work --timeout 5", "wait work --patience 5"),
+        ("--as agent:one wait work --timeout=5", "--as agent:one wait work --patience=5"),
+        ("--json export one file --refuse-secrets", "--json export one file --secrets refuse"),
+        ("push --refuse-secrets one ref", "push --secrets refuse one ref"),
+    ],
+)
+def test_an_old_name_becomes_the_new_one(given: str, used: str) -> None:
+    """With one note that names both."""
+    words, notes = translated(given.split())
+
+    assert words == used.split()
+    assert len(notes) == 1
+    assert "is now --" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "--json",
+        "exec work --timeout 5 -- wait --timeout 5",
+        "wait work -- --timeout",
+        "--reason wait exec work --timeout 5",
+        "export one file",
+    ],
+)
+def test_other_words_are_no_old_names(given: str) -> None:
+    """Options of other verbs, words after `--`, and values are not names of options."""
+    assert translated(given.split()) == (given.split(), [])
+
+
+@pytest.mark.parametrize(("verb", "old"), sorted(RENAMED))
+def test_the_new_name_exists_and_the_old_one_does_not(verb: str, old: str) -> None:
+    """Otherwise the table would translate into errors, or hide an option."""
+    flags = [flag for option in verb_table.load(verb).options for flag in option.on]
+    assert RENAMED[verb, old][0] in flags
+    assert old not in flags
