@@ -121,9 +121,9 @@ def _open_streams() -> None:
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
     if not sys.stdout.encoding.startswith("utf") or not sys.stderr.encoding.startswith("utf"):
-        from holdfast.runtime.cli import terminal_text
+        from holdfast.runtime.cli import printing
 
-        terminal_text.never_fail()
+        printing.never_fail()
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

@@ -6,10 +6,12 @@ a table or a tree is drawn.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import TextIOWrapper
 
 from holdfast.base import printable_json
 from holdfast.base.text import plain, seconds
@@ -35,6 +37,23 @@ _PLAIN = bytes((*b"\t\n\r", *range(0x20, 0x7F)))
 """Bytes of output that no terminal needs to be protected from."""
 PIECE = 3 << 16
 """Bytes of a long text; a multiple of three, so that pieces in base64 need no filling (RFC 4648)."""
+APPROXIMATE = "holdfast.approximate"
+"""The name of the error handler of encodings."""
+_LIKE = str.maketrans(
+    {
+        "…": "...",
+        "–": "-",
+        "—": "-",
+        "│": "|",
+        "├": "|",
+        "└": "`",
+        "─": "-",
+        "●": "*",
+        "·": ".",
+        "→": "->",
+        "×": "x",
+    }
+)
 
 
 def emit(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -57,7 +76,6 @@ def pieces(value: Mapping[str, Any], name: str, data: bytes) -> Iterator[str]:
     yield printable_json.dumps(dict(value))[:-1]
     yield ", " * bool(value) + f'"{name}": "'
     import base64
-    import codecs
 
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for at in range(0, len(data), PIECE):
@@ -76,8 +94,6 @@ def _escaped(text: str) -> str:
 
 
 def _is_text(data: bytes) -> bool:
-    import codecs
-
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     try:
         for at in range(0, len(data), PIECE):
@@ -245,3 +261,28 @@ def image(ref: str) -> str:
 def ago(moment: datetime, now: datetime) -> str:
     """Return how long ago a time was, in the largest whole unit."""
     return f"{seconds(max(0.0, (now - moment).total_seconds()))} ago"
+
+
+def approximate(error: UnicodeError) -> tuple[str, int]:
+    """Return what stands for characters that cannot be encoded, and where to continue; see `codecs`.
+
+    Raises:
+        UnicodeError: it was not an encoder that failed.
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end].translate(_LIKE)
+    return "".join(char if char.isascii() else "?" for char in lacking), error.end
+
+
+def never_fail() -> None:
+    """Have standard output and standard error write every text, unless they are UTF-8 and can."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and not is_unicode(stream.encoding):
+            codecs.register_error(APPROXIMATE, approximate)
+            stream.reconfigure(errors=APPROXIMATE)
+
+
+def is_unicode(encoding: str | None) -> bool:
+    """Return whether an encoding has all characters."""
+    return (encoding or "").lower().replace("-", "").replace("_", "").startswith("utf")

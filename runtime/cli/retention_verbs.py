@@ -1,15 +1,21 @@
-"""Verbs: pin, unpin, policy, quota, autosnap, gc."""
+"""Verbs of when snapshots are taken and kept: pin, unpin, policy, quota, autosnap, gc, serve-captures."""
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import Any
 
 from holdfast.base.text import plain
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import JSON, SESSION_REF, SNAPSHOT_REFS
 from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.cli.grammar import argument, examples, option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from holdfast.runtime.api.capture_requests import Served
 
 
 @examples("pin before")
@@ -135,3 +141,48 @@ def gc(
         printing.say(plain(f"{one.kind} {one.name} ({printing.size(one.bytes)}): {one.why}"))
     verb = "would be removed" if dry_run else "removed"
     printing.note(f"{len(found)} things {verb}, {printing.size(sum(one.bytes for one in found))}")
+
+
+@examples("serve-captures work")
+def serve_captures(
+    session: str = SESSION_REF,
+    limit: int | None = option(least=1, help="Stop after this many snapshots (default 100)."),
+    json: bool = JSON,
+) -> None:
+    """Take snapshots when programs in a session request them (holdfast-capture), until Ctrl-C."""
+    as_json = wants_json(json)
+
+    def report(served: Served) -> None:
+        if as_json:
+            printing.emit(_capture_row(served))
+        else:
+            printing.say(_capture_line(served))
+        sys.stdout.flush()
+
+    with (
+        controller() as holdfast,
+        holdfast.session(session).serve_captures(on_captured=report, limit=limit) as serving,
+    ):
+        printing.note("programs in the session can be captured; Ctrl-C ends it")
+        serving.over.wait()
+    if serving.error is not None:
+        raise serving.error
+
+
+def _capture_row(served: Served) -> dict[str, Any]:
+    return {
+        "snapshot": served.snapshot.id if served.snapshot else None,
+        "reference": served.reference or None,
+        "pid": served.asked.pid,
+        "command": served.asked.command,
+        "reason": served.asked.reason,
+        "failure": served.asked.failure.as_details(),
+        "error": {"code": served.error.code, "message": str(served.error)} if served.error else None,
+    }
+
+
+def _capture_line(served: Served) -> str:
+    who = f"{served.asked.command} (pid {served.asked.pid})"
+    if served.snapshot is None:
+        return plain(f"refused {who}: {served.error}", 1000)
+    return plain(f"{served.snapshot.name}  {who}: {served.asked.failure.title}", 1000)

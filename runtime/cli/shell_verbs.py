@@ -161,7 +161,7 @@ def wait(
 
 def _served(found: Session, command: str | None, port: int, patience: float | None, *, as_json: bool) -> int:
     """Wait until a port accepts connections; print what listens there."""
-    from holdfast.runtime.cli import pulse_answers
+    from holdfast.runtime.cli import pulse_verbs
 
     if command is not None:
         raise InvalidArgument("cannot wait for both: give a command or --port")
@@ -170,7 +170,7 @@ def _served(found: Session, command: str | None, port: int, patience: float | No
     if as_json:
         printing.emit({"id": found.id, "name": found.name, **answer.as_dict()})
     else:
-        printing.say("\n".join(pulse_answers.port(answer)))
+        printing.say("\n".join(pulse_verbs.port_lines(answer)))
     return 0
 
 

@@ -1,8 +1,8 @@
-"""Verbs: snapshot, template, restore, fork, suspend, resume, rmi."""
+"""Verbs that take snapshots and start from them: snapshot, template, restore, fork, suspend, resume, rmi."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from holdfast.errors import InvalidArgument, SnapshotNotFound
 from holdfast.runtime.cli import printing
@@ -23,8 +23,31 @@ from holdfast.runtime.cli.arguments import (
 from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.cli.grammar import REQUIRED, examples, option
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.snapshot import Snapshot
+    from holdfast.snapshots.survivability import Resource, Survivability
+
+BLOCKED = 3
+"""The exit code when something blocks."""
+_LONGEST = 48
+# Shown for a process that has nothing else.
+_ALONE = {
+    "process": "itself",
+    "stopped": "itself, stopped",
+    "other_user": "itself, with ids of several users",
+    "zombie": "itself, ended",
+}
+# Kinds whose title is not a countable noun.
+_NOUNS = {
+    "waiting": "event",
+    "loopback": "inner connection",
+    "connectionless": "unconnected socket",
+    "unix": "unix socket",
+    "netlink": "netlink socket",
+    "proc_file": "file of /proc",
+}
 
 
 @examples("snapshot work --label before", "snapshot work --check    # what would be lost?")
@@ -45,10 +68,8 @@ def snapshot(
 ) -> int:
     """Capture a session at one instant. It keeps running."""
     if check:
-        from holdfast.runtime.cli import check_verbs
-
         found = controller().session(session)
-        return check_verbs.check(found, everything=all_, as_json=wants_json(json))
+        return show_survivors(found, everything=all_, as_json=wants_json(json))
     if kind not in ("live", "filesystem"):
         from holdfast.base.text import plain
 
@@ -112,14 +133,14 @@ def restore(
     json: bool = JSON,
 ) -> None:
     """Start a new session from a snapshot. Exit code 3 if that is not possible on this machine."""
-    from holdfast.runtime.cli import fitness_verbs
+    from holdfast.runtime.cli import elsewhere_verbs
 
-    fitness_verbs.check_commands(as_, run=run_commands)
+    elsewhere_verbs.check_commands(as_, run=run_commands)
     found, as_json = _snapshot(snapshot), wants_json(json)
-    made = fitness_verbs.restore(
+    made = elsewhere_verbs.restore(
         found, name, as_, require, network=network, allow=allow or (), keep_id=keep_id, as_json=as_json
     )
-    again = fitness_verbs.run_commands(found, made, as_json=as_json) if run_commands else []
+    again = elsewhere_verbs.run_again(found, made, as_json=as_json) if run_commands else []
     if as_json:
         ran = {"commands": [one.as_dict() for one in again]} if run_commands else {}
         printing.emit({**made.as_dict(), **ran})
@@ -173,3 +194,93 @@ def rmi(snapshots: list[str] = SNAPSHOT_REFS, json: bool = JSON) -> None:
         found = holdfast.remove_snapshots(*snapshots)
     if wants_json(json):
         printing.emit([{"id": item.id, "name": item.name} for item in found])
+
+
+def show_survivors(session: Session, *, everything: bool, as_json: bool) -> int:
+    """Check, show the report, and return the exit code: 0, or BLOCKED if a capture would be refused."""
+    report = session.check()
+    if as_json:
+        printing.emit(report.as_dict(own=everything))
+    else:
+        _show(report, everything=everything)
+    return BLOCKED if report.blocks else 0
+
+
+def _show(report: Survivability, *, everything: bool) -> None:
+    wanted = [one for one in report.resources if everything or not one.own]
+    for title, verdict in (("blocks", "blocks"), ("reset in copies", "reset")):
+        rows = [one for one in wanted if one.verdict == verdict]
+        if rows:
+            printing.say(f"{title}:")
+            printing.table(("PID", "COMMAND", "FD", "WHAT", "KIND"), map(_urgent, rows))
+            for line in dict.fromkeys(map(_why, rows)):
+                printing.say(line)
+    survivors = [one for one in wanted if one.verdict == "survives"]
+    if survivors:
+        printing.say("survives:")
+        printing.table(("PID", "COMMAND", "WHAT"), _survivors(survivors))
+    for line in _summary(report):
+        printing.say(line)
+
+
+def _urgent(one: Resource) -> Sequence[str]:
+    fd = "" if one.fd is None else str(one.fd)
+    return str(one.pid), _short(one.command), fd, one.what, _words(one.kind)
+
+
+def _why(one: Resource) -> str:
+    advice = f": {one.advice}" if one.advice else ""
+    return f"  {_words(one.kind)}: it {one.reason}{advice}"
+
+
+def _survivors(found: list[Resource]) -> Iterable[Sequence[str]]:
+    """Yield one row for each process: how many resources of each kind."""
+    kinds: dict[tuple[int, str], dict[str, int]] = {}
+    for one in found:
+        counted = kinds.setdefault((one.pid, one.command), {})
+        counted[one.kind] = counted.get(one.kind, 0) + 1
+    for (pid, command), counted in kinds.items():
+        counts = [_counted(kind, count) for kind, count in counted.items() if kind not in _ALONE]
+        yield str(pid), _short(command), ", ".join(counts) or _ALONE[next(iter(counted))]
+
+
+def _words(kind: str) -> str:
+    return _NOUNS.get(kind, kind.replace("_", " "))
+
+
+def _counted(kind: str, count: int) -> str:
+    first, space, rest = _words(kind).partition(" of ")
+    ending = "" if count == 1 else "es" if first.endswith("ch") else "ies" if first.endswith("y") else "s"
+    stem = first[:-1] if ending == "ies" else first
+    return f"{count} {stem}{ending}{space}{rest}"
+
+
+def _short(command: str) -> str:
+    return command if len(command) <= _LONGEST else command[: _LONGEST - 1] + "…"
+
+
+def _summary(report: Survivability) -> Iterable[str]:
+    blocks, resets = len(report.blocks), len([one for one in report.resets if not one.own])
+    verdict = (
+        f"{blocks} in the way of a live snapshot" if blocks else "nothing is in the way of a live snapshot"
+    )
+    yield (
+        f"{verdict}; {resets} reset in copies; examined {report.processes} processes and "
+        f"{report.descriptors} descriptors in {report.seconds * 1000:.0f} ms"
+    )
+    yield (
+        f"to be written: up to {printing.size(report.memory_bytes)} of memory and "
+        f"{printing.size(report.file_bytes)} of files without a name or in memory; "
+        f"{printing.size(report.free_bytes)} are free"
+    )
+    yield (
+        f"besides, {report.changed_files} files changed since the session's image: "
+        f"{printing.size(report.changed_bytes)}, without holes {printing.size(report.changed_length)}"
+    )
+    if report.fault:
+        yield f"these cannot be copied: {report.fault}"
+    if not report.whole or report.left_out:
+        yield "there is more than is listed here"
+    if blocks:
+        named = " ".join(f"--force-drop {one.name}" for one in report.blocks[:3])
+        yield f"`{named}` takes it without {'it' if blocks == 1 else 'them'}"

@@ -73,7 +73,7 @@ def test_frequent_verbs_load_little(home: Any, words: tuple[str, ...], most: int
 
 
 @pytest.mark.parametrize(
-    ("words", "most"), [(("run", "nothing", "--", "true"), 145), (("cp", "nothing:x", "."), 150)]
+    ("words", "most"), [(("run", "nothing", "--", "true"), 145), (("cp", "nothing:x", "."), 160)]
 )
 def test_other_verbs_load_no_engine(home: Any, words: tuple[str, ...], most: int) -> None:
     """Only what finds a session, and what their own module needs."""

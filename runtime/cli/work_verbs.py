@@ -1,9 +1,11 @@
-"""Verbs: artifact ls, get, rm. They need no session and no engine."""
+"""Verbs of results: report, artifact ls, artifact get, artifact rm."""
 
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 
+from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.cli import printing
 from holdfast.runtime.cli.arguments import JSON
@@ -12,6 +14,30 @@ from holdfast.runtime.cli.grammar import argument, examples, option
 
 NAME = argument("NAME", help="Name of an artifact.")
 OF = option("--session", metavar="S", help="Name or id of the session, also of a removed one.")
+
+
+@examples("report --since 1d")
+def report(
+    since: str = option(
+        "--since", default="7d", metavar="TIME", help="An age (7d, 12h) or a time (2026-01-31T12:00)."
+    ),
+    json: bool = JSON,
+) -> None:
+    """Show what was done on tasks, by whom, and verified how: in all sessions, removed ones included."""
+    from holdfast.runtime.history.drift.since import time_of
+
+    begin = time_of(since, datetime.now().astimezone())
+    if begin is None:
+        raise InvalidArgument(
+            f"cannot report since '{plain(since, 60)}': it is not a time",
+            hint="for example `--since 7d` or `--since 2026-01-31T12:00`",
+        )
+    found = controller().report(datetime.fromtimestamp(begin, UTC))
+    if wants_json(json):
+        printing.emit(found.as_dict())
+        return
+    for line in found.text().splitlines():
+        printing.say(line)
 
 
 @examples("artifact ls")

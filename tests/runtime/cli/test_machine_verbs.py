@@ -1,4 +1,4 @@
-"""How a command line chooses an image, and what of it does not go together."""
+"""The image of a new session, as a command line chooses it, and what of it does not go together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidArgument
-from holdfast.runtime.cli import image_choice
+from holdfast.runtime.cli import machine_verbs
 
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("image", "folder", "file", "target", "policy", "devcontainer")),
@@ -34,7 +34,7 @@ def choose(**given: Any) -> tuple[str | None, list[Any]]:
         return name
 
     holdfast: Any = SimpleNamespace(images=SimpleNamespace(build=build, load=load, pull=pull))
-    return image_choice.choose(holdfast, **(NOTHING | given)), asked
+    return machine_verbs.choose(holdfast, **(NOTHING | given)), asked
 
 
 def test_a_name_is_left_to_the_session() -> None:
