@@ -173,7 +173,7 @@ class ChangeNotes:
         self._look_at_ports()
 
     def seen(self, name: str, now: dict[str, Any]) -> None:
-        """Process a look at a kernel, as `held_state.kernel_of` returns it."""
+        """Process a look at a kernel, as `kernel_of` returns it."""
         if now["names"] is None or now["stale"]:
             return
         before, self._kernels[name] = self._kernels.get(name), now
