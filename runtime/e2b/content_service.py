@@ -16,7 +16,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Header, Query
 from isal import isal_zlib
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -35,9 +35,9 @@ from holdfast.runtime.e2b.filesystem_service import (
     shown,
     uploaded_entry,
 )
-from holdfast.runtime.e2b.sandbox_caller import SandboxCaller, sandbox_caller
+from holdfast.runtime.e2b.sandbox_caller import From, SandboxCaller
 from holdfast.runtime.e2b.sandbox_lives import SandboxFacts
-from holdfast.runtime.guest.files import file_attributes
+from holdfast.runtime.guest.files.file_facts import LONGEST_ATTRIBUTES, MOST_ATTRIBUTES, checked_attributes
 from holdfast.runtime.serve.call_threads import CallThreads
 from holdfast.runtime.serve.models.file_models import FilePath
 from holdfast.runtime.serve.routes import file_routes
@@ -296,7 +296,6 @@ def gathered(content: Iterator[bytes]) -> Iterator[bytes]:
 
 
 router = APIRouter(prefix="/files")
-From = Annotated[SandboxCaller, Depends(sandbox_caller)]
 Username = Annotated[str | None, Query(pattern=r"^([a-z_][a-z0-9_-]{0,31}|\d{1,10})?$")]
 """The only word on who acts here: a signature is for one user, and its holder may set any header."""
 MARK = "x-metadata-"
@@ -372,10 +371,10 @@ def metadata_in(headers: Mapping[str, str]) -> dict[str, str]:
         InvalidArgument: there is too much, or something that no file can keep.
     """
     found = {name.removeprefix(MARK): text for name, text in headers.items() if name.startswith(MARK)}
-    if file_attributes.checked(attributes_of(found)) is None or "" in found:
+    if checked_attributes(attributes_of(found)) is None or "" in found:
         raise InvalidArgument(
-            f"cannot keep the metadata: a file has {file_attributes.MOST} keys, values of printable ASCII,"
-            f" and {file_attributes.LONGEST} bytes of both",
+            f"cannot keep the metadata: a file has {MOST_ATTRIBUTES} keys, values of printable ASCII,"
+            f" and {LONGEST_ATTRIBUTES} bytes of both",
             hint="keep more in a file of its own",
         )
     if "" in found.values():  # the engine's layers cannot say it
