@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.failure_commands import FIRST, HELD, LATER, SETUP, commands
 from holdfast import ExecResult, Holdfast, Session
-from holdfast.runtime.api.step_attempt import fatal_events
+from holdfast.runtime.api.step_verification import fatal_events
 
 CORPUS = Path(__file__).parent.parent / "tests" / "runtime" / "task" / "failure_corpus.json"
 KEPT = 8000

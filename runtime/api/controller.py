@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from holdfast.engine.engine import Engine
+    from holdfast.runtime.api.artifact_handles import HomeArtifacts
     from holdfast.runtime.api.bundles import Incoming
-    from holdfast.runtime.api.home_artifacts import HomeArtifacts
     from holdfast.runtime.api.image_sources import ImageSources
     from holdfast.runtime.api.keeping import Keeping
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
@@ -265,7 +265,7 @@ class Holdfast:
     @property
     def artifacts(self) -> HomeArtifacts:
         """The artifacts that sessions have registered, also removed sessions."""
-        from holdfast.runtime.api.home_artifacts import HomeArtifacts
+        from holdfast.runtime.api.artifact_handles import HomeArtifacts
 
         return HomeArtifacts(self.home)
 

@@ -1,13 +1,14 @@
-"""Repeats, in a new session, the actions that led to a snapshot which cannot be restored live.
+"""Actions that led to a snapshot, and their repetition: in a new session, or in one that has only the files.
 
-It chooses where to begin, and runs; what is repeated and what counts as the same is decided in
+It chooses where they begin, and runs each in its place and order, until one does not end. What the entries of
+a journal mean is decided in `task/stated_actions`, what is repeated and what counts as the same in
 `task/redo_rules`. Nothing of the captured session is touched.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from holdfast.base.text import plain
 from holdfast.base.value_classes import as_table
 from holdfast.errors import HoldfastError, InvalidArgument, SnapshotError
-from holdfast.runtime.api import replay_commands, snapshot_actions
+from holdfast.runtime.guest import layout
+from holdfast.runtime.history.lineage import family
+from holdfast.runtime.journal import journal_query
 from holdfast.runtime.restore.compat import snapshot_ladder
 from holdfast.runtime.restore.compat.command_history import Recorded
 from holdfast.runtime.sessions import option_table
@@ -23,23 +26,203 @@ from holdfast.runtime.store.past_lives import journal_of, of_life
 from holdfast.runtime.store.timelines import line_of
 from holdfast.runtime.task import redo_rules
 from holdfast.runtime.task.redo_rules import RedoneAction, RedoOptions
-from holdfast.runtime.task.stated_actions import output_digest
+from holdfast.runtime.task.stated_actions import StatedAction, output_digest, stated_actions
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from holdfast.runtime.guest_rpc.patience import Patience
+    from holdfast.runtime.guest_rpc.results import CellResult, ExecResult
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.entry import Entry
     from holdfast.runtime.store.rows import SessionRow, SnapshotRow
-    from holdfast.runtime.task.stated_actions import StatedAction
+    from holdfast.runtime.store.store import Store
     from holdfast.snapshots.fitness import Name
+
+
+def up_to(context: Context, snapshot: SnapshotRow, since: str | None = None) -> list[StatedAction]:
+    """Return the actions between an earlier snapshot and this one, the oldest first.
+
+    Args:
+        context: the home whose journals are read.
+        snapshot: the one they led to.
+        since: the earlier snapshot; by default the last checkpoint before it, or else the session's begin.
+
+    Raises:
+        InvalidArgument: `since` is no snapshot of its past.
+        SnapshotNotFound: there is no snapshot `since`.
+    """
+    first = last_checkpoint(context.store, snapshot) if since is None else earlier(context, snapshot, since)
+    return between(context, first, snapshot)
+
+
+def between(context: Context, first: SnapshotRow | None, snapshot: SnapshotRow) -> list[StatedAction]:
+    """Return the actions after a snapshot of its past, or from the session's begin on."""
+    begin = None if first is None else first.details.moment
+    after = 0 if begin is None else begin.journal_seq or 0
+    return stated_actions(entries(context, snapshot), after, 0.0 if begin is None else begin.at or 0.0)
+
+
+def entries(context: Context, snapshot: SnapshotRow) -> Iterator[Entry]:
+    """Yield the entries of the journal up to a snapshot, in order."""
+    last = snapshot.details.moment.journal_seq
+    until = snapshot.details.moment.at or snapshot.created_at.timestamp()
+    for entry in journal_query.read(context, journal_of(snapshot), journal_query.Filter()):
+        if entry.at <= until if last is None or entry.host else entry.seq <= last:
+            yield entry
+
+
+def past(store: Store, snapshot: SnapshotRow) -> list[SnapshotRow]:
+    """Return the snapshots before one in its lineage, the nearest first."""
+    return family.ancestors(snapshot.id, store.snapshots())[1:]
+
+
+def last_checkpoint(store: Store, snapshot: SnapshotRow) -> SnapshotRow | None:
+    """Return the last snapshot before one that was taken as a checkpoint of the task, if there is one."""
+    return next((row for row in past(store, snapshot) if _is_checkpoint(row)), None)
+
+
+def earlier(context: Context, snapshot: SnapshotRow, ref: str) -> SnapshotRow:
+    """Return the snapshot that `ref` names, which must be of the other's past.
+
+    Raises:
+        InvalidArgument: it is not.
+        SnapshotNotFound: there is no such snapshot.
+    """
+    named = context.store.snapshot(ref)
+    if named.id not in {row.id for row in past(context.store, snapshot)}:
+        raise InvalidArgument(
+            f"cannot begin at snapshot {named.name}: it is not of the past of {snapshot.name}",
+            hint="`holdfast snapshots --tree` shows what is",
+        )
+    return named
+
+
+def _is_checkpoint(row: SnapshotRow) -> bool:
+    # The record in a snapshot is of its instant: that of a checkpoint names the snapshot itself.
+    kept = (row.details.task or {}).get("checkpoint")
+    return isinstance(kept, dict) and kept.get("snapshot") in (row.label, row.id)
+
+
+LIMIT = 600.0
+"""Seconds for each command, by default."""
+
+
+class CommandPlace(Protocol):
+    """Where commands are replayed: a session, as far as that takes."""
+
+    def exec(
+        self,
+        command: str,
+        *,
+        timeout: float | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+    ) -> ExecResult:
+        """Run a command in the shell."""
+
+    def cell(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        key: str | None = None,
+        reason: str | None = None,
+    ) -> CellResult:
+        """Run code in the kernel."""
+
+    def detach(self, command: str, *, name: str | None = None) -> object:
+        """Start a job."""
+
+    def interrupt(self) -> object:
+        """Interrupt the command that runs."""
+
+    def join(self, command_id: str, *, wait: bool = False, patience: float | None = None) -> ExecResult:
+        """Follow a command to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The outcome of replaying a recorded command; `left_out` says why it was not run, or did not end."""
+
+    recorded: Recorded
+    result: int | str | None = None
+    left_out: str = ""
+
+    @property
+    def same(self) -> bool:
+        """True if the outcome equals the recorded one."""
+        return not self.left_out and self.result == self.recorded.result
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for programs."""
+        fields = {"kind": self.recorded.kind, "text": self.recorded.text, "recorded": self.recorded.result}
+        return {**fields, "result": self.result, "left_out": self.left_out, "same": self.same}
+
+
+def replay(
+    session: CommandPlace,
+    commands: Sequence[Recorded],
+    *,
+    limit: float = LIMIT,
+    report: Callable[[Again], None] = lambda _one: None,
+) -> list[Again]:
+    """Run all commands, and report each when it has ended."""
+    done: list[Again] = []
+    for one in commands:
+        found = run_again(session, one, limit)
+        done.append(found)
+        report(found)
+        if found.left_out and not _skipped(one):
+            break
+    return done
+
+
+def _skipped(one: Recorded) -> str:
+    if one.cut:
+        return "it was recorded truncated"
+    if one.kind != "job" and one.place not in ("", layout.MAIN):
+        return f"there is no {'kernel' if one.kind == 'cell' else 'shell'} {plain(one.place, 60)}"
+    return ""
+
+
+def run_again(
+    session: CommandPlace, one: Recorded, limit: float, *, key: str | None = None, reason: str | None = None
+) -> Again:
+    """Run one command, cell or job, and return its outcome.
+
+    Args:
+        session: where it runs.
+        one: the action to repeat.
+        limit: its time limit in seconds.
+        key: the idempotency key, under which it runs at most once in the session.
+        reason: for the journal.
+    """
+    if why := _skipped(one):
+        return Again(one, left_out=why)
+    if one.kind == "job":
+        session.detach(one.text, name=one.place or None)
+        return Again(one, one.result)
+    if one.kind == "cell":
+        cell = session.cell(one.text, timeout=limit, key=key, reason=reason)
+        return Again(one, cell.status, "it waits for an answer" if cell.waiting else "")
+    found = session.exec(one.text, timeout=limit, key=key, reason=reason)
+    if found.waiting:
+        session.interrupt()
+        session.join(found.command_id, wait=True, patience=limit)
+        asked = plain(found.waiting.prompt or found.waiting.detail or "", 100)
+        return Again(one, left_out=f"it waits ({asked})")
+    if found.timed_out or found.shell_exited:
+        why = f"it took longer than {limit:g} s" if found.timed_out else "the shell ended"
+        return Again(one, found.exit_code, why)
+    return Again(one, found.exit_code)
+
 
 BEGIN = "begin"
 """Instead of an earlier snapshot: a fresh session of the same image."""
 
 
-class RedoPlace(replay_commands.CommandPlace, Protocol):
+class RedoPlace(CommandPlace, Protocol):
     """The session in which actions are repeated, as far as that takes."""
 
     @property
@@ -107,12 +290,12 @@ def redo(
     if rung not in (None, "live", "files"):
         raise InvalidArgument(f"cannot redo as '{plain(str(rung), 40)}'", hint="live or files")
     base, found = _base(context, snapshot, since, rung)
-    actions = snapshot_actions.between(context, base, snapshot)
+    actions = between(context, base, snapshot)
     _check(actions, snapshot, options)
     row = _fresh(context, snapshot, name) if base is None else _restored(context, base, name, found)
     session = handle(row)
     if base is not None and found == "files":
-        _go_to(session, snapshot_actions.entries(context, base))
+        _go_to(session, entries(context, base))
     done: list[RedoneAction] = []
     for action in actions:
         if patience is not None and patience.ended:
@@ -148,8 +331,8 @@ def _base(
     """Return the base and how to restore it: the best possible way, unless one was chosen."""
     if since == BEGIN:
         return None, "fresh"
-    chosen = None if since is None else snapshot_actions.earlier(context, snapshot, since)
-    for row in snapshot_actions.past(context.store, snapshot) if chosen is None else (chosen,):
+    chosen = None if since is None else earlier(context, snapshot, since)
+    for row in past(context.store, snapshot) if chosen is None else (chosen,):
         if row.state == "ready":
             ladder = snapshot_ladder.ladder(context, row)
             for each in ("live", "files") if rung is None else (rung,):
@@ -215,7 +398,7 @@ def _redone(session: RedoPlace, action: StatedAction, source: str, options: Redo
     recorded = Recorded(action.kind, action.text, action.place, result=action.result)
     reason = f"{action.entry} of {source} again"
     try:
-        again = replay_commands.again(session, recorded, options.seconds, key=action.key, reason=reason)
+        again = run_again(session, recorded, options.seconds, key=action.key, reason=reason)
         digest = _digest(session, action.kind)
     except HoldfastError as error:
         return RedoneAction(action, "stopped", plain(str(error), 300))

@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from holdfast.runtime.api.running_program import SessionPrograms
     from holdfast.runtime.api.session_files import SessionFiles
     from holdfast.runtime.api.session_insight import SessionInsight
-    from holdfast.runtime.api.session_kernel import SessionKernel
-    from holdfast.runtime.api.session_kernels import SessionKernels
+    from holdfast.runtime.api.session_kernels import SessionKernel, SessionKernels
     from holdfast.runtime.api.session_network import SessionNetwork
-    from holdfast.runtime.api.session_shell import SessionShell
-    from holdfast.runtime.api.session_shells import SessionShells
+    from holdfast.runtime.api.session_shells import SessionShell, SessionShells
     from holdfast.runtime.api.session_snapshots import SessionSnapshots
     from holdfast.runtime.api.session_task import SessionTask
     from holdfast.runtime.api.spawn import SessionSpawning
@@ -49,7 +47,7 @@ def _programs() -> type[SessionPrograms]:
 
 
 def _shell() -> type[SessionShell]:
-    from holdfast.runtime.api.session_shell import SessionShell
+    from holdfast.runtime.api.session_shells import SessionShell
 
     return SessionShell
 
@@ -61,7 +59,7 @@ def _insight() -> type[SessionInsight]:
 
 
 def _kernel() -> type[SessionKernel]:
-    from holdfast.runtime.api.session_kernel import SessionKernel
+    from holdfast.runtime.api.session_kernels import SessionKernel
 
     return SessionKernel
 

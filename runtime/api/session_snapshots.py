@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
+from holdfast.base.value_classes import as_table
 from holdfast.runtime.api.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.api.capture_requests import Asked, Served, Serving
     from holdfast.runtime.api.option_types import PolicyOptions
-    from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.guest_rpc.session_channel import SessionChannel
     from holdfast.runtime.moving.move_session import Moved
@@ -21,6 +22,34 @@ if TYPE_CHECKING:
     from holdfast.runtime.store.rows import SessionRow, SnapshotKind
     from holdfast.snapshots.failure import Failure
     from holdfast.snapshots.survivability import Survivability
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """A session that went back to `snapshot`.
+
+    `kept` is the snapshot of its state before, if that was captured. `left_behind` counts the commands, cells
+    and inputs since `snapshot`; `lost` those after `kept`, which are in no snapshot. `deviations` say what
+    differs, such as the address.
+    """
+
+    session: Session
+    snapshot: Snapshot
+    kept: Snapshot | None
+    left_behind: int
+    lost: int
+    deviations: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for programs."""
+        return {
+            **as_table(self, "session", "snapshot", "kept"),
+            "id": self.session.id,
+            "name": self.session.name,
+            "generation": self.session.row.generation,
+            "snapshot": self.snapshot.id,
+            "kept": self.kept.id if self.kept else None,
+        }
 
 
 class SessionSnapshots:
@@ -178,7 +207,6 @@ class SessionSnapshots:
             InvalidArgument: the snapshot is not of this session's lineage.
             SnapshotDamaged, RestoreFailed, CaptureFailed, LiveUnsupported: the session continues unchanged.
         """
-        from holdfast.runtime.api.rewind_result import Rewound
         from holdfast.runtime.history.lineage import family
         from holdfast.runtime.restore.rewind import rewind as rewinding
 

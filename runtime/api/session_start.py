@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import InvalidArgument
+from holdfast.base import shell_words
+from holdfast.errors import ImageError, InvalidArgument
 from holdfast.runtime.api.session import Session
+from holdfast.runtime.store.rows import FITTED
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any
 
     from holdfast.runtime.operations.context import Context
 
@@ -86,10 +87,9 @@ def _started(
                 "cannot run the entrypoint in a copy or a devcontainer",
                 hint="`holdfast exec --detach` runs it",
             )
-        from holdfast.runtime.api import entrypoint_start
 
         made = cold(name, **options)
-        entrypoint_start.begin(context, made)
+        begin_entrypoint(context, made)
         return made
     if devcontainer is not None:
         if copied:
@@ -125,3 +125,32 @@ def _cold(
     from holdfast.runtime.lifecycle.create import create
 
     return Session(context, create(context, name, policy, **options), remove=remove)
+
+
+NAME = "entrypoint"
+"""What the job is called."""
+
+
+def entrypoint_command(config: Mapping[str, Any]) -> list[str]:
+    """Return the program of an image's configuration, with its arguments; empty if it has none."""
+    return [str(word) for key in ("Entrypoint", "Cmd") for word in config.get(key) or ()]
+
+
+def begin_entrypoint(context: Context, session: Session) -> None:
+    """Start it in a new session, which is removed if its image has none.
+
+    Raises:
+        ImageError: it has none.
+        SessionError, GuestError: the job could not be started.
+    """
+    try:
+        argv = entrypoint_command(context.engine.images.config(session.row.image) or {})
+        of_sessions = not session.row.image.startswith(FITTED)  # its entrypoint is what sessions run
+        if not argv or of_sessions:
+            raise ImageError(
+                f"cannot run the entrypoint of {session.image}: it has none", hint="leave it out"
+            )
+        session.detach(f"exec {shell_words.join(argv)}", name=NAME)
+    except BaseException:
+        session.remove()
+        raise

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.base.delegation import delegate
 from holdfast.errors import EngineError, InvalidArgument, SessionError, SnapshotError
 from holdfast.runtime.api import task_checkpoints, task_resumption
-from holdfast.runtime.api.session_artifacts import SessionArtifacts
+from holdfast.runtime.api.artifact_handles import SessionArtifacts
 from holdfast.runtime.api.session_insight import SessionInsight
 from holdfast.runtime.api.step_verification import StepVerification
 from holdfast.runtime.api.task_resumption import BroughtBack, TaskResumed

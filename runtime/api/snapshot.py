@@ -206,9 +206,9 @@ class Snapshot:
             InvalidArgument: `since` is not of its past.
             SnapshotNotFound: there is no snapshot `since`.
         """
-        from holdfast.runtime.api import snapshot_actions
+        from holdfast.runtime.api import redo_snapshot
 
-        return snapshot_actions.up_to(self._context, self._row, since)
+        return redo_snapshot.up_to(self._context, self._row, since)
 
     def redo(
         self,

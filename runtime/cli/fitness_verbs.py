@@ -15,7 +15,7 @@ from holdfast.runtime.cli.caller import controller, wants_json
 from holdfast.runtime.restore.compat.choose_rung import best, check, choose_rung
 
 if TYPE_CHECKING:
-    from holdfast.runtime.api.replay_commands import Again
+    from holdfast.runtime.api.redo_snapshot import Again
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.snapshots.fitness import Ladder, Name
@@ -101,14 +101,14 @@ def check_commands(as_: str | None, *, run: bool) -> None:
 
 def run_commands(snapshot: Snapshot, session: Session, *, as_json: bool) -> list[Again]:
     """Run the recorded commands again, and report the outcome of each."""
-    from holdfast.runtime.api import replay_commands
+    from holdfast.runtime.api import redo_snapshot
 
     def report(one: Again) -> None:
         first = plain(one.recorded.text.strip().partition("\n")[0], 80)
         was = "" if one.same else f", was {one.recorded.result}"
         printing.note(f"{first}: {one.left_out or f'{one.result}{was}'}")
 
-    return replay_commands.run(
+    return redo_snapshot.replay(
         session, snapshot.recorded(), report=(lambda _one: None) if as_json else report
     )
 

@@ -1,8 +1,17 @@
-"""Where a server is, and the token for it: what the caller says, the environment, or the home here."""
+"""Where a server is, whose program listens there, and how long it is waited for; the token for it.
+
+The caller says it, or the environment, or the home here. Any user of a machine can listen on a port of
+loopback while no server does, or make a unix socket in a folder that all can write to: what a home keeps
+secret is sent only to a program of the home's user. A server that is being started again refuses connections
+until it listens; it is waited for longer than one that accepts them and fails.
+"""
 
 from __future__ import annotations
 
+import errno
+import ipaddress
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +19,119 @@ from urllib.parse import urlsplit
 
 from holdfast.base.home import Home
 from holdfast.base.text import plain
-from holdfast.errors import InvalidArgument
-from holdfast.runtime.client import listener_owner
+from holdfast.errors import InvalidArgument, ServerUnavailable
+from holdfast.procfs import sock_diag, socket_tables
+from holdfast.procfs.socket_tables import SocketRow
 from holdfast.runtime.http_doors.door_token import SERVER
+
+_TABLES = ("tcp", "tcp6")
+_OWNER_SECONDS = 5.0
+"""Seconds for the kernel's answer."""
+_ANY = frozenset(map(ipaddress.ip_address, ("0.0.0.0", "::")))  # noqa: S104 - compared, not listened on
+_LOOPBACK = ("127.0.0.1", "::1")
+"""What `localhost` stands for: a client may try either first."""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine alone."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def check_port(host: str, port: int) -> None:
+    """Check that those who listen on a port of this machine's loopback are programs of this user.
+
+    Raises:
+        ServerUnavailable: one is another user's, or that cannot be found out.
+        ConnectionRefusedError: nothing listens there.
+    """
+    owners = set(_owners(host, port))
+    if not owners:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    _require(owners, f"port {port} of {host}")
+
+
+def check_socket(path: str) -> None:
+    """Check that a unix socket is this user's.
+
+    Raises:
+        ServerUnavailable: it is another user's.
+        OSError: there is none.
+    """
+    _require({Path(path).stat().st_uid}, path)
+
+
+def _require(owners: set[int], place: str) -> None:
+    for other in sorted(owners - {os.geteuid()}):
+        raise ServerUnavailable(
+            f"cannot give the token of this home to the server at {place}: it is a program of user {other}",
+            hint="`holdfast serve` on another port, or with `--unix PATH`; HOLDFAST_TOKEN is sent to any",
+        )
+
+
+def _owners(host: str, port: int) -> Iterator[int]:
+    wanted = {ipaddress.ip_address(each) for each in (_LOOPBACK if host == "localhost" else (host,))}
+    for row in _listeners(port):
+        if row.local_port == port and row.state == "listening" and _reached(row.local, wanted):
+            yield row.uid
+
+
+def _listeners(port: int) -> list[SocketRow]:
+    """Return at least those that listen on a port, asked of the kernel, or read of its tables."""
+    with suppress(OSError), sock_diag.opened(_OWNER_SECONDS) as link:
+        return list(sock_diag.tcp(link, 1 << socket_tables.LISTENING))
+    number = f":{port:04X} ".encode()
+    found: list[SocketRow] = []
+    for name in _TABLES:
+        try:
+            head, *lines = Path("/proc/net", name).read_bytes().splitlines()
+        except FileNotFoundError as error:
+            if name == _TABLES[0]:
+                raise ServerUnavailable(
+                    "cannot find out whose program the server is: this machine has no /proc/net/tcp",
+                    hint="set HOLDFAST_TOKEN",
+                ) from error
+            continue  # the kernel has no IPv6
+        found += socket_tables.internet(b"\n".join([head, *(line for line in lines if number in line)]), name)
+    return found
+
+
+def _reached(local: str, wanted: set[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> bool:
+    """Return whether who listens on an address gets connections to one of those that are wanted."""
+    found = ipaddress.ip_address(local)
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return found in wanted or found in _ANY
+
+
+ATTEMPTS = 6
+"""To connect again, within some six seconds."""
+ATTEMPTS_IF_REFUSED = 9
+"""The same while nothing listens there, within some twenty seconds."""
+LONGEST_PAUSE = 5.0
+
+
+def pause(attempt: int, error: BaseException) -> float | None:
+    """Return the seconds until the next attempt; None to give up.
+
+    Args:
+        attempt: how many have failed since the call last heard of the server, this one included.
+        error: why it failed.
+    """
+    if attempt >= (ATTEMPTS_IF_REFUSED if is_refusal(error) else ATTEMPTS):
+        return None
+    return min(LONGEST_PAUSE, 0.1 * (1 << attempt))
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether nothing listens at the server's address, or at none of the addresses of its name."""
+    if isinstance(error, ConnectionRefusedError | FileNotFoundError):
+        return True
+    # asyncio reports several addresses that failed in different words as one error without a number.
+    parts = str(error).split("[Errno ")[1:] if isinstance(error, OSError) and error.errno is None else []
+    return bool(parts) and all(part.startswith(f"{errno.ECONNREFUSED}]") for part in parts)
+
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -49,10 +168,10 @@ class ClientAddress:
         if self.kept is None:
             return
         if self.socket is not None:
-            listener_owner.check_socket(self.socket)
+            check_socket(self.socket)
             return
         parts = urlsplit(self.url)
-        listener_owner.check(str(parts.hostname), parts.port or _PORTS[parts.scheme])
+        check_port(str(parts.hostname), parts.port or _PORTS[parts.scheme])
 
 
 def is_url(given: object) -> bool:
@@ -76,7 +195,7 @@ def address_of(url: str, token: str | None = None) -> ClientAddress:
         base, socket, here = "http://localhost", parts.path, True
     elif parts.scheme in ("http", "https") and parts.hostname and not _more(url):
         base, socket = f"{parts.scheme}://{parts.netloc}", None
-        here = listener_owner.is_loopback(parts.hostname)
+        here = is_loopback(parts.hostname)
     else:
         raise InvalidArgument(
             f"cannot use the server '{plain(url, 200)}': that is not the URL of a server",

@@ -1,15 +1,22 @@
-"""Requests and answers of a server that are no streams.  Pure: a transport sends and receives them."""
+"""Requests and answers of a server: one that is whole, one in parts, one that says what it is doing.  Pure.
+
+A transport sends and receives them. `serve.step_streams` writes the lines of steps.
+"""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from holdfast.errors import ProtocolError
+from holdfast.base.text import plain
+from holdfast.errors import InvalidArgument, ProtocolError
+from holdfast.runtime.client import http_call
 from holdfast.runtime.client.client_errors import error_of
+from holdfast.runtime.operations.step import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +84,108 @@ def settled(status: int, told: Any) -> Any:
     if status >= 400:
         raise error_of(told)
     return told
+
+
+def parted(path: str, *, folder: bool) -> tuple[str, str]:
+    """Return the folder in which a path is, and its name there.
+
+    Raises:
+        InvalidArgument: no file can have that name, and it is not for a folder.
+    """
+    above, slash, name = (path.rstrip("/") if folder else path).rpartition("/")
+    if not folder and name in ("", ".", "..", "~"):
+        raise InvalidArgument(
+            f"cannot copy to '{plain(path, 200)}': that is a folder", hint="give the name of the file as well"
+        )
+    return above or slash or ".", name
+
+
+class PartStream(io.RawIOBase):
+    """Reads parts of any size, empty ones included. `following` returns the next one, and None at the end."""
+
+    def __init__(self, following: Callable[[], bytes | None]) -> None:
+        super().__init__()
+        self._following = following
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return true."""
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        """Read the next bytes, and return their number."""
+        while not self._left:
+            part = self._following()
+            if part is None:
+                return 0
+            self._left = memoryview(part)
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        size = min(len(view), len(self._left))
+        view[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+
+MEDIA_TYPE = "application/x-ndjson"
+HEADERS = {"Holdfast-Steps": "1"}
+MOST_BYTES = 64 << 20
+"""Of a line, the last of which is the answer."""
+
+
+class StepLines:
+    """The lines of one answer; `watcher` gets each step, and None at the end."""
+
+    def __init__(self, watcher: Callable[[Step | None], None]) -> None:
+        self._watcher = watcher
+        self._begun = bytearray()
+        self._last: dict[str, Any] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take more of the answer.
+
+        Raises:
+            ProtocolError: it is not such an answer.
+        """
+        self._begun += data
+        if len(self._begun) > MOST_BYTES:
+            raise _unclear()
+        if b"\n" not in data:
+            return
+        *lines, rest = bytes(self._begun).split(b"\n")
+        self._begun = bytearray(rest)
+        for line in lines:
+            self._take(line)
+
+    def answer(self) -> Any:
+        """Return the answer, at the end.
+
+        Raises:
+            HoldfastError: the error that it reports; ProtocolError: there is none.
+        """
+        self._watcher(None)
+        if self._last is None:
+            raise _unclear()
+        return http_call.settled(self._last["status"], self._last.get("answer"))
+
+    def _take(self, line: bytes) -> None:
+        try:
+            told = json.loads(line)
+        except (ValueError, RecursionError):
+            raise _unclear() from None
+        if not isinstance(told, dict) or self._last is not None:
+            raise _unclear()
+        if isinstance(told.get("status"), int):
+            self._last = told
+            return
+        step = told.get("step")
+        if isinstance(step, dict) and isinstance(step.get("text"), str):
+            self._watcher(
+                Step(plain(step["text"], 300), _number(step.get("done")), _number(step.get("total")))
+            )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _unclear() -> ProtocolError:
+    return ProtocolError("cannot understand the server: its lines are not steps and an answer")

@@ -31,7 +31,7 @@ from holdfast.errors import (
     SessionError,
     SessionNotFound,
 )
-from holdfast.runtime.api.session_kernel import SessionKernel
+from holdfast.runtime.api.session_kernels import SessionKernel
 from holdfast.runtime.http_doors import door_guard
 from holdfast.runtime.http_doors.door_connections import ADMITTED
 from holdfast.runtime.http_doors.door_guard import Admission, App, Receive, Refusal, Scope, Send

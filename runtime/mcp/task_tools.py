@@ -15,7 +15,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from holdfast.base.quantities import size_text
 from holdfast.base.text import plain
 from holdfast.errors import InvalidArgument, SessionFileNotFound
-from holdfast.runtime.api.home_artifacts import HomeArtifacts
+from holdfast.runtime.api.artifact_handles import HomeArtifacts
 from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
 from holdfast.runtime.history.drift.since import time_of

@@ -77,17 +77,17 @@ if TYPE_CHECKING:
         SnapshotNotFound,
         StoreError,
     )
+    from holdfast.runtime.api.artifact_handles import HomeArtifacts
     from holdfast.runtime.api.capture_requests import Served, Serving
     from holdfast.runtime.api.controller import Holdfast
-    from holdfast.runtime.api.home_artifacts import HomeArtifacts
     from holdfast.runtime.api.job import Job
     from holdfast.runtime.api.job_info import JobInfo
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
     from holdfast.runtime.api.redo_snapshot import Redo
-    from holdfast.runtime.api.rewind_result import Rewound
     from holdfast.runtime.api.running_program import RunningProgram
     from holdfast.runtime.api.session import Session
     from holdfast.runtime.api.session_files import SessionFiles
+    from holdfast.runtime.api.session_snapshots import Rewound
     from holdfast.runtime.api.session_task import SessionTask, TaskVerdict
     from holdfast.runtime.api.snapshot import Snapshot
     from holdfast.runtime.api.spawn import SessionSpawn
@@ -334,7 +334,7 @@ _LATE = {
     "Recorded": "runtime.restore.compat.command_history",
     "Recording": "runtime.history.recording.recording",
     "Refusal": "runtime.egress.attempt_log",
-    "Rewound": "runtime.api.rewind_result",
+    "Rewound": "runtime.api.session_snapshots",
     "Run": "runtime.flaky.spread",
     "RunningProgram": "runtime.api.running_program",
     "Screen": "runtime.guest_rpc.results",
@@ -364,7 +364,7 @@ _LATE = {
     "JobInfo": "runtime.api.job_info",
     "TaskRecord": "runtime.task.task_record",
     "TaskResumed": "runtime.api.task_resumption",
-    "HomeArtifacts": "runtime.api.home_artifacts",
+    "HomeArtifacts": "runtime.api.artifact_handles",
     "KeptArtifact": "runtime.artifacts.kept_artifact",
     "OrphanFile": "runtime.artifacts.generated_files",
     "TaskStanding": "runtime.task.task_standing",

@@ -40,7 +40,7 @@ from holdfast.base import run_dir
 from holdfast.errors import GuestDisconnected, HoldfastError
 from holdfast.runtime.api import capture_requests, pulse_calls
 from holdfast.runtime.api.job import Job
-from holdfast.runtime.api.session_kernel import SessionKernel
+from holdfast.runtime.api.session_kernels import SessionKernel
 from holdfast.runtime.attachment import screen_state
 from holdfast.runtime.attachment.attach import Attachment
 from holdfast.runtime.attachment.own_terminal import OwnTerminal

@@ -4,20 +4,74 @@ from __future__ import annotations
 
 import base64
 import builtins
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Self
 
 from holdfast.errors import SessionFileNotFound
-from holdfast.runtime.client import client_paths, client_values
-from holdfast.runtime.client.aio import async_copying, async_watch
+from holdfast.runtime.client import client_values, http_call
+from holdfast.runtime.client.aio import async_local
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import WatchCall
 from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, place
 from holdfast.runtime.files.copied import Copied, unreported
+from holdfast.runtime.files.file_tree import WatchedChange
 from holdfast.runtime.files.session_file import FoundFile, SessionFile
 from holdfast.runtime.guest_rpc.patience import Patience
+
+_OVER = object()
+
+
+class AsyncFileWatch:
+    """Changes in one folder, or of one file, as `FileWatch` has them. To be closed.
+
+    It has begun when it exists. It ends when what is watched is removed, or given another name; `ended` is
+    true then. If the connection to the server is lost, the iteration raises `ServerUnavailable`, because
+    changes may have been missed.
+    """
+
+    def __init__(self, call: WatchCall, messages: AsyncGenerator[None]) -> None:
+        self._call, self._messages = call, messages
+
+    @property
+    def path(self) -> str:
+        """The absolute path of what is watched, without links."""
+        return self._call.path or ""
+
+    @property
+    def ended(self) -> bool:
+        """True if what is watched is gone."""
+        return bool(self._call.result)
+
+    async def __aiter__(self) -> AsyncIterator[WatchedChange]:
+        """Yield changes until what is watched is gone, or the time is over."""
+        while True:
+            while self._call.found:
+                yield self._call.found.popleft()
+            if self._call.ended or await anext(self._messages, _OVER) is _OVER:
+                return
+
+    async def close(self) -> None:
+        """End it."""
+        await self._messages.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+async def begun(call: WatchCall, messages: AsyncGenerator[None]) -> AsyncFileWatch:
+    """Return the watch once the server has begun it."""
+    while call.path is None and await anext(messages, _OVER) is not _OVER:
+        pass
+    return AsyncFileWatch(call, messages)
+
 
 _PART = 1 << 20
 MOST_OF_GROUP = 4 << 20
@@ -166,7 +220,7 @@ class AsyncFiles:
         recursive: bool = False,
         timeout: float | None = None,
         patience: Patience | None = None,
-    ) -> async_watch.AsyncFileWatch:
+    ) -> AsyncFileWatch:
         """Watch a folder or a file; iterate over the result, and close it. As `SessionFiles.watch`."""
         until = patience or Patience()
         until.begin()
@@ -174,7 +228,7 @@ class AsyncFiles:
             until.limit(timeout)
         args = {"path": path, "recursive": recursive, "user": self._user}
         call = WatchCall(self._session, "watch", args, patience=until)
-        return await async_watch.begun(call, self._transport.heard(call))
+        return await begun(call, self._transport.heard(call))
 
     async def download(
         self, path: str, to: str | Path, *, report: Callable[[Copied], None] = unreported
@@ -190,7 +244,7 @@ class AsyncFiles:
 
         call = self._call("GET", "tree", path=path, account=True)
         async with self._transport.bytes_of(call, {}) as body:
-            return await async_copying.unpacked(body, unpack)
+            return await async_local.unpacked(body, unpack)
 
     async def upload(
         self, source: str | Path, to: str, *, report: Callable[[Copied], None] = unreported
@@ -199,7 +253,7 @@ class AsyncFiles:
         from holdfast.runtime.files.pack_tree import PackTree
 
         source, pack = Path(source), PackTree(report)
-        above, name = client_paths.parted(to, folder=source.is_dir())
+        above, name = http_call.parted(to, folder=source.is_dir())
         await self.stat(above)  # it is not made on the way
         parts = pack.tree(source) if source.is_dir() else pack.file(source, name)
         call = self._call("PUT", "tree", path=to if source.is_dir() else above)

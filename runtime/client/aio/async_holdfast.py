@@ -12,7 +12,7 @@ from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.errors import SessionNotFound, SnapshotNotFound
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.aio import async_place
+from holdfast.runtime.client.aio import async_local
 from holdfast.runtime.client.aio.async_session import AsyncSession
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
@@ -22,7 +22,7 @@ from holdfast.runtime.sessions import session_labels
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
-    from holdfast.runtime.client.aio.async_artifacts import AsyncArtifacts
+    from holdfast.runtime.client.aio.async_task import AsyncArtifacts
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.operations.step import Step
     from holdfast.runtime.task.task_standing import TaskStanding
@@ -52,7 +52,7 @@ class AsyncHoldfast:
         actor: str | None = None,
         on_step: Callable[[Step | None], None] | None = None,
     ) -> None:
-        address, self._end = async_place.opened(url, token)
+        address, self._end = async_local.opened(url, token)
         self._transport = AsyncTransport(address, {"Holdfast-Actor": actors.checked(actor)}, on_step)
 
     if not TYPE_CHECKING:
@@ -108,22 +108,22 @@ class AsyncHoldfast:
 
     async def board(self) -> list[TaskStanding]:
         """Return where the tasks of all sessions stand; sessions without a task are left out."""
-        from holdfast.runtime.client import task_values
+        from holdfast.runtime.client import insight_values
 
         told = await self._transport.ask(HttpCall("GET", place("board")))
-        return [task_values.standing(each) for each in client_values.tables(told)]
+        return [insight_values.standing(each) for each in client_values.tables(told)]
 
     async def report(self, since: datetime) -> WorkReport:
         """Return the work on tasks since a time: the steps, their actors, and how they were verified."""
-        from holdfast.runtime.client import task_values
+        from holdfast.runtime.client import insight_values
 
         call = HttpCall("GET", place("report"), {"since": since.astimezone(UTC).isoformat()})
-        return task_values.work_report(await self._transport.ask(call))
+        return insight_values.work_report(await self._transport.ask(call))
 
     @property
     def artifacts(self) -> AsyncArtifacts:
         """The artifacts that sessions have registered, also removed sessions."""
-        from holdfast.runtime.client.aio.async_artifacts import AsyncArtifacts
+        from holdfast.runtime.client.aio.async_task import AsyncArtifacts
 
         return AsyncArtifacts(self._transport)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_kernels import PYTHON
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.aio.async_callbacks import OnInput
+from holdfast.runtime.client.aio.async_connection import OnInput
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import CellCall
 from holdfast.runtime.client.http_call import HttpCall, given, place

@@ -1,20 +1,28 @@
-"""Programs of a session over a URL: arguments instead of a shell's text, pipes instead of a terminal."""
+"""Programs and jobs of a session over a URL: arguments and pipes, or a command on a terminal of its own."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.aio import async_feeding
+from holdfast.runtime.client.aio import async_local
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
-from holdfast.runtime.client.channel_calls import ProgramCall
+from holdfast.runtime.client.channel_calls import CommandCall, ProgramCall
+from holdfast.runtime.client.client_errors import missing
 from holdfast.runtime.client.http_call import HttpCall, given, place
 from holdfast.runtime.guest_rpc import call_arguments
 from holdfast.runtime.guest_rpc.patience import Patience
 from holdfast.runtime.guest_rpc.program_calls import OnBytes, OnStreamOffset
 from holdfast.runtime.guest_rpc.program_result import ProgramInfo, ProgramResult
+from holdfast.runtime.guest_rpc.results import ExecResult
+
+if TYPE_CHECKING:
+    from holdfast.runtime.guest_rpc.shell_calls import OnOffset, OnOutput, OnWaiting
+
 
 MOST_INPUT = 1 << 20
 """Bytes of input that go with one request."""
@@ -65,7 +73,7 @@ class AsyncRunningProgram:
     async def feed(self, data: bytes | str | Iterable[bytes] | AsyncIterable[bytes]) -> None:
         """Give it input and then the end, while the caller follows what it writes."""
         given = [data.encode()] if isinstance(data, str) else data
-        async_feeding.begin([given] if isinstance(given, bytes) else given, self.write, self.close_input)
+        async_local.begin([given] if isinstance(given, bytes) else given, self.write, self.close_input)
 
     async def close_input(self) -> None:
         """Let it find the end of its input."""
@@ -139,3 +147,113 @@ class AsyncPrograms:
     def get(self, id_: str) -> AsyncRunningProgram:
         """Return the program of that id; whether there is one shows when it is used."""
         return AsyncRunningProgram(self._transport, self._session, id_)
+
+
+class AsyncJob:
+    """One job of a session, as `Job` is."""
+
+    def __init__(self, transport: AsyncTransport, session: str, id_: str) -> None:
+        self._transport, self._session, self.id = transport, session, id_
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            raise missing(name) if not name.startswith("_") else AttributeError(name)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id}>"
+
+    async def info(self) -> JobInfo:
+        """Return what the session reports of it now."""
+        return client_values.job_info(await self._transport.ask(HttpCall("GET", self._place())))
+
+    async def wait(
+        self,
+        *,
+        on_output: OnOutput | None = None,
+        on_bytes: OnBytes | None = None,
+        on_waiting: OnWaiting | None = None,
+        on_offset: OnOffset | None = None,
+        start: int | None = None,
+        wait: bool = False,
+        patience: float | Patience | None = None,
+        raw: bool = False,
+    ) -> ExecResult:
+        """Wait until it ends, or waits for input, which `send` answers."""
+        args = {"job": self.id, "start": start, "wait": wait or on_waiting is not None, "raw": raw}
+        call = CommandCall(self._session, "job", args, patience=patience)
+        call.on_output, call.on_bytes, call.on_waiting = on_output, on_bytes, on_waiting
+        call.on_offset = on_offset
+        return await self._transport.result(call)
+
+    async def output(self, offset: int = 0) -> bytes:
+        """Return what it wrote to its terminal so far, from an offset; a negative one counts from the end."""
+        pieces: list[bytes] = []
+        await self.follow(on_bytes=pieces.append, offset=offset, follow=False)
+        return b"".join(pieces)
+
+    async def follow(
+        self,
+        on_output: OnOutput | None = None,
+        *,
+        on_bytes: OnBytes | None = None,
+        offset: int = 0,
+        follow: bool = True,
+    ) -> None:
+        """Pass on the job's output from an offset until it ends: as text, or as bytes."""
+        found = await self.info()
+        start = offset if offset >= 0 else max(found.start_offset, found.end_offset + offset)
+        if follow or start < found.end_offset:
+            patience = Patience()
+
+            def heard(reached: int) -> None:
+                if not follow and reached >= found.end_offset:
+                    patience.end()
+
+            await self.wait(
+                on_output=on_output,
+                on_bytes=on_bytes,
+                on_offset=heard,
+                start=start,
+                wait=True,
+                patience=patience,
+            )
+
+    async def send(self, text: str | bytes) -> None:
+        """Type text into its terminal, as it is."""
+        typed = call_arguments.typed(text, "text").decode()
+        await self._transport.ask(HttpCall("POST", self._place("input"), body={"text": typed}))
+
+    async def resize(self, rows: int, cols: int) -> None:
+        """Change the size of its terminal, in characters."""
+        body = {"rows": rows, "cols": cols}
+        await self._transport.ask(HttpCall("POST", self._place("size"), body=body))
+
+    async def signal(self, name: str = "TERM") -> None:
+        """Send a signal to all processes in its terminal; INT as Ctrl-C does."""
+        await self._transport.ask(HttpCall("POST", self._place("signal"), body={"signal": name}))
+
+    def _place(self, *what: str) -> str:
+        return place("sessions", self._session, "jobs", self.id, *what)
+
+
+async def started(
+    transport: AsyncTransport,
+    session: str,
+    command: str,
+    *,
+    name: str | None,
+    env: Mapping[str, str] | None,
+    cwd: str | None,
+    **how: Any,
+) -> AsyncJob:
+    """Start a command outside the shell."""
+    body = given(command=command, name=name, env=dict(env or {}), cwd=cwd, **how)
+    told = await transport.ask(HttpCall("POST", place("sessions", session, "jobs"), body=body))
+    return AsyncJob(transport, session, client_values.job_info(told).id)
+
+
+async def listed(transport: AsyncTransport, session: str) -> list[JobInfo]:
+    """Return all jobs that a session knows, oldest first."""
+    told = await transport.ask(HttpCall("GET", place("sessions", session, "jobs")))
+    return [client_values.job_info(each) for each in client_values.tables(told)]

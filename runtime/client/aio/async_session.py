@@ -15,17 +15,14 @@ from holdfast.base.value_classes import as_table
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.aio import async_job
+from holdfast.runtime.client.aio import async_programs
 from holdfast.runtime.client.aio.async_files import AsyncFiles
-from holdfast.runtime.client.aio.async_insight import AsyncInsight
-from holdfast.runtime.client.aio.async_job import AsyncJob
+from holdfast.runtime.client.aio.async_insight import AsyncInsight, AsyncNetwork
 from holdfast.runtime.client.aio.async_kernel import AsyncKernel, AsyncKernels
-from holdfast.runtime.client.aio.async_network import AsyncNetwork
-from holdfast.runtime.client.aio.async_programs import AsyncPrograms
-from holdfast.runtime.client.aio.async_shell import AsyncShell
+from holdfast.runtime.client.aio.async_local import spawn
+from holdfast.runtime.client.aio.async_programs import AsyncJob, AsyncPrograms
+from holdfast.runtime.client.aio.async_shell import AsyncShell, AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_snapshot import AsyncSnapshot
-from holdfast.runtime.client.aio.async_spawning import spawn
-from holdfast.runtime.client.aio.async_terminal import AsyncShells, AsyncTerminal
 from holdfast.runtime.client.aio.async_transport import AsyncTransport
 from holdfast.runtime.client.channel_calls import EventsCall
 from holdfast.runtime.client.client_errors import missing, not_over_a_url
@@ -219,7 +216,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
         apart: bool = False,
     ) -> AsyncJob:
         """Start a command outside the shell, on a terminal of its own, where it continues by itself."""
-        return await async_job.started(
+        return await async_programs.started(
             self._transport,
             self.id,
             command,
@@ -235,7 +232,7 @@ class AsyncSession(AsyncNetwork, AsyncShell):
 
     async def jobs(self) -> list[JobInfo]:
         """Return all jobs that the session knows, oldest first."""
-        return await async_job.listed(self._transport, self.id)
+        return await async_programs.listed(self._transport, self.id)
 
     async def job(self, ref: str) -> AsyncJob:
         """Return the job of that id or name."""

@@ -203,10 +203,10 @@ class AsyncSnapshot:
 
     async def actions(self, since: str | None = None) -> list[StatedAction]:
         """Return each action that led to it, with its stated reason and its result, the oldest first."""
-        from holdfast.runtime.client import task_values
+        from holdfast.runtime.client import insight_values
 
         told = client_values.tables(await self._ask("GET", "actions", params=given(since=since)))
-        return [task_values.action(each) for each in told]
+        return [insight_values.action(each) for each in told]
 
     async def redo(
         self,
@@ -220,11 +220,11 @@ class AsyncSnapshot:
         timeout: float = 600.0,
     ) -> Redo:
         """Repeat in a new session what led to it. Leaving the call early ends it after the present action."""
-        from holdfast.runtime.client import task_values
+        from holdfast.runtime.client import insight_values
 
         how = given(name=name, since=since, rung=rung, exit_codes=exit_codes, timeout=timeout)
         body = {**how, "skip": list(skip), "repeat": list(repeat)}
-        return task_values.redo(await self._ask("POST", "redo", body=body))
+        return insight_values.redo(await self._ask("POST", "redo", body=body))
 
     async def pin(self, *, pinned: bool = True) -> AsyncSnapshot:
         """Keep it until it is removed by hand, or leave it to policy and quota again."""

@@ -15,14 +15,13 @@ from websockets.protocol import State
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
-from holdfast.runtime.client import connect_again, http_call, step_lines
-from holdfast.runtime.client.aio import async_callbacks, async_receiving, async_requests
-from holdfast.runtime.client.aio.async_waking import AsyncWaking
+from holdfast.runtime.client import client_address, http_call
+from holdfast.runtime.client.aio import async_connection
+from holdfast.runtime.client.aio.async_connection import AsyncWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.client_errors import error_of
-from holdfast.runtime.client.http_call import HttpCall
-from holdfast.runtime.client.step_lines import StepLines
+from holdfast.runtime.client.http_call import HttpCall, StepLines
 from holdfast.runtime.operations.step import Step
 
 Result = TypeVar("Result")
@@ -60,7 +59,7 @@ class AsyncTransport:
         self._http = httpx.AsyncClient(
             base_url=address.url,
             headers=self._headers,
-            transport=async_requests.carrier(address),
+            transport=async_connection.carrier(address),
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
         )
         self._free: list[AsyncLink] = []
@@ -99,12 +98,12 @@ class AsyncTransport:
     async def _watched(
         self, call: HttpCall, content: bytes | None, headers: dict[str, str], lines: StepLines
     ) -> Any:
-        headers = self._address.headers | headers | step_lines.HEADERS
+        headers = self._address.headers | headers | http_call.HEADERS
         try:
             async with self._http.stream(
                 call.method, call.path, params=call.query, content=content, headers=headers
             ) as got:
-                if got.headers.get("Content-Type") != step_lines.MEDIA_TYPE:
+                if got.headers.get("Content-Type") != http_call.MEDIA_TYPE:
                     return http_call.answer(got.status_code, await got.aread())
                 async for piece in got.aiter_bytes():
                     lines.feed(piece)
@@ -150,16 +149,16 @@ class AsyncTransport:
                 call.linked(connection)
                 call.patience.hold(AsyncWaking(connection, call.closing()))
                 while not call.ended:
-                    reply = call.receive(await async_receiving.next_message(connection))
+                    reply = call.receive(await async_connection.next_message(connection))
                     attempt = 0
-                    line = await async_callbacks.settled(call)
+                    line = await async_connection.settled(call)
                     reply = reply if line is None else call.answered(line)
                     if reply is not None:
                         await connection.send(reply)
                     yield
             except (ConnectionClosed, ServerStopped) as error:
                 attempt += 1
-                pause = connect_again.pause(attempt, error)
+                pause = client_address.pause(attempt, error)
                 if pause is None:
                     raise self._unavailable("the connection was lost") from None
                 await anyio.sleep(pause)
@@ -192,7 +191,7 @@ class AsyncTransport:
         except ServerUnavailable:
             raise
         except (OSError, TimeoutError, InvalidHandshake) as error:
-            pause = connect_again.pause(attempt, error) if attempt > 0 else None
+            pause = client_address.pause(attempt, error) if attempt > 0 else None
             if pause is None:
                 raise self._unavailable(error) from None
         await anyio.sleep(pause)

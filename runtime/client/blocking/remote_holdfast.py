@@ -13,7 +13,7 @@ from holdfast.base import actors
 from holdfast.base.home import Home
 from holdfast.errors import SessionNotFound, SnapshotNotFound
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.blocking import remote_place
+from holdfast.runtime.client.blocking import remote_local
 from holdfast.runtime.client.blocking.remote_session import RemoteSession
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
@@ -23,7 +23,7 @@ from holdfast.runtime.sessions import session_labels
 
 if TYPE_CHECKING:
     from holdfast.runtime.api.option_types import NewOptions, PolicyOptions
-    from holdfast.runtime.client.blocking.remote_artifacts import RemoteArtifacts
+    from holdfast.runtime.client.blocking.remote_task import RemoteArtifacts
     from holdfast.runtime.history.diff.diff_result import Diff
     from holdfast.runtime.operations.step import Step
     from holdfast.runtime.task.task_standing import TaskStanding
@@ -53,7 +53,7 @@ class RemoteHoldfast:
         actor: str | None = None,
         on_step: Callable[[Step | None], None] | None = None,
     ) -> None:
-        address, self._end = remote_place.opened(url, token)
+        address, self._end = remote_local.opened(url, token)
         self._transport = RemoteTransport(address, {"Holdfast-Actor": actors.checked(actor)}, on_step)
 
     if not TYPE_CHECKING:
@@ -109,22 +109,22 @@ class RemoteHoldfast:
 
     def board(self) -> list[TaskStanding]:
         """Return where the tasks of all sessions stand; sessions without a task are left out."""
-        from holdfast.runtime.client import task_values
+        from holdfast.runtime.client import insight_values
 
         told = self._transport.ask(HttpCall("GET", place("board")))
-        return [task_values.standing(each) for each in client_values.tables(told)]
+        return [insight_values.standing(each) for each in client_values.tables(told)]
 
     def report(self, since: datetime) -> WorkReport:
         """Return the work on tasks since a time: the steps, their actors, and how they were verified."""
-        from holdfast.runtime.client import task_values
+        from holdfast.runtime.client import insight_values
 
         call = HttpCall("GET", place("report"), {"since": since.astimezone(UTC).isoformat()})
-        return task_values.work_report(self._transport.ask(call))
+        return insight_values.work_report(self._transport.ask(call))
 
     @property
     def artifacts(self) -> RemoteArtifacts:
         """The artifacts that sessions have registered, also removed sessions."""
-        from holdfast.runtime.client.blocking.remote_artifacts import RemoteArtifacts
+        from holdfast.runtime.client.blocking.remote_task import RemoteArtifacts
 
         return RemoteArtifacts(self._transport)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.api.session_kernels import PYTHON
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.blocking.remote_callbacks import OnInput
+from holdfast.runtime.client.blocking.remote_connection import OnInput
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import CellCall
 from holdfast.runtime.client.http_call import HttpCall, given, place

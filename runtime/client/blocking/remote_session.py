@@ -16,17 +16,14 @@ from holdfast.base.value_classes import as_table
 from holdfast.errors import SessionNotFound
 from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.client import client_values
-from holdfast.runtime.client.blocking import remote_job
+from holdfast.runtime.client.blocking import remote_programs
 from holdfast.runtime.client.blocking.remote_files import RemoteFiles
-from holdfast.runtime.client.blocking.remote_insight import RemoteInsight
-from holdfast.runtime.client.blocking.remote_job import RemoteJob
+from holdfast.runtime.client.blocking.remote_insight import RemoteInsight, RemoteNetwork
 from holdfast.runtime.client.blocking.remote_kernel import RemoteKernel, RemoteKernels
-from holdfast.runtime.client.blocking.remote_network import RemoteNetwork
-from holdfast.runtime.client.blocking.remote_programs import RemotePrograms
-from holdfast.runtime.client.blocking.remote_shell import RemoteShell
+from holdfast.runtime.client.blocking.remote_local import spawn
+from holdfast.runtime.client.blocking.remote_programs import RemoteJob, RemotePrograms
+from holdfast.runtime.client.blocking.remote_shell import RemoteShell, RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
-from holdfast.runtime.client.blocking.remote_spawning import spawn
-from holdfast.runtime.client.blocking.remote_terminal import RemoteShells, RemoteTerminal
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.channel_calls import EventsCall
 from holdfast.runtime.client.client_errors import missing, not_over_a_url
@@ -220,7 +217,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
         apart: bool = False,
     ) -> RemoteJob:
         """Start a command outside the shell, on a terminal of its own, where it continues by itself."""
-        return remote_job.started(
+        return remote_programs.started(
             self._transport,
             self.id,
             command,
@@ -236,7 +233,7 @@ class RemoteSession(RemoteNetwork, RemoteShell):
 
     def jobs(self) -> list[JobInfo]:
         """Return all jobs that the session knows, oldest first."""
-        return remote_job.listed(self._transport, self.id)
+        return remote_programs.listed(self._transport, self.id)
 
     def job(self, ref: str) -> RemoteJob:
         """Return the job of that id or name."""

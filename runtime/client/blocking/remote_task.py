@@ -1,15 +1,18 @@
 # Made by setup/blocking from ../aio/async_task.py; do not edit.
-"""The task of a session over a URL."""
+"""The task of a session, and the artifacts of a home, over a URL."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.runtime.api.session_task import VERIFY_SECONDS, TaskVerdict
 from holdfast.runtime.api.task_resumption import TaskResumed
 from holdfast.runtime.artifacts.generated_files import OrphanFile
-from holdfast.runtime.client import client_values, task_values
+from holdfast.runtime.artifacts.kept_artifact import KeptArtifact
+from holdfast.runtime.artifacts.saved_artifact import SavedArtifact
+from holdfast.runtime.client import client_values, insight_values
 from holdfast.runtime.client.blocking.remote_snapshot import RemoteSnapshot
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
 from holdfast.runtime.client.http_call import HttpCall, given, place
@@ -31,7 +34,7 @@ class RemoteTask:
     def record(self) -> TaskRecord | None:
         """Return the record; None if the session has no task."""
         told = self._look()
-        return None if told is None else task_values.record(told)
+        return None if told is None else insight_values.record(told)
 
     def set(
         self,
@@ -107,7 +110,7 @@ class RemoteTask:
 
     def orphans(self) -> list[OrphanFile]:
         """Return files that were generated in the session and that nothing accounts for."""
-        return [task_values.orphan(each) for each in client_values.tables(self._look("orphans"))]
+        return [insight_values.orphan(each) for each in client_values.tables(self._look("orphans"))]
 
     def drop(self, kind: str, number: int) -> TaskRecord:
         """Remove what is settled."""
@@ -141,11 +144,11 @@ class RemoteTask:
     ) -> TaskVerdict:
         """Mark a step as done, if its verification passes, and the test report that it writes."""
         body = given(number=number, timeout=timeout, junit=junit, busy_wait=busy_wait)
-        return task_values.verdict(self._tell("done", body))
+        return insight_values.verdict(self._tell("done", body))
 
     def attempt(self, number: str, entry: str) -> TaskVerdict:
         """Record a command that was run in the session as an attempt at a step."""
-        return task_values.verdict(self._tell("attempt", {"number": number, "entry": entry}))
+        return insight_values.verdict(self._tell("attempt", {"number": number, "entry": entry}))
 
     def checkpoint(
         self, label: str | None = None, *, resume_at: str | None = None, kind: SnapshotKind = "live"
@@ -156,22 +159,22 @@ class RemoteTask:
 
     def handoff(self, budget: int = DEFAULT_BUDGET) -> str:
         """Return what a successor needs, in at most `budget` tokens."""
-        return task_values.text(self._look("handoff", budget=budget))
+        return insight_values.text(self._look("handoff", budget=budget))
 
     def resume(self) -> TaskResumed:
         """Bring the session to where the task can be continued, and return where it stands."""
-        return task_values.resumed(self._tell("resume", None))
+        return insight_values.resumed(self._tell("resume", None))
 
     def export(self) -> str:
         """Return the record as Markdown with fixed sections, which `import_` takes."""
-        return task_values.text(self._look("markdown"))
+        return insight_values.text(self._look("markdown"))
 
     def import_(self, text: str, *, replace: bool = False) -> TaskRecord:
         """Take over a record from Markdown or JSON, in place of the present one."""
         return self._change("import", text=text, replace=replace or None)
 
     def _change(self, verb: str, **fields: Any) -> TaskRecord:
-        return task_values.record(self._tell(verb, given(**fields)))
+        return insight_values.record(self._tell(verb, given(**fields)))
 
     def _look(self, *what: str, **params: Any) -> Any:
         call = HttpCall("GET", place("sessions", self._session, "task", *what), params)
@@ -180,3 +183,43 @@ class RemoteTask:
     def _tell(self, verb: str, body: dict[str, Any] | None) -> Any:
         call = HttpCall("POST", place("sessions", self._session, "task", verb), body=body)
         return self._transport.ask(call)
+
+
+class RemoteArtifacts:
+    """What sessions have registered as artifacts, as `HomeArtifacts` has it."""
+
+    def __init__(self, transport: RemoteTransport) -> None:
+        self._transport = transport
+
+    def list(self, session: str | None = None) -> list[KeptArtifact]:
+        """Return all artifacts, or only a session's (its name or id), oldest first."""
+        told = self._transport.ask(self._call("GET", session=session))
+        return [insight_values.artifact(each) for each in client_values.tables(told)]
+
+    def find(self, name: str, session: str | None = None) -> KeptArtifact:
+        """Return the artifact of a name; `session` is a name or id, also of a removed session."""
+        call = self._call("GET", "entry", name=name, session=session)
+        return insight_values.artifact(self._transport.ask(call))
+
+    def parts(self, name: str, session: str | None = None) -> Iterator[bytes]:
+        """Yield the content of an artifact as it comes."""
+        call = self._call("GET", "content", name=name, session=session)
+        with self._transport.bytes_of(call, {}) as body:
+            for part in body:
+                yield part
+
+    def save(self, name: str, to: Path | str, *, session: str | None = None) -> Path:
+        """Save an artifact as a file, or into a folder, and return its path."""
+        found = self.find(name, session)
+        with SavedArtifact(found, to) as file:
+            for part in self.parts(name, found.session_id):
+                file.write(part)
+        return file.place
+
+    def remove(self, name: str, session: str | None = None) -> KeptArtifact:
+        """Remove an artifact, and return what it was."""
+        call = self._call("DELETE", name=name, session=session)
+        return insight_values.artifact(self._transport.ask(call))
+
+    def _call(self, method: str, *what: str, **params: Any) -> HttpCall:
+        return HttpCall(method, place("artifacts", *what), given(**params))

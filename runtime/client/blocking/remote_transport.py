@@ -16,14 +16,13 @@ from websockets.sync.client import ClientConnection, connect, unix_connect
 
 from holdfast.base.text import plain
 from holdfast.errors import HoldfastError, ProtocolError, ServerUnavailable
-from holdfast.runtime.client import connect_again, http_call, step_lines
-from holdfast.runtime.client.blocking import remote_callbacks, remote_receiving, remote_requests
-from holdfast.runtime.client.blocking.remote_waking import RemoteWaking
+from holdfast.runtime.client import client_address, http_call
+from holdfast.runtime.client.blocking import remote_connection
+from holdfast.runtime.client.blocking.remote_connection import RemoteWaking
 from holdfast.runtime.client.channel_calls import ChannelCall, ServerStopped
 from holdfast.runtime.client.client_address import ClientAddress
 from holdfast.runtime.client.client_errors import error_of
-from holdfast.runtime.client.http_call import HttpCall
-from holdfast.runtime.client.step_lines import StepLines
+from holdfast.runtime.client.http_call import HttpCall, StepLines
 from holdfast.runtime.operations.step import Step
 
 Result = TypeVar("Result")
@@ -61,7 +60,7 @@ class RemoteTransport:
         self._http = httpx.Client(
             base_url=address.url,
             headers=self._headers,
-            transport=remote_requests.carrier(address),
+            transport=remote_connection.carrier(address),
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
         )
         self._free: list[RemoteLink] = []
@@ -100,12 +99,12 @@ class RemoteTransport:
     def _watched(
         self, call: HttpCall, content: bytes | None, headers: dict[str, str], lines: StepLines
     ) -> Any:
-        headers = self._address.headers | headers | step_lines.HEADERS
+        headers = self._address.headers | headers | http_call.HEADERS
         try:
             with self._http.stream(
                 call.method, call.path, params=call.query, content=content, headers=headers
             ) as got:
-                if got.headers.get("Content-Type") != step_lines.MEDIA_TYPE:
+                if got.headers.get("Content-Type") != http_call.MEDIA_TYPE:
                     return http_call.answer(got.status_code, got.read())
                 for piece in got.iter_bytes():
                     lines.feed(piece)
@@ -151,16 +150,16 @@ class RemoteTransport:
                 call.linked(connection)
                 call.patience.hold(RemoteWaking(connection, call.closing()))
                 while not call.ended:
-                    reply = call.receive(remote_receiving.next_message(connection))
+                    reply = call.receive(remote_connection.next_message(connection))
                     attempt = 0
-                    line = remote_callbacks.settled(call)
+                    line = remote_connection.settled(call)
                     reply = reply if line is None else call.answered(line)
                     if reply is not None:
                         connection.send(reply)
                     yield
             except (ConnectionClosed, ServerStopped) as error:
                 attempt += 1
-                pause = connect_again.pause(attempt, error)
+                pause = client_address.pause(attempt, error)
                 if pause is None:
                     raise self._unavailable("the connection was lost") from None
                 time.sleep(pause)
@@ -193,7 +192,7 @@ class RemoteTransport:
         except ServerUnavailable:
             raise
         except (OSError, TimeoutError, InvalidHandshake) as error:
-            pause = connect_again.pause(attempt, error) if attempt > 0 else None
+            pause = client_address.pause(attempt, error) if attempt > 0 else None
             if pause is None:
                 raise self._unavailable(error) from None
         time.sleep(pause)

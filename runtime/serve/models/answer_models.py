@@ -12,7 +12,7 @@ from pydantic import Field
 
 from holdfast.runtime.api.job_info import JobInfo
 from holdfast.runtime.api.redo_snapshot import Redo
-from holdfast.runtime.api.rewind_result import Rewound
+from holdfast.runtime.api.session_snapshots import Rewound
 from holdfast.runtime.api.session_task import TaskVerdict
 from holdfast.runtime.egress.network_changes import Reach
 from holdfast.runtime.files.copied import Copied

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.base.home import Home
 from holdfast.errors import ArtifactNotFound, InvalidArgument, StoreError
-from holdfast.runtime.api.home_artifacts import HomeArtifacts
+from holdfast.runtime.api.artifact_handles import HomeArtifacts
 from holdfast.runtime.artifacts import artifact_store
 from holdfast.runtime.artifacts.artifact_store import ArtifactStore
 from holdfast.runtime.artifacts.kept_artifact import KeptArtifact

@@ -1,20 +1,32 @@
-"""Which texts are servers, and where their tokens come from."""
+"""Servers by their texts, where tokens come from, who gets them, and how long a server is waited for."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
+import anyio
 import pytest
 
-from holdfast.errors import InvalidArgument
-from holdfast.runtime.client.client_address import address_of, is_url
+from holdfast.errors import InvalidArgument, ServerUnavailable
+from holdfast.procfs import sock_diag
+from holdfast.runtime.client import client_address
+from holdfast.runtime.client.aio.async_holdfast import AsyncHoldfast
+from holdfast.runtime.client.blocking.remote_holdfast import RemoteHoldfast
+from holdfast.runtime.client.client_address import address_of, is_refusal, is_url, pause
 
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path))
     monkeypatch.delenv("HOLDFAST_TOKEN", raising=False)
-    (tmp_path / "server-token").write_text("kept-here\n")
+    (tmp_path / "server-token").write_text(f"{TOKEN}\n")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +54,7 @@ def test_others(url: str) -> None:
 
 def test_the_token_of_this_machine_is_in_the_home(tmp_path: Path) -> None:
     for url in ("http://localhost:1", "http://[::1]:1", "http://127.0.0.1:1", "unix:///s"):
-        assert address_of(url).token == "kept-here"
+        assert address_of(url).token == TOKEN
         assert address_of(url).kept == tmp_path / "server-token"
 
 
@@ -53,7 +65,7 @@ def test_one_that_is_replaced_there_is_sent_from_then_on(tmp_path: Path) -> None
     assert kept.headers == {"Authorization": "Bearer another"}
     assert given.headers == {"Authorization": "Bearer given"}
     (tmp_path / "server-token").unlink()
-    assert kept.headers == {"Authorization": "Bearer kept-here"}
+    assert kept.headers == {"Authorization": "Bearer " + TOKEN}
 
 
 def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,3 +79,201 @@ def test_no_other_server_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_folders_are_no_urls() -> None:
     assert not any(map(is_url, (None, "/home/x", "http", Path("/x"))))
     assert is_url("unix:///x")
+
+
+STRANGER = 65534
+TOKEN = "kept-in-this-home-0123456789"
+LISTENS = """
+import os, socket, sys
+os.setgid(int(sys.argv[1])), os.setuid(int(sys.argv[1]))
+opened = socket.create_server(("127.0.0.1", 0))
+print(opened.getsockname()[1], flush=True)
+while True:
+    taken, _ = opened.accept()
+    print(taken.recv(65536), flush=True)
+    taken.close()
+"""
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has programs of another user")
+
+
+class Stranger:
+    """A program of another user that listens on a port, and what it has been sent."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, "-I", "-c", LISTENS, str(STRANGER)]
+        self._process = subprocess.Popen(words, stdout=subprocess.PIPE)
+        assert self._process.stdout
+        self.port = int(self._process.stdout.readline())
+
+    def heard(self) -> bytes:
+        """Return what came, with one line of our own at its end."""
+        with socket.create_connection(("127.0.0.1", self.port)) as mine:
+            mine.sendall(b"the end")
+        found = b""
+        assert self._process.stdout
+        while b"the end" not in found:
+            found += self._process.stdout.readline()
+        return found
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Stranger]:
+    made = Stranger()
+    yield made
+    made.end()
+
+
+@as_root
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_stranger_who_has_the_port_does_not_get_the_token(stranger: Stranger, host: str) -> None:
+    url = f"http://{host}:{stranger.port}"
+
+    async def ask() -> None:
+        async with AsyncHoldfast(url) as hf:
+            await hf.sessions()
+
+    with pytest.raises(ServerUnavailable, match=rf"a program of user {STRANGER}\b") as refused:
+        RemoteHoldfast(url).sessions()
+    assert "HOLDFAST_TOKEN" in refused.value.hint
+    with pytest.raises(ServerUnavailable, match=rf"a program of user {STRANGER}\b"):
+        anyio.run(ask)
+    with pytest.raises(ServerUnavailable, match=rf"a program of user {STRANGER}\b"):
+        RemoteHoldfast(url).session("work").exec("true")
+    assert TOKEN.encode() not in stranger.heard()
+
+
+@as_root
+def test_one_that_is_given_is_sent_to_any(stranger: Stranger) -> None:
+    """The attack would succeed if nothing were looked up."""
+    with pytest.raises(ServerUnavailable):
+        RemoteHoldfast(f"http://127.0.0.1:{stranger.port}", token=TOKEN).sessions()
+    assert TOKEN.encode() in stranger.heard()
+
+
+@pytest.mark.parametrize(
+    ("listens", "asked"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.0.0.1", "localhost"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("::1", "::1"),
+        ("::1", "localhost"),
+        ("::", "127.0.0.1"),
+        ("127.0.0.7", "127.0.0.7"),
+    ],
+)
+def test_the_owner_of_a_listener_is_found(listens: str, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = socket.AF_INET6 if ":" in listens else socket.AF_INET
+    with closing(socket.socket(family)) as opened:
+        if listens == "::":
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        opened.bind((listens, 0))
+        port = opened.getsockname()[1]
+        with pytest.raises(ConnectionRefusedError):  # it is bound, and does not listen
+            client_address.check_port(asked, port)
+        opened.listen()
+        client_address.check_port(asked, port)
+        mine = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+        with pytest.raises(ServerUnavailable, match=rf"a program of user {mine}\b"):
+            client_address.check_port(asked, port)
+
+
+def test_the_owner_is_found_where_the_kernel_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile may refuse netlink: the tables say it as well."""
+
+    def refused(patience: float) -> socket.socket:
+        raise PermissionError(patience)
+
+    monkeypatch.setattr(sock_diag, "opened", refused)
+    with closing(socket.create_server(("127.0.0.1", 0))) as opened:
+        port = opened.getsockname()[1]
+        client_address.check_port("127.0.0.1", port)
+        mine = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+        with pytest.raises(ServerUnavailable, match=rf"a program of user {mine}\b"):
+            client_address.check_port("localhost", port)
+
+
+def test_a_listener_on_another_address_is_none() -> None:
+    with closing(socket.create_server(("127.0.0.9", 0))) as opened, pytest.raises(ConnectionRefusedError):
+        client_address.check_port("127.0.0.1", opened.getsockname()[1])
+
+
+def test_a_unix_socket_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "s")
+    with pytest.raises(FileNotFoundError):
+        client_address.check_socket(path)
+    with closing(socket.socket(socket.AF_UNIX)) as opened:
+        opened.bind(path)
+        client_address.check_socket(path)
+        mine = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+        with pytest.raises(ServerUnavailable, match="is a program of user"):
+            client_address.check_socket(path)
+
+
+def test_nothing_that_listens_is_told_as_ever(tmp_path: Path) -> None:
+    with closing(socket.socket()) as opened:
+        opened.bind(("127.0.0.1", 0))
+        with pytest.raises(ServerUnavailable, match=r"cannot reach the server .*refused"):
+            RemoteHoldfast(f"http://127.0.0.1:{opened.getsockname()[1]}").sessions()
+    with pytest.raises(ServerUnavailable, match="cannot reach the server"):
+        RemoteHoldfast(f"unix://{tmp_path}/none").sessions()
+
+
+def pauses(error: BaseException) -> list[float]:
+    """Return the pauses between attempts that all fail so."""
+    found: list[float] = []
+    while (seconds := pause(len(found) + 1, error)) is not None:
+        found.append(seconds)
+    return found
+
+
+def test_a_server_that_is_started_again_is_waited_for_some_twenty_seconds() -> None:
+    found = pauses(ConnectionRefusedError())
+    assert found == sorted(found)
+    assert 18 < sum(found) < 25
+    assert max(found) <= 5
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), OSError(113, "No route to host")])
+def test_one_that_accepts_or_is_out_of_reach_is_given_up_sooner(error: BaseException) -> None:
+    assert 5 < sum(pauses(error)) < 8
+
+
+def test_what_the_system_reports_where_nothing_listens_is_a_refusal(tmp_path: Path) -> None:
+    """On one address, on all addresses of a name, and on a socket that is gone or abandoned."""
+    with socket.socket() as reserved, socket.socket(socket.AF_INET6) as sixth:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        sixth.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        with suppress(OSError):  # a machine without IPv6
+            sixth.bind(("::1", port))
+        with pytest.raises(OSError) as raised:
+            socket.create_connection(("127.0.0.1", port))
+        assert is_refusal(raised.value)
+        with pytest.raises(OSError) as raised:
+            asyncio.run(asyncio.wait_for(_connected(port), 30))
+        assert is_refusal(raised.value)
+    path = tmp_path / "s"
+    for _ in range(2):
+        with socket.socket(socket.AF_UNIX) as client, pytest.raises(OSError) as raised:
+            client.connect(str(path))
+        assert is_refusal(raised.value)
+        if not path.exists():
+            with socket.socket(socket.AF_UNIX) as abandoned:
+                abandoned.bind(str(path))
+
+
+async def _connected(port: int) -> None:
+    await asyncio.open_connection("localhost", port)
+
+
+def test_a_refusal_by_some_addresses_alone_is_none() -> None:
+    mixed = OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 113] No route")
+    assert not is_refusal(mixed)

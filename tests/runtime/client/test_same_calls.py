@@ -13,9 +13,8 @@ import pytest
 import holdfast
 from holdfast.errors import OnlyInProcess
 from holdfast.runtime.api import (
-    home_artifacts,
+    artifact_handles,
     session_files,
-    session_kernel,
     session_kernels,
     session_shells,
     session_task,
@@ -28,30 +27,24 @@ from holdfast.runtime.api.session import Session
 from holdfast.runtime.api.snapshot import Snapshot
 from holdfast.runtime.client import client_errors
 from holdfast.runtime.client.aio import (
-    async_artifacts,
     async_files,
     async_holdfast,
-    async_job,
     async_kernel,
     async_programs,
     async_session,
+    async_shell,
     async_snapshot,
     async_task,
-    async_terminal,
-    async_watch,
 )
 from holdfast.runtime.client.blocking import (
-    remote_artifacts,
     remote_files,
     remote_holdfast,
-    remote_job,
     remote_kernel,
     remote_programs,
     remote_session,
+    remote_shell,
     remote_snapshot,
     remote_task,
-    remote_terminal,
-    remote_watch,
 )
 from holdfast.runtime.files.file_watch import FileWatch
 
@@ -60,17 +53,17 @@ PAIRS: list[tuple[type, type, type]] = [
     (Holdfast, remote_holdfast.RemoteHoldfast, async_holdfast.AsyncHoldfast),
     (Session, remote_session.RemoteSession, async_session.AsyncSession),
     (Snapshot, remote_snapshot.RemoteSnapshot, async_snapshot.AsyncSnapshot),
-    (Job, remote_job.RemoteJob, async_job.AsyncJob),
+    (Job, remote_programs.RemoteJob, async_programs.AsyncJob),
     (RunningProgram, remote_programs.RemoteRunningProgram, async_programs.AsyncRunningProgram),
     (SessionPrograms, remote_programs.RemotePrograms, async_programs.AsyncPrograms),
-    (session_kernel.SessionKernel, remote_kernel.RemoteKernel, async_kernel.AsyncKernel),
+    (session_kernels.SessionKernel, remote_kernel.RemoteKernel, async_kernel.AsyncKernel),
     (session_kernels.SessionKernels, remote_kernel.RemoteKernels, async_kernel.AsyncKernels),
     (session_files.SessionFiles, remote_files.RemoteFiles, async_files.AsyncFiles),
-    (FileWatch, remote_watch.RemoteFileWatch, async_watch.AsyncFileWatch),
-    (session_shells.SessionShells, remote_terminal.RemoteShells, async_terminal.AsyncShells),
-    (home_artifacts.HomeArtifacts, remote_artifacts.RemoteArtifacts, async_artifacts.AsyncArtifacts),
+    (FileWatch, remote_files.RemoteFileWatch, async_files.AsyncFileWatch),
+    (session_shells.SessionShells, remote_shell.RemoteShells, async_shell.AsyncShells),
+    (artifact_handles.HomeArtifacts, remote_task.RemoteArtifacts, async_task.AsyncArtifacts),
     (session_task.SessionTask, remote_task.RemoteTask, async_task.AsyncTask),
-    (terminal_handle.SessionTerminal, remote_terminal.RemoteTerminal, async_terminal.AsyncTerminal),
+    (terminal_handle.SessionTerminal, remote_shell.RemoteTerminal, async_shell.AsyncTerminal),
 ]
 ONLY_THERE = {"parts", "details", "address"}
 """What streams, or tells as a table, what a handle in process has otherwise; and what a server alone has."""

@@ -16,8 +16,7 @@ from tests.base.test_bounded_tar import Endless
 
 from holdfast.base import bounded_tar, own_folders
 from holdfast.errors import InvalidArgument, ProtocolError
-from holdfast.runtime.client.client_paths import parted
-from holdfast.runtime.client.part_stream import PartStream
+from holdfast.runtime.client.http_call import PartStream, parted
 from holdfast.runtime.files import tar_streams, tar_times
 from holdfast.runtime.files.copied import Copied
 from holdfast.runtime.files.copy_in import CopyIn

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import ImageError
-from holdfast.runtime.api import entrypoint_start
+from holdfast.runtime.api import session_start
 from holdfast.runtime.lifecycle import chosen_image, image_file, load_image
 from holdfast.runtime.lifecycle.image_file import ImagePlace, StoredArchive, StoredFolder
 from holdfast.runtime.sessions import image_settings
@@ -136,8 +136,8 @@ def test_labels_are_emptied_and_none_counts_layers_that_are_not_there() -> None:
 
 def test_an_entrypoint_is_words_and_no_shell_reads_them() -> None:
     words = ["sh", "-c", "$(touch /x)", "a b", "it's", "\x1b"]
-    assert entrypoint_start.command({"Entrypoint": words[:2], "Cmd": words[2:]}) == words
-    assert entrypoint_start.command({"Entrypoint": None, "Cmd": None}) == []
+    assert session_start.entrypoint_command({"Entrypoint": words[:2], "Cmd": words[2:]}) == words
+    assert session_start.entrypoint_command({"Entrypoint": None, "Cmd": None}) == []
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:

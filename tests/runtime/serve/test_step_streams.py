@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import HoldfastError, ProtocolError, SessionNotFound
-from holdfast.runtime.client.step_lines import MEDIA_TYPE, StepLines
+from holdfast.runtime.client.http_call import MEDIA_TYPE, StepLines
 from holdfast.runtime.operations import step_watch
 from holdfast.runtime.operations.step import Step
 from holdfast.runtime.serve.step_streams import StepStreams

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.base.home import Home
 from holdfast.errors import InvalidArgument, SnapshotNotFound
-from holdfast.runtime.api import snapshot_actions
+from holdfast.runtime.api import redo_snapshot
 from holdfast.runtime.operations.context import Context
 from holdfast.runtime.store.entry import Entry
 from holdfast.runtime.store.row_details import SnapshotDetails
@@ -254,17 +254,17 @@ def test_actions_begin_at_the_last_checkpoint_or_where_they_are_asked_to(context
     between = taken("auto", 2, checkpoint, task={"checkpoint": {"snapshot": "cp"}})
     last = store.snapshot(taken("last", 3, between))
     taken("apart", 1, None)
-    assert [row.label for row in snapshot_actions.past(store, last)] == ["auto", "cp"]
-    found = snapshot_actions.last_checkpoint(store, last)
+    assert [row.label for row in redo_snapshot.past(store, last)] == ["auto", "cp"]
+    found = redo_snapshot.last_checkpoint(store, last)
     assert found is not None
     assert found.label == "cp"
-    assert snapshot_actions.last_checkpoint(store, store.snapshot("cp")) is None
-    assert snapshot_actions.earlier(context, last, "auto").id == between
+    assert redo_snapshot.last_checkpoint(store, store.snapshot("cp")) is None
+    assert redo_snapshot.earlier(context, last, "auto").id == between
     with pytest.raises(InvalidArgument, match="not of the past of last"):
-        snapshot_actions.earlier(context, last, "apart")
+        redo_snapshot.earlier(context, last, "apart")
     with pytest.raises(SnapshotNotFound):
-        snapshot_actions.up_to(context, last, "nothing")
-    assert snapshot_actions.up_to(context, last) == []
+        redo_snapshot.up_to(context, last, "nothing")
+    assert redo_snapshot.up_to(context, last) == []
 
 
 def test_a_command_without_reason_and_end_says_so() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.api.entrypoint_start import command
+from holdfast.runtime.api.session_start import entrypoint_command
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from holdfast.runtime.api.entrypoint_start import command
     ],
 )
 def test_arguments_follow_the_program(config: dict[str, Any], argv: list[str]) -> None:
-    assert command(config) == argv
+    assert entrypoint_command(config) == argv

@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 
 from holdfast.errors import ProtocolError
-from holdfast.runtime.client.aio.async_copying import unpacked
+from holdfast.runtime.client.aio.async_local import unpacked
 from holdfast.runtime.files.copied import Copied
 
 

@@ -1,21 +1,43 @@
-"""Sends the requests of a client over HTTP, and waits for answers as long as it takes, but heeds signals.
+"""Connections to a server that heed signals: requests, messages, the end of a waiting, callbacks.
 
-A signal that arrives just before a system call, or to another thread, does not interrupt the call, and
-Python runs its handler when that has returned. So each wait without limit is made of brief ones; nothing that
-was received or sent is lost between them. The limits that httpx has would end the request instead.
+Written by hand, as `../aio/async_connection.py` is. A signal that arrives just before a system call, or to
+another thread, does not interrupt the call, and Python runs its handler when that has returned. So each wait
+without limit is made of brief ones; nothing that was received or sent is lost between them. The limits that
+httpx has would end the request instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpcore
 import httpx
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
 
-from holdfast.runtime.client.blocking.remote_receiving import LOOK_UP
+from holdfast.errors import InvalidArgument
+from holdfast.runtime.client.channel_calls import ChannelCall
 from holdfast.runtime.client.client_address import ClientAddress
+
+LOOK_UP = 1.0  # seconds between two looks whether a signal came
+
+
+def next_message(connection: ClientConnection) -> str | bytes:
+    """Return the next message.
+
+    A signal that arrives just before a system call, or to another thread, does not interrupt the call, and
+    Python runs its handler when that has returned: so the wait is repeated. Parts of a message are not lost.
+
+    Raises:
+        ConnectionClosed: the connection is lost.
+    """
+    while True:
+        with suppress(TimeoutError):
+            return connection.recv(LOOK_UP)
+
 
 IDLE_SECONDS = 5.0
 """How long a connection is kept for the next request."""
@@ -144,3 +166,38 @@ def _translated() -> Iterator[None]:
         yield
     except _FAULTS as error:
         raise httpx.TransportError(str(error) or type(error).__name__) from error
+
+
+class RemoteWaking:
+    """What `Patience.end` hangs up: the server is asked to end the waiting, and answers as ever."""
+
+    def __init__(self, connection: ClientConnection, message: str) -> None:
+        self._connection, self._message = connection, message
+
+    def hang_up(self) -> None:
+        """Ask it."""
+        with suppress(ConnectionClosed):
+            self._connection.send(self._message)
+
+
+OnInput = Callable[[str, bool], str]
+
+
+def settled(call: ChannelCall[Any]) -> str | None:
+    """Return the line that a callback gave as an answer.
+
+    Raises:
+        InvalidArgument: one returned a coroutine. What was called continues.
+    """
+    line: str | None = call.line
+    call.line = None
+    returned, call.returned = [*call.returned, line], []
+    for each in returned:
+        if inspect.isawaitable(each):
+            if inspect.iscoroutine(each):
+                each.close()
+            raise InvalidArgument(
+                "cannot use a coroutine function as a callback here: nothing would await it",
+                hint="use AsyncHoldfast, or a plain function",
+            )
+    return line

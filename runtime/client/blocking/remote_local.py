@@ -1,20 +1,62 @@
-"""A person's terminal joined to a session's over a URL: the server shows, and gets what is typed."""
+"""Calls that need more of their process than connections: its terminal, its threads, pexpect.
+
+Written by hand, as `../aio/async_local.py` is.
+"""
 
 from __future__ import annotations
 
 import os
 import select
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from io import BufferedReader
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from websockets.exceptions import ConnectionClosed
 
-from holdfast.errors import InvalidArgument
-from holdfast.runtime.attachment.own_terminal import OwnTerminal
-from holdfast.runtime.client.attach_call import AttachCall
+from holdfast.base.delegation import late
+from holdfast.base.home import Home
+from holdfast.errors import HoldfastError, InvalidArgument
+from holdfast.runtime.client import client_address
 from holdfast.runtime.client.blocking.remote_transport import RemoteTransport
+from holdfast.runtime.client.channel_calls import AttachCall
+from holdfast.runtime.client.client_address import ClientAddress
+from holdfast.runtime.client.http_call import PartStream
+from holdfast.runtime.files.copied import Copied
+
+if TYPE_CHECKING:
+    from holdfast.runtime.api.spawn import SessionSpawning
+    from holdfast.runtime.attachment.own_terminal import OwnTerminal
+
+
+def unpacked(body: Iterator[bytes], unpack: Callable[[IO[bytes]], Copied]) -> Copied:
+    """Return what the work makes of the body."""
+    return unpack(BufferedReader(PartStream(lambda: next(body, None)), 1 << 18))
+
+
+def begin(parts: Iterable[bytes], write: Callable[[bytes], object], close: Callable[[], None]) -> None:
+    """Write the parts, and then the end. A program that does not want them ends the feeding."""
+
+    def feed() -> None:
+        try:
+            for part in parts:
+                write(part)
+            close()
+        except HoldfastError:
+            return  # the caller that follows the program sees how it ended
+
+    threading.Thread(target=feed, name="holdfast-input", daemon=True).start()
+
+
+def _spawning() -> type[SessionSpawning]:
+    from holdfast.runtime.api.spawn import SessionSpawning  # pexpect is loaded when it is used
+
+    return SessionSpawning
+
+
+spawn = late(lambda session: _spawning()(session), lambda: _spawning().spawn)
 
 
 def attached(transport: RemoteTransport, session: str, how: Mapping[str, Any]) -> str:
@@ -24,6 +66,8 @@ def attached(transport: RemoteTransport, session: str, how: Mapping[str, Any]) -
         InvalidArgument: this process has no terminal, or one that is not in UTF-8.
         SessionError: the session ended.
     """
+    from holdfast.runtime.attachment.own_terminal import OwnTerminal
+
     with OwnTerminal.entered() as person:
         if person.encoding.lower() not in ("utf-8", "utf8"):
             raise InvalidArgument(
@@ -79,3 +123,12 @@ class _Typist:
     def _say(self, message: str) -> None:
         with suppress(ConnectionClosed):
             self._call.connection.send(message)
+
+
+def opened(url: str | Path | Home | None, token: str | None) -> tuple[ClientAddress, Callable[[], None]]:
+    """Return the address, and what is to be called at the end.
+
+    Raises:
+        InvalidArgument: the URL is not valid, or there is no token.
+    """
+    return client_address.address_of(str(url), token), lambda: None

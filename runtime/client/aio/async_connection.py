@@ -1,0 +1,68 @@
+"""Connections to a server as asyncio has them: requests, messages, the end of a waiting, callbacks.
+
+Written by hand, as `../blocking/remote_connection.py` is. Waits take as long as the server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from holdfast.runtime.client.channel_calls import ChannelCall
+from holdfast.runtime.client.client_address import ClientAddress
+
+
+def carrier(address: ClientAddress) -> httpx.AsyncBaseTransport:
+    """Return what carries requests to a server."""
+    return httpx.AsyncHTTPTransport(uds=address.socket, limits=httpx.Limits())
+
+
+async def next_message(connection: ClientConnection) -> str | bytes:
+    """Return the next message.
+
+    Raises:
+        ConnectionClosed: the connection is lost.
+    """
+    return await connection.recv()
+
+
+class AsyncWaking:
+    """What `Patience.end` hangs up: the server is asked to end the waiting, and answers as ever."""
+
+    def __init__(self, connection: ClientConnection, message: str) -> None:
+        self._connection, self._message = connection, message
+        self._loop = asyncio.get_running_loop()
+        self._sending: asyncio.Task[None] | None = None
+
+    def hang_up(self) -> None:
+        """Ask it."""
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        self._sending = self._loop.create_task(self._send())
+
+    async def _send(self) -> None:
+        with suppress(ConnectionClosed):
+            await self._connection.send(self._message)
+
+
+OnInput = Callable[[str, bool], str] | Callable[[str, bool], Awaitable[str]]
+
+
+async def settled(call: ChannelCall[Any]) -> str | None:
+    """Await what the callbacks of a call returned; return the line that one gave as an answer."""
+    returned, call.returned = call.returned, []
+    for each in returned:
+        if inspect.isawaitable(each):
+            await each
+    line, call.line = call.line, None
+    found: str | None = await line if inspect.isawaitable(line) else line
+    return found
