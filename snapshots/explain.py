@@ -1,7 +1,8 @@
 """Explanation of a failed live capture or restore: CRIU's error lines become a cause, a reason and advice.
 
 Pure. The strings are those of CRIU 4.2 and 4.3, the wording is that of the survivability report; the process
-and descriptor concerned are also taken from the lines. An unknown line is passed on unchanged.
+and descriptor concerned are also taken from the lines. Of the known patterns the first match counts: the most
+specific come first. An unknown line is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
-from holdfast.snapshots.explain_strings import KNOWN, NOISE, KnownPattern
 
 _PROCESS = (
     r"\(pid: (\d+)\) failed",
@@ -93,3 +94,203 @@ def _number(patterns: tuple[str, ...], errors: list[str]) -> int | None:
             if found is not None:
                 return int(found[1])
     return None
+
+
+class KnownPattern(NamedTuple):
+    """A pattern. If `text` or `advice` is empty, the catalogue's wording for `kind` is used."""
+
+    pattern: str
+    kind: str = ""
+    text: str = ""
+    advice: str = ""
+    no_space: bool = False
+    passing: bool = False
+
+
+_AGAIN = "try again"
+
+KNOWN: tuple[KnownPattern, ...] = (
+    KnownPattern(
+        r"No space left on device|Error writing pages|Disk quota exceeded",
+        text="there is no space left in the state directory",
+        advice="make room, or set HOLDFAST_HOME elsewhere",
+        no_space=True,
+    ),
+    # They are counted by user of the host. CRIU takes one, and so does each supervisor that watches files.
+    KnownPattern(
+        r"Can't create inotify: Too many open files",
+        text="the user that runs it has no inotify instance left on this machine",
+        advice="end programs that watch files, or `sysctl fs.inotify.max_user_instances=1024` on the host",
+        passing=True,
+    ),
+    # The kernel does not pass the descriptor of a ring to another process.
+    KnownPattern(r"io_uring|send_fds failed \(-22\)", "io_uring"),
+    KnownPattern(r"pending SIGTRAP", "trap"),
+    KnownPattern(r"Unseizable non-zombie \d+ found, state D|Timeout reached. Try to interrupt", "stuck"),
+    # The survey has found none: it is one that has begun since, and may end as soon.
+    KnownPattern(
+        r"Unseizable non-zombie|ptrace.*Operation not permitted|another one traces", "traced", passing=True
+    ),
+    KnownPattern(r"nested (\w+?)(?:_for_children)? namespace", "inner_namespace"),
+    KnownPattern(
+        r"Nested mount namespaces|doesn't have a proper root mount|IP tool failed", "inner_namespace"
+    ),
+    KnownPattern(
+        r"half of stream unix connection|name-less external socket|External socket is used|"
+        r"Unix socket \d+ (?:without peer|with unreachable peer)",
+        "unix_outside",
+    ),
+    KnownPattern(
+        r"write queue on an in-flight socket|closed in-flight socket|In-flight connection on non-listening",
+        "unix_waiting",
+        passing=True,
+    ),
+    KnownPattern(
+        r"connections to a unix socket always wait to be accepted \((.*)\)",
+        "unix_waiting",
+        text="there was no instant at which a unix server had accepted all that waits",
+        advice="try again when the server has less to do",
+        passing=True,
+    ),
+    KnownPattern(r"Dangling connection", "unix_outside", passing=True),
+    KnownPattern(
+        r"In-flight connection \(l\)",
+        "connection_waiting",
+        text="a connection was about to be accepted",
+        advice=_AGAIN,
+        passing=True,
+    ),
+    KnownPattern(r"The socket has data to read", "netlink_unread", passing=True),
+    KnownPattern(
+        r"corked dgram socket",
+        text="a process collects a datagram to be sent (UDP_CORK)",
+        advice="let it send it, then try again",
+        passing=True,
+    ),
+    KnownPattern(
+        r"Zombie(?:s with)? threads?(?: not supported| are not supported)|found while seizing|"
+        r"Zombie with children",
+        "headless",
+        passing=True,
+    ),
+    KnownPattern(
+        r"Unexpected \d+ task interruption|can't wait task|Uncollected thread|Too many threads discovered|"
+        r"task not stopped after seize|Thread \d+ (?:is not in collected|was not resumed)|"
+        r"can't (?:read|parse) (?:signfo|stopped siginfo)|Can't read link for pid|Can't get stat on",
+        text="processes began or ended while they were to be stopped",
+        advice=_AGAIN,
+        passing=True,
+    ),
+    KnownPattern(
+        r"Individually stopped threads",
+        text="a process has single threads stopped, as a debugger does",
+        advice="let it continue, or end it",
+    ),
+    KnownPattern(r"Can't open file proc/\d+/task|Conflict with a dead task", "proc_file_gone"),
+    KnownPattern(r"Can't dump that handle|Unable to open inotify|fsnotify", "watch_gone"),
+    KnownPattern(
+        r"ctty inheritance detected|dangling tty",
+        text="a program holds a terminal whose controlling process is not known (/dev/tty)",
+        advice="answer it or end it, then try again",
+    ),
+    KnownPattern(
+        r"queued data overflow",
+        text="more output waits in a terminal than can be kept",
+        advice="read from that terminal, then try again",
+        passing=True,
+    ),
+    KnownPattern(
+        r"Can't get rlimit \d+: Operation not permitted",
+        "other_user",
+        text="a program runs that has changed its user (su, sudo), which cannot be looked into",
+        advice="let it end, then try again",
+    ),
+    KnownPattern(r"Unsupported proto (\d+) for socket|Unsupported socket (?:family|type)", "socket_foreign"),
+    KnownPattern(r"Unknown socket collected|Groups above 32|Multiple MC membership", "socket_foreign"),
+    KnownPattern(
+        r"More than 1 SCM|Control messages in queue|Unexpected 2nd SCM",
+        text="descriptors that were sent over a unix socket wait to be taken",
+        advice=_AGAIN,
+        passing=True,
+    ),
+    KnownPattern(r"Can't get \d+:\d+ opt: Bad file descriptor|ptmx index: Bad file descriptor", "path_only"),
+    KnownPattern(r"Can't dump ghost file|increase limit", "deleted_file_large"),
+    KnownPattern(r"Can't lookup mount|overmounted mounts", "nowhere"),
+    KnownPattern(
+        r"Can't create link remap|Can't link remap|trim failed",
+        text="a file that was deleted while open cannot be given a name again",
+        advice="close that file, then try again",
+    ),
+    KnownPattern(r"pidfd pid .* not a part of process tree|PIDFD_THREAD", "pidfd_outside"),
+    KnownPattern(r"Can't dump file \d+ of that type \[\w+\] \((chr .+?)\)|dump tun link", "device_hardware"),
+    KnownPattern(
+        r"Can't dump file \d+ of that type \[\w+\] \(anon (?:anon_inode:)?\[?(.+?)\]?\)|BPF", "kernel_object"
+    ),
+    KnownPattern(
+        r"Can't dump file \d+ of that type \[\w+\] \((.+?)\)",
+        text="a process holds something open that cannot be captured",
+        advice="stop that process, then try again",
+    ),
+    KnownPattern(
+        r"Escaped/closed fd descriptor|Dump eventpoll \(pid: \d+\) failed", "poll_lost", passing=True
+    ),
+    KnownPattern(r"Unknown shit|mapfile link|Unsupported mapping|device mapping", "device_memory"),
+    KnownPattern(
+        r"SysVIPC shmem map|shmem .*with a (?:tail )?hole",
+        text="a process uses System V shared memory in a way that cannot be captured",
+        advice="end that process",
+    ),
+    KnownPattern(
+        r"packetized mode for pipes",
+        text="a process uses a pipe in packet mode (O_DIRECT)",
+        advice="end that process",
+    ),
+    KnownPattern(r"outside of the session's tree: (.*)", "outside", passing=True),
+    KnownPattern(
+        r"the copy of a process (?:ended before|could not be made)",
+        text="memory could not be copied while the session ran",
+        advice=_AGAIN,
+        passing=True,
+    ),
+    KnownPattern(
+        r"waits for a child of vfork",
+        "stuck",
+        text="there was no instant at which none of its programs was about to start another",
+        advice="try again when it starts fewer programs, or end one that never starts its own",
+        passing=True,
+    ),
+    KnownPattern(r"does not stop", "stuck"),
+    KnownPattern(r"Can't find a session leader for|Can't figure out which sid", "adopted"),
+    KnownPattern(
+        r"outside of its pid namespace",
+        "outside",
+        text="a process was started from outside of the session",
+        advice="end processes begun with `docker exec`",
+    ),
+    KnownPattern(
+        r"unsupported bits|xsave size mismatch|instruction capabilities do not match|FPU feature required",
+        text="this processor lacks features the captured processes use",
+        advice="restore on a machine of the same kind",
+    ),
+    KnownPattern(
+        r"bad size|bad build-ID|bad mode",
+        text="a file that a process had open has changed",
+        advice="check mounted folders for changes since the capture",
+    ),
+    KnownPattern(
+        r"File exists.*pid|already exist|Can't fork for (\d+)",
+        text="a process id of the snapshot is taken in the new container",
+        advice=_AGAIN,
+    ),
+    KnownPattern(
+        r"Cannot allocate memory|Out of memory",
+        text="there is not enough memory",
+        advice="free memory, or raise the session's `--memory`",
+    ),
+)
+
+# Printed in every run on some machines, or only repeats an earlier failure.
+NOISE = (
+    r"Unable to create tun|RLIMIT_NOFILE for self|Dumping FAILED|Restoring FAILED|action.scripts|hold exited|"
+    r"exited, status=|cgroupd|uffd: (PID recv|recv_fd)"
+)

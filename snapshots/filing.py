@@ -21,7 +21,7 @@ from holdfast.errors import CaptureFailed, EngineError, ImageError, LiveUnsuppor
 from holdfast.snapshots.checkpointer.layers import apart, file_entry
 from holdfast.snapshots.layer import image
 from holdfast.snapshots.layer.archive import LayerArchive
-from holdfast.snapshots.layer.known_blobs import KnownBlobs
+from holdfast.snapshots.layer.oci import KnownBlobs
 from holdfast.snapshots.link import CheckpointerFailed, CheckpointerLink, LinkLost
 
 # Overlays are limited to about 120 layers, and each makes the first lookup of a file slower.

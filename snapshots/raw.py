@@ -14,10 +14,9 @@ from pathlib import Path
 from holdfast.errors import StoreError
 from holdfast.snapshots import files
 from holdfast.snapshots.chunks import recipe
-from holdfast.snapshots.chunks.chunks import Chunks
+from holdfast.snapshots.chunks.chunks import Chunks, Unpacking
 from holdfast.snapshots.chunks.packs import PackDamaged
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeDamaged
-from holdfast.snapshots.chunks.unpacking import Unpacking
 from holdfast.snapshots.manifest import Manifest, StoredFile
 from holdfast.snapshots.raw_cache import IMAGES
 

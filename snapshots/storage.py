@@ -14,10 +14,10 @@ from holdfast.base import private_files
 from holdfast.base.home import Home
 from holdfast.engine.engine import Engine
 from holdfast.snapshots import files, raw_cache
-from holdfast.snapshots.chunks import packing, recipe, sweeping
+from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
+from holdfast.snapshots.chunks.pack_upkeep import Marks, Swept
 from holdfast.snapshots.chunks.packing import Packed
-from holdfast.snapshots.chunks.sweeping import Marks, Swept
 from holdfast.snapshots.manifest import StoredFile
 
 WAIT = 60.0
@@ -85,7 +85,7 @@ def packed(folder: Path) -> bool:
     return (folder / recipe.FILE).exists()
 
 
-def sweep(home: Home, *, thin: float = sweeping.THIN, patience: float = 0.0) -> tuple[Swept, Marks] | None:
+def sweep(home: Home, *, thin: float = pack_upkeep.THIN, patience: float = 0.0) -> tuple[Swept, Marks] | None:
     """Remove from the packs what no snapshot needs. Return None if another process is packing.
 
     Raises:
@@ -96,7 +96,7 @@ def sweep(home: Home, *, thin: float = sweeping.THIN, patience: float = 0.0) -> 
         if not chunks.names():
             return Swept(), Marks()
         with suppress(PacksBusy), chunks.changing(patience):
-            return sweeping.sweep(chunks, folders(home), thin)
+            return pack_upkeep.sweep(chunks, folders(home), thin)
     return None
 
 
@@ -107,7 +107,7 @@ def waste(home: Home, thin: float) -> int:
         RecipeDamaged: what a snapshot needs cannot be determined.
     """
     with Chunks(home.root) as chunks:
-        return sweeping.waste(chunks, folders(home), thin) if chunks.names() else 0
+        return pack_upkeep.waste(chunks, folders(home), thin) if chunks.names() else 0
 
 
 def folders(home: Home) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from holdfast.snapshots.bundle import cutting, form, media, segment_packing, signing
+from holdfast.snapshots.bundle import bundle_segments, form, media, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.oci_layout import FileDestination, FileOrigin
 from holdfast.snapshots.bundle.sealing import Seal, Sealing
@@ -41,7 +41,7 @@ class Forgery:
             manifest = form.parse(form.ImageManifest, read(snapshot), "manifest")
             self.config: dict[str, Any] = json.loads(read(manifest.config.descriptor()))
             segments = [
-                segment_packing.open_segment(read(layer.descriptor()), segment["bytes"])
+                bundle_segments.open_segment(read(layer.descriptor()), segment["bytes"])
                 for layer, segment in zip(manifest.layers, self.config["segments"], strict=True)
             ]
         self.files: dict[str, bytes] = {
@@ -85,8 +85,8 @@ class Forgery:
         layers: list[dict[str, Any]] = []
         files: list[dict[str, Any]] = []
         blobs: list[tuple[BlobDescriptor, bytes]] = list(self.blobs)
-        for data, places in cutting.together(self.files.items()):
-            packed = segment_packing.segment(data)
+        for data, places in bundle_segments.together(self.files.items()):
+            packed = bundle_segments.segment(data)
             layers.append(_put(blobs, media.SEGMENT, packed, seal).as_dict())
             for name, offset, size in places:
                 parts = [{"segment": len(segments), "offset": offset, "bytes": size}] if size else []

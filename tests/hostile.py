@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.forging import Forgery
 
-from holdfast.snapshots.bundle import form, media, segment_packing
+from holdfast.snapshots.bundle import bundle_segments, form, media
 
 
 def _options(forgery: Forgery) -> None:
@@ -71,7 +71,7 @@ def _no_segment(forgery: Forgery) -> None:
 
 def _bomb(forgery: Forgery) -> None:
     """A gigabyte of zeros in a segment that says it is small."""
-    packed = segment_packing.segment(bytes(64 << 20))
+    packed = bundle_segments.segment(bytes(64 << 20))
     blob = form.described(media.SEGMENT, packed)
     forgery.blobs.append((blob, packed))
     forgery.layers = [blob.as_dict()] * 40

@@ -46,7 +46,7 @@ from holdfast.snapshots import files, freeze_protocol, manifest, raw_cache, serv
 from holdfast.snapshots.failure import Failure, of_row
 from holdfast.snapshots.filing import Filing
 from holdfast.snapshots.freeze_protocol import CaptureResult
-from holdfast.snapshots.layer.known_blobs import KnownBlobs
+from holdfast.snapshots.layer.oci import KnownBlobs
 from holdfast.snapshots.link import CheckpointerFailed, LinkLost, Target
 from holdfast.snapshots.manifest import Manifest, Processes
 

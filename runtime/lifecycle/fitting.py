@@ -20,7 +20,7 @@ from holdfast.runtime.lifecycle import portable_archive, portable_layer
 from holdfast.runtime.sessions import image_settings
 from holdfast.runtime.store.rows import FITTED
 from holdfast.snapshots.layer import image
-from holdfast.snapshots.layer.known_blobs import KnownBlobs
+from holdfast.snapshots.layer.oci import KnownBlobs
 
 if TYPE_CHECKING:
     from pathlib import Path

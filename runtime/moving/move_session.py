@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.operations.context import Context
     from holdfast.runtime.store.row_details import OperationDetails
     from holdfast.runtime.store.rows import OperationRow, OperationState, SessionRow, SnapshotRow
-    from holdfast.snapshots.registry.http_client import Wire
+    from holdfast.snapshots.registry.http_client import HttpClient
 
 ASKING = 60.0
 """Seconds in which a receiver is asked again for a session that it was about to start."""
@@ -80,7 +80,7 @@ def move(
     session: SessionRow,
     address: ReceiverAddress,
     options: SendOptions,
-    through: Callable[[], Wire] | None = None,
+    through: Callable[[], HttpClient] | None = None,
 ) -> Moved:
     """Move a session; `through` returns the way to a registry for the bytes, which both machines reach.
 
@@ -140,7 +140,7 @@ class _Moving:
         session: SessionRow,
         address: ReceiverAddress,
         options: SendOptions,
-        through: Callable[[], Wire] | None,
+        through: Callable[[], HttpClient] | None,
     ) -> None:
         self._context = context
         self._session = session

@@ -26,7 +26,7 @@ from holdfast.runtime.storage import packing_request, snapshot_lock
 from holdfast.runtime.store import packed_sizes
 from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.snapshots import raw_cache
-from holdfast.snapshots.chunks import packing, recipe, sweeping
+from holdfast.snapshots.chunks import pack_upkeep, packing, recipe
 from holdfast.snapshots.chunks.chunks import Chunks, PacksBusy
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
 
@@ -109,7 +109,7 @@ class _Round:
         folders = (path for parent in (home.staging, home.snapshots) for path in parent.iterdir())
         with suppress(RecipeDamaged), Chunks(home.root) as chunks, chunks.changing(SWEEP_SECONDS):
             packing_request.swept(home)
-            _, marks = sweeping.sweep(chunks, folders)
+            _, marks = pack_upkeep.sweep(chunks, folders)
             for snapshot, account in marks.accounts.items():
                 packed_sizes.record(home.database, snapshot, own=account.own, shared=account.shared)
 

@@ -16,8 +16,8 @@ from holdfast.runtime.storage import packing_request
 from holdfast.runtime.store import packed_sizes
 from holdfast.runtime.store.packed_sizes import Unpacked
 from holdfast.snapshots import manifest, raw_cache, storage
+from holdfast.snapshots.chunks.pack_upkeep import THIN, Marks, Swept
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
-from holdfast.snapshots.chunks.sweeping import THIN, Marks, Swept
 from holdfast.snapshots.storage import Stored
 
 if TYPE_CHECKING:

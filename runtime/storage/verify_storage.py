@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from holdfast.errors import SnapshotDamaged, SnapshotNewer, SnapshotNotFound
 from holdfast.runtime.storage import snapshot_storage
 from holdfast.snapshots import files, manifest, raw, raw_cache, storage
-from holdfast.snapshots.chunks import checking, recipe
-from holdfast.snapshots.chunks.checking import Findings
+from holdfast.snapshots.chunks import pack_upkeep, recipe
 from holdfast.snapshots.chunks.chunks import Chunks
+from holdfast.snapshots.chunks.pack_upkeep import Findings
 from holdfast.snapshots.chunks.recipe import RecipeDamaged
 from holdfast.snapshots.manifest import Manifest
 
@@ -78,8 +78,8 @@ def verify(context: Context, chosen: Sequence[SnapshotRow]) -> Verified:
             context.doing("checking all stored pages")
             # Damaged pages are taken out at once, so that nothing new relies on them.
             with chunks.changing():
-                found = checking.check(chunks)
-                names = checking.mend(chunks, found)
+                found = pack_upkeep.check_packs(chunks)
+                names = pack_upkeep.mend_packs(chunks, found)
             result.findings += [Damage("", "", text, repaired) for text, repaired in names]
         else:
             found = Findings()

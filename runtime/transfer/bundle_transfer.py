@@ -18,9 +18,9 @@ from holdfast.runtime.transfer.send import own_layers, send
 from holdfast.runtime.transfer.thin_destination import ThinDestination
 from holdfast.snapshots import raw_cache
 from holdfast.snapshots.bundle import form, shared_blobs
-from holdfast.snapshots.bundle.piped import PipeDestination, PipeOrigin
+from holdfast.snapshots.bundle.oci_layout import PipeDestination, PipeOrigin
 from holdfast.snapshots.bundle.resuming import Resuming
-from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.http_client import HttpClient
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
 
@@ -120,7 +120,7 @@ def export(
 def push(
     context: Context,
     snapshot: SnapshotRow,
-    wire: Wire,
+    wire: HttpClient,
     options: SendOptions,
     series: BundleSeries | None = None,
 ) -> Pushed:
@@ -137,7 +137,7 @@ def push(
     return Pushed(str(destination.reference), sent.digest, sent.bytes, sent.sent, *about)
 
 
-def _check_tag(context: Context, snapshot: SnapshotRow, wire: Wire) -> None:
+def _check_tag(context: Context, snapshot: SnapshotRow, wire: HttpClient) -> None:
     row = context.store.find_session(snapshot.session_id)
     if row is None or wire.reference.digest:
         return
@@ -162,7 +162,7 @@ def import_(context: Context, path: Path | int, options: ReceiveOptions) -> Snap
         return receive(context, origin, options)
 
 
-def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
+def pull(context: Context, wire: HttpClient, options: ReceiveOptions) -> SnapshotRow:
     """Import a snapshot from a registry; raises as `receive` does."""
     with Resuming(RegistryOrigin(wire), context.home.root / "downloads") as origin:
         row = receive(context, origin, options)
@@ -170,7 +170,7 @@ def pull(context: Context, wire: Wire, options: ReceiveOptions) -> SnapshotRow:
     return row
 
 
-def way(text: str, *, plain_http: bool) -> Wire:
+def way(text: str, *, plain_http: bool) -> HttpClient:
     """Return the way to the registry of a reference.
 
     Raises:
@@ -178,4 +178,4 @@ def way(text: str, *, plain_http: bool) -> Wire:
     """
     reference = Reference.parse(text)
     listed = {host.strip() for host in os.environ.get(PLAIN_HTTP, "").split(",")}
-    return Wire(reference, plain_http=plain_http or reference.host in listed)
+    return HttpClient(reference, plain_http=plain_http or reference.host in listed)

@@ -16,14 +16,14 @@ from holdfast.base import private_files
 from holdfast.engine.engine import Engine
 from holdfast.errors import InvalidArgument, StoreError
 from holdfast.runtime.transfer.searched_layers import SearchedLayers
-from holdfast.snapshots.bundle import image_layers, media, segment_packing
+from holdfast.snapshots.bundle import bundle_segments, image_layers, media
 from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor, BundleDestination
 from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.bundle.sealing import Sealing
 
 KINDS = {
-    "gzip": (media.LAYER_GZIP, segment_packing.gzip, f"gzip-isal-{segment_packing.GZIP_LEVEL}"),
-    "zstd": (media.LAYER_ZSTD, segment_packing.zstd, f"zstd-{segment_packing.ZSTD_LEVEL}"),
+    "gzip": (media.LAYER_GZIP, bundle_segments.gzip, f"gzip-isal-{bundle_segments.GZIP_LEVEL}"),
+    "zstd": (media.LAYER_ZSTD, bundle_segments.zstd, f"zstd-{bundle_segments.ZSTD_LEVEL}"),
 }
 """Media type, command, and name in the cache: another level gives other bytes."""
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, BinaryIO
 from blake3 import blake3
 
 from holdfast.runtime.transfer.bundle_series import BundleSeries, SentBundle
-from holdfast.snapshots.bundle import cutting, media, segment_packing
+from holdfast.snapshots.bundle import bundle_segments, media
 from holdfast.snapshots.bundle.form import FilePart, InParts, LayerSegment
 
 if TYPE_CHECKING:
-    from holdfast.snapshots.bundle.cutting import FilePiece
+    from holdfast.snapshots.bundle.bundle_segments import FilePiece
     from holdfast.snapshots.bundle.earlier_pages import PageRange
     from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 
@@ -49,7 +49,7 @@ class OutgoingSegments:
     def file(self, path: Path, name: str) -> InParts:
         """Send a file in segments of its own."""
         with path.open("rb") as file:
-            return InParts(name=name, parts=list(self._cut(cutting.pieces(file))))
+            return InParts(name=name, parts=list(self._cut(bundle_segments.pieces(file))))
 
     def changed(self, path: Path, name: str, ranges: Sequence[PageRange], earlier: SentBundle) -> InParts:
         """Send the new ranges of a file; the others are named as parts of segments that were sent before."""
@@ -70,13 +70,13 @@ class OutgoingSegments:
                 if one.name is not None:
                     parts += (self._again(part, earlier) for part in earlier.parts(one))
                     self._report(one.size)
-                elif one.size >= cutting.LEAST:
-                    parts += self._cut(cutting.pieces(_Limited(file, one.size)))
+                elif one.size >= bundle_segments.LEAST_SEGMENT:
+                    parts += self._cut(bundle_segments.pieces(_Limited(file, one.size)))
                 else:
                     waiting.append(len(parts))
                     parts.append(FilePart(offset=len(held), bytes=one.size))
                     held += file.read(one.size)
-                    if len(held) >= cutting.LEAST:
+                    if len(held) >= bundle_segments.LEAST_SEGMENT:
                         flush()
                 at += one.size
         flush()
@@ -84,7 +84,7 @@ class OutgoingSegments:
 
     def together(self, small: Iterable[tuple[str, bytes]]) -> Iterator[InParts]:
         """Send small files in common segments."""
-        for data, places in cutting.together(small):
+        for data, places in bundle_segments.together(small):
             number = self._place(data) if data else None
             for name, offset, size in places:
                 part = FilePart(segment=number, offset=offset, bytes=size)
@@ -111,7 +111,7 @@ class OutgoingSegments:
             packed = self._series.packed
             known = packed.get(name)
             if known is None or not self._has(known):
-                known = packed[name] = self._put(media.SEGMENT, segment_packing.segment(data))
+                known = packed[name] = self._put(media.SEGMENT, bundle_segments.segment(data))
             self._add(LayerSegment(bytes=len(data), blake3=name), known)
         self._report(len(data))
         return self._numbers[name]

@@ -38,7 +38,7 @@ from holdfast.runtime.transfer import (
 from holdfast.runtime.transfer.transfer_options import ReceiveOptions
 from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
 from holdfast.snapshots import files, manifest, raw_cache, storage
-from holdfast.snapshots.bundle import form, loading, media, sealing, signing, tarball
+from holdfast.snapshots.bundle import foreign_files, form, loading, media, sealing, signing
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
 from holdfast.snapshots.bundle.keys import Keys
 from holdfast.snapshots.bundle.oci_layout import FileOrigin
@@ -306,7 +306,7 @@ class _Receiving:
             if self._wanted.live:
                 sanitize.facts((self._staging / raw_cache.IMAGES / "facts.json").read_bytes())
                 for path in sorted((self._staging / raw_cache.IMAGES).glob("tmpfs-*.tar")):
-                    tarball.check_memory(path)
+                    foreign_files.check_memory(path)
                 image_audit.judge(self._context, self._staging, config.snapshot)
         except BaseException:
             written.close()
@@ -336,7 +336,7 @@ class _Receiving:
         for number, (diff_id, blob) in enumerate(missing):
             path = self._staging / f"layer-{number}.tar"
             unpack_parts.layer(self._wanted.opened.source, blob, diff_id, path, self._advance)
-            tarball.check_layer(path)
+            foreign_files.check_layer(path)
             found[diff_id] = path
         return found
 

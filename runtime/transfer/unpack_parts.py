@@ -1,7 +1,7 @@
 """Writes incoming layers and files, each compared with its digest and size before it is used.
 
 Nothing is unpacked beyond its declared size, and no name of a bundle becomes a path before it was looked up
-in `vocabulary`.
+in `foreign_files`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from blake3 import blake3
 from holdfast.base import private_files
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.runtime.transfer.earlier_import import EarlierImport
-from holdfast.snapshots.bundle import form, media, segment_packing, vocabulary
+from holdfast.snapshots.bundle import bundle_segments, foreign_files, form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor, BundleOrigin
 from holdfast.snapshots.bundle.form import FilePart, InParts, LayerSegment
 from holdfast.snapshots.bundle.sealing import Sealing
@@ -103,7 +103,7 @@ def layer(source: BundleSource, blob: BlobDescriptor, diff_id: str, path: Path, 
     with closing(source.origin.open(blob)) as stream, _writing(path) as file:
         packed = _Hashing(stream, blob.size)
         plain = _BundlePieces(source.key(blob).open(packed)) if media.is_sealed(blob.media_type) else packed
-        for block in segment_packing.opened(plain, packing_kind, raw_size(blob)):
+        for block in bundle_segments.opened(plain, packing_kind, raw_size(blob)):
             opened.update(block)
             file.write(block)
             advance(len(block))
@@ -177,7 +177,7 @@ class Segments:
                 f"cannot import: a segment is of an unknown kind ({form.shown(blob.media_type)})"
             )
         packed = self._source.document(blob, form.MAX_SEGMENT + (1 << 20))
-        data = segment_packing.open_segment(packed, segment.bytes)
+        data = bundle_segments.open_segment(packed, segment.bytes)
         if blake3(data).hexdigest() != segment.blake3:
             raise _changed(blob)
         self._advance(len(data))
@@ -242,7 +242,7 @@ def check_names(config: form.Config, besides: str) -> None:
         raise BundleRefused("cannot import: it has two files of one name")
     live = config.snapshot.kind == "live"
     for name in sizes:
-        if not vocabulary.belongs(name) or (vocabulary.is_of_processes(name) and not live):
+        if not foreign_files.belongs(name) or (foreign_files.is_of_processes(name) and not live):
             raise BundleRefused(f"cannot import: a snapshot has no file called {form.shown(name)}")
     given.pop(besides, None)
     if given != sizes:

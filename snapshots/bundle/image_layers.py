@@ -1,34 +1,45 @@
 """The layers of an image, uncompressed and byte for byte as the engine received them.
 
 An image names its layers by the digests of these bytes (diff ids). An engine on this host that stores them
-with overlay2 has recorded the parts of the archives that its folders lack (tar-split); single layers are then
-rebuilt from that. Any other engine is asked for the whole image, and returns its layers in an order of its
-own, some of them compressed. In either case the bytes read are compared with the diff ids.
+with overlay2 has recorded the parts of the archives that its folders lack (tar-split): as lines of JSON, the
+bytes that are not file content, and the names of the files in between. Single layers are then rebuilt from
+that; reading it takes root on the engine's own host, and no link in its folders is followed.
+
+Any other engine is asked for the whole image, and returns its layers in an order of its own, some of them
+compressed. In either case the bytes read are compared with the diff ids: a wrong guess is only slow.
 """
 
 from __future__ import annotations
 
+import base64
 import functools
 import gzip
 import hashlib
 import itertools
+import json
+import os
+import re
+import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import zstandard
 
 from holdfast.engine.engine import Engine
-from holdfast.engine.image_store import chain_ids
+from holdfast.engine.image_store import ImageStore, chain_ids
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError
-from holdfast.snapshots.bundle import segment_packing, tarsplit
+from holdfast.snapshots.bundle import bundle_segments
 
 _BLOCK = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_CACHE_ID = re.compile(r"[0-9a-z-]{8,80}")
+_FILE, _BYTES = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +108,11 @@ def each(engine: Engine, ref: str, wanted: Sequence[str], take: Callable[[Hashed
         return
     layers = look(engine, ref).layers
     chains = dict(zip(layers, chain_ids(layers), strict=True))
-    root = tarsplit.folder(engine)
+    root = overlay_folder(engine)
     for diff_id in wanted if root is not None else ():
         assert root is not None
-        with suppress(tarsplit.Unknown):
-            layer = Hashed(segment_packing.even(tarsplit.read(root, chains[diff_id])), diff_id)
+        with suppress(UnknownLayer):
+            layer = Hashed(bundle_segments.even(read_overlay(root, chains[diff_id])), diff_id)
             take(layer)
             left.discard(layer.digest)
     if left:
@@ -159,3 +170,94 @@ def _gunzipped(blob: Iterator[bytes]) -> Iterator[bytes]:
 def _may_be(name: str) -> bool:
     """Accept layer.tar of old engines, and blobs of those since Docker 25, some of which are not layers."""
     return name.endswith("/layer.tar") or name.startswith("blobs/sha256/")
+
+
+class UnknownLayer(Exception):
+    """The layer cannot be reconstructed in this way."""
+
+
+def overlay_folder(engine: Engine) -> Path | None:
+    """Return where the engine stores its layers, if its notes are of a known form and can be read."""
+    if engine.layers.store() is not ImageStore.OVERLAY2:
+        return None
+    root = engine.layers.places()[0].parent
+    notes = root / "image" / "overlay2" / "layerdb" / "sha256"
+    return root if os.access(notes, os.R_OK | os.X_OK) else None
+
+
+def read_overlay(root: Path, chain: str) -> Iterator[bytes]:
+    """Yield the archive of the layer that an engine calls `chain`, in pieces.
+
+    Raises:
+        Unknown: it cannot be reconstructed; possibly only halfway.
+    """
+    notes = root / "image" / "overlay2" / "layerdb" / "sha256" / chain.partition(":")[2]
+    try:
+        name = (notes / "cache-id").read_text().strip()
+        if not _CACHE_ID.fullmatch(name):
+            raise UnknownLayer(name)
+        tree = _LayerTree(root / "overlay2" / name / "diff")
+        try:
+            with gzip.open(notes / "tar-split.json.gz") as lines:
+                for line in lines:
+                    yield from _entry(json.loads(line.decode()), tree)
+        finally:
+            tree.close()
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+        raise UnknownLayer(str(error)) from error
+
+
+def _entry(entry: dict[str, object], tree: _LayerTree) -> Iterator[bytes]:
+    if entry["type"] == _BYTES:
+        yield base64.b64decode(str(entry["payload"]))
+    elif size := int(str(entry.get("size") or 0)):
+        raw = entry.get("name_raw")
+        name = base64.b64decode(str(raw)) if raw else os.fsencode(str(entry["name"]))
+        yield from tree.content(name, size)
+
+
+class _LayerTree:
+    """The files of one layer. The folder of the last one stays open, since the next is usually beside it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._open: tuple[tuple[bytes, ...], int] = ((), os.dup(self._root))
+
+    def close(self) -> None:
+        os.close(self._open[1])
+        os.close(self._root)
+
+    def content(self, name: bytes, size: int) -> Iterator[bytes]:
+        parts = tuple(part for part in name.split(b"/") if part not in (b"", b"."))
+        if not parts or b".." in parts:
+            raise UnknownLayer("a name that leads elsewhere")
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(parts[-1], flags, dir_fd=self._folder(parts[:-1]))
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+                raise UnknownLayer("a file that has changed")
+            if size > _BLOCK:
+                with suppress(OSError):
+                    os.posix_fadvise(descriptor, 0, size, os.POSIX_FADV_SEQUENTIAL)
+            while size > 0 and (block := os.read(descriptor, _BLOCK)):
+                size -= len(block)
+                yield block
+        finally:
+            os.close(descriptor)
+
+    def _folder(self, parts: tuple[bytes, ...]) -> int:
+        if self._open[0] == parts:
+            return self._open[1]
+        here = os.dup(self._root)
+        for part in parts:
+            try:
+                below = os.open(
+                    part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here
+                )
+            finally:
+                os.close(here)
+            here = below
+        os.close(self._open[1])
+        self._open = (parts, here)
+        return here

@@ -3,6 +3,9 @@
 The archive is the same for the same bundle: its members come in the order stored, without times and owners.
 It appears under its name when it is complete. Reading one trusts nothing in it: members are found by their
 headers and read in place, nothing is unpacked.
+
+A pipe between two programs carries the same archive. It cannot be read twice, and the index of a bundle comes
+last. So the reader keeps all of it first, in a file without a name, which is removed however this ends.
 """
 
 from __future__ import annotations
@@ -16,13 +19,14 @@ import tarfile
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import IO, Any, BinaryIO, Self
 
 from holdfast.base.bounded_tar import BoundedTar
 from holdfast.errors import BundleRefused, StoreError
-from holdfast.snapshots.bundle import form, media, tarball
+from holdfast.snapshots.bundle import foreign_files, form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 
 MAX_MEMBERS = form.MAX_SEGMENTS + 1000
@@ -30,6 +34,10 @@ _BLOCK = 1 << 20
 _BLOB = re.compile(r"(?:\./)?blobs/sha256/([0-9a-f]{64})")
 REF = "org.opencontainers.image.ref.name"
 LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
+LEAST_FREE = 1 << 30
+"""Bytes that stay free in the folder: what comes through a pipe may have no end."""
+_LOOK = 64
+"""Blocks after which the room is looked at again."""
 
 
 class FileDestination:
@@ -201,7 +209,9 @@ class FileOrigin:
     def __enter__(self) -> Self:
         try:
             with self._path.open("rb") as file:
-                for number, member in enumerate(BoundedTar(file, most_header=tarball.MAX_HEADER, seeks=True)):
+                for number, member in enumerate(
+                    BoundedTar(file, most_header=foreign_files.MAX_HEADER, seeks=True)
+                ):
                     if number > MAX_MEMBERS:
                         raise self._refused("it has too many members")
                     if not member.isreg() or member.issparse():
@@ -266,3 +276,83 @@ class _Window(io.RawIOBase):
         if not self.closed:
             self._file.close()
         super().close()
+
+
+class PipeDestination(FileDestination):
+    """A destination that writes a bundle to a descriptor, which stays the caller's.
+
+    What was written cannot be taken back: left before `finish`, the archive is truncated, and is refused.
+    """
+
+    def __init__(self, descriptor: int, name: str = "") -> None:
+        super().__init__(Path(f"/dev/fd/{descriptor}"), name)
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = os.fdopen(os.dup(self._descriptor), "wb")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return self
+
+    def _show(self) -> None:
+        self._file.flush()
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"cannot write the bundle to a pipe: {error.strerror or error}",
+            hint="see what the program says that reads it",
+        )
+
+
+class PipeOrigin(FileOrigin):
+    """An origin that reads a bundle from a descriptor; `folder` has room for all of it."""
+
+    def __init__(self, descriptor: int, folder: Path) -> None:
+        super().__init__(Path(f"/dev/fd/{descriptor}"))
+        self._descriptor, self._folder = descriptor, folder
+        self._kept: IO[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "what came through the pipe"
+
+    def __enter__(self) -> Self:
+        try:
+            self._kept = tempfile.TemporaryFile(dir=self._folder, buffering=0)
+            self._path = Path(f"/proc/self/fd/{self._kept.fileno()}")
+            for number in count():
+                block = os.read(self._descriptor, _BLOCK)
+                if not block:
+                    break
+                if number % _LOOK == 0:
+                    self._check_room()
+                left = memoryview(block)
+                while left:
+                    left = left[os.write(self._kept.fileno(), left) :]
+            return super().__enter__()
+        except OSError as error:
+            self._discard()
+            raise StoreError(f"cannot read the bundle from a pipe: {error.strerror or error}") from error
+        except BaseException:
+            self._discard()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, where)
+        self._discard()
+
+    def _check_room(self) -> None:
+        room = os.statvfs(self._folder)
+        if room.f_bavail * room.f_frsize < LEAST_FREE:
+            raise StoreError(
+                f"cannot read the bundle from a pipe: less than {LEAST_FREE >> 20} MiB would stay free",
+                hint=f"it is kept in {self._folder} first: make room there",
+            )
+
+    def _discard(self) -> None:
+        if self._kept is not None:
+            self._kept.close()

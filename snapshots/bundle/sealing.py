@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from holdfast.errors import BundleRefused, InvalidArgument
 from holdfast.snapshots import form_number
 from holdfast.snapshots.bundle import form
-from holdfast.snapshots.bundle.segment_packing import ReadableStream
+from holdfast.snapshots.bundle.bundle_segments import ReadableStream
 
 PREFIX = "x25519:"
 RECIPIENT = re.compile(r"x25519:[A-Za-z0-9_-]{43}")

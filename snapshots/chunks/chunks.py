@@ -1,15 +1,17 @@
-"""The folder of packs: its listing, the lock for changing them, and packs opened for reading.
+"""The folder of packs: its listing, the lock for changing them, packs opened for reading, and files rebuilt.
 
     chunks/packs/NAME.pack   pages; see `packs`
     chunks/index             finds pages; see `index`
     chunks/lock, wanted      whose turn it is to write or sweep packs; see `pack_turn`
 
 One process at a time changes it. Reading takes no lock: packs never change, and one that was replaced or
-removed stays complete for readers that have it open.
+removed stays complete for readers that have it open. `Unpacking` makes holes where pages are zeros; its
+caller checks the whole file against its digest, and only unreadable pages are detected here.
 """
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,12 +21,15 @@ from holdfast.errors import StoreError
 from holdfast.snapshots.chunks import pack_turn
 from holdfast.snapshots.chunks.pack_turn import PackTurn
 from holdfast.snapshots.chunks.pack_writer import PART
-from holdfast.snapshots.chunks.packs import SUFFIX, Pack, PackDamaged
+from holdfast.snapshots.chunks.packs import BLOCK, NOWHERE, PAGE, SUFFIX, Pack, PackDamaged, PageRun
+from holdfast.snapshots.chunks.recipe import RecipeFile
 
 PATIENCE = 600.0
 """Seconds to wait for another process that packs; 100 GiB take about this long."""
 OPEN = 64
 """Packs open at once; each holds a directory of at most 1.2 MiB."""
+BLOCKS_KEPT = 64
+"""Unpacked blocks kept for later reads: 16 MiB."""
 
 
 class PacksBusy(StoreError):
@@ -141,3 +146,56 @@ class Chunks:
 
     def _unusable(self, error: OSError) -> StoreError:
         return StoreError(f"cannot use {self.folder}: {error.strerror or error}")
+
+
+class Unpacking:
+    """A reader of pages that keeps the few most recently unpacked blocks."""
+
+    def __init__(self, chunks: Chunks) -> None:
+        self._chunks = chunks
+        self._blocks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+
+    def write(self, file: RecipeFile, path: Path) -> None:
+        """Make a new file.
+
+        Raises:
+            PackDamaged: a pack cannot be read.
+            OSError: the file cannot be written.
+        """
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            at = 0
+            for run in file.runs:
+                if run.pack != NOWHERE:
+                    self._write(descriptor, run, at)
+                at += run.count * PAGE
+            os.truncate(descriptor, file.bytes)
+        finally:
+            os.close(descriptor)
+
+    def pages(self, pack_name: str, first: int, count: int) -> bytes:
+        """Return some pages of one block.
+
+        Raises:
+            PackDamaged: the pack cannot be read or lacks the pages.
+        """
+        pack = self._chunks.pack(pack_name)
+        if not pack.holds(first, count):
+            raise PackDamaged(f"pack {pack_name} lacks pages")
+        key = (pack_name, first // BLOCK)
+        block = self._blocks.get(key)
+        if block is None:
+            block = self._blocks[key] = pack.block(key[1])
+            if len(self._blocks) > BLOCKS_KEPT:
+                self._blocks.popitem(last=False)
+        else:
+            self._blocks.move_to_end(key)
+        start = pack.before(first) * PAGE
+        return block[start : start + count * PAGE]
+
+    def _write(self, descriptor: int, run: PageRun, at: int) -> None:
+        number, end = run.first, run.first + run.count
+        while number < end:
+            count = min(end, number - number % BLOCK + BLOCK) - number
+            os.pwrite(descriptor, self.pages(run.pack, number, count), at)
+            number, at = number + count, at + count * PAGE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from holdfast.snapshots.chunks.pages import NOWHERE, PageRun
+from holdfast.snapshots.chunks.packs import NOWHERE, PageRun
 from holdfast.snapshots.chunks.recipe import Recipe
 
 ENDLESS = 1 << 62

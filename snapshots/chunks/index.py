@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from holdfast.base import private_files
-from holdfast.snapshots.chunks.pages import DIGEST
+from holdfast.snapshots.chunks.packs import DIGEST
 
 MAGIC = b"holdfast index 1"
 HEADER = struct.Struct("<16s QQQ")

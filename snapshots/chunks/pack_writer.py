@@ -19,8 +19,17 @@ import zstandard
 from blake3 import blake3
 
 from holdfast.base import private_files
-from holdfast.snapshots.chunks.packs import FOOT, HEAD, SUFFIX, Directory
-from holdfast.snapshots.chunks.pages import BLOCK, DIGEST, GROUP_BYTES, PAGE, digest
+from holdfast.snapshots.chunks.packs import (
+    BLOCK,
+    DIGEST,
+    FOOT,
+    GROUP_BYTES,
+    HEAD,
+    PAGE,
+    SUFFIX,
+    Directory,
+    digest,
+)
 
 LEVEL = 1
 BLOCK_BYTES = BLOCK * PAGE

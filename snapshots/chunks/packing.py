@@ -20,11 +20,21 @@ from holdfast.snapshots.chunks.chunks import PATIENCE, Chunks
 from holdfast.snapshots.chunks.course import Course
 from holdfast.snapshots.chunks.index import PackIndex
 from holdfast.snapshots.chunks.pack_turn import PackTurn
+from holdfast.snapshots.chunks.pack_upkeep import Marks
 from holdfast.snapshots.chunks.pack_writer import PackWriter
-from holdfast.snapshots.chunks.packs import PAGES, PackDamaged
-from holdfast.snapshots.chunks.pages import DIGEST, GROUP, GROUP_BYTES, NOWHERE, PAGE, ZEROS, Runs, digest
+from holdfast.snapshots.chunks.packs import (
+    DIGEST,
+    GROUP,
+    GROUP_BYTES,
+    NOWHERE,
+    PAGE,
+    PAGES,
+    ZEROS,
+    PackDamaged,
+    Runs,
+    digest,
+)
 from holdfast.snapshots.chunks.recipe import Recipe, RecipeFile
-from holdfast.snapshots.chunks.sweeping import Marks
 
 WINDOW = 256 * PAGE
 ZEROS_GROUP = bytes(GROUP_BYTES)

@@ -16,8 +16,7 @@ import zstandard
 from blake3 import blake3
 
 from holdfast.base import private_files
-from holdfast.snapshots.chunks.packs import PAGES
-from holdfast.snapshots.chunks.pages import NOWHERE, PAGE, PageRun
+from holdfast.snapshots.chunks.packs import NOWHERE, PAGE, PAGES, PageRun
 
 FILE = "recipe"
 MAGIC = b"holdfast recipe\n"

@@ -19,8 +19,7 @@ from holdfast.engine.image_store import ImageStore
 from holdfast.errors import EngineError
 from holdfast.snapshots.layer import oci
 from holdfast.snapshots.layer.archive import END, NewLayer, document
-from holdfast.snapshots.layer.known_blobs import KnownBlobs
-from holdfast.snapshots.layer.oci import Blob, OciLayout
+from holdfast.snapshots.layer.oci import Blob, KnownBlobs, OciLayout
 
 BASE_LABEL = "holdfast.base-layers"
 """Number of the image's layers that do not come from snapshots."""

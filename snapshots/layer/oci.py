@@ -2,6 +2,10 @@
 
 The image store of containerd accepts it, and finds the other blobs by their descriptors; those of the parent
 must be given as the store has them, which may be compressed. OciLayout: image-spec, image-layout.md.
+
+Only root can read descriptors there; for others the engine has to send a whole image. So they are remembered
+by the image (`KnownBlobs`), which is named by its digest: what is known of it stays true, and losing it only
+costs time.
 """
 
 from __future__ import annotations
@@ -11,10 +15,12 @@ import json
 import secrets
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, cast
 
+from holdfast.base import private_files
 from holdfast.engine.engine import Engine
 from holdfast.engine.joined import Joined
 from holdfast.errors import EngineError
@@ -29,6 +35,8 @@ _INDEX = "application/vnd.oci.image.index.v1+json"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
+MOST_IMAGES = 200
+"""Images; the oldest are forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +183,37 @@ def _described(media_type: str, data: bytes) -> Blob:
 
 def _place(data: bytes) -> str:
     return f"blobs/sha256/{hashlib.sha256(data).hexdigest()}"
+
+
+class KnownBlobs:
+    """The layers of images, kept in a file of a home's cache."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def get(self, image_id: str, layers: Sequence[str]) -> tuple[Blob, ...] | None:
+        """Return the descriptors of an image with these diff ids, the lowest first; None if not known."""
+        match self._read().get(image_id):
+            case {"layers": list(named), "blobs": list(listed)} if named == list(layers):
+                with suppress(TypeError, ValueError, LookupError):
+                    blobs = tuple(map(blob, listed))
+                    return blobs if len(blobs) == len(layers) else None
+        return None
+
+    def add(self, image_id: str, layers: Sequence[str], blobs: Sequence[Blob]) -> None:
+        """Remember an image."""
+        known = self._read()
+        known.pop(image_id, None)
+        known[image_id] = {"layers": list(layers), "blobs": [asdict(each) for each in blobs]}
+        for oldest in list(known)[:-MOST_IMAGES]:
+            del known[oldest]
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            private_files.replace(self._path, json.dumps(known), durable=False)
+
+    def _read(self) -> dict[str, object]:
+        with suppress(OSError, ValueError):
+            found = json.loads(self._path.read_text())
+            if isinstance(found, dict):
+                return found
+        return {}

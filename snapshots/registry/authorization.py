@@ -1,11 +1,13 @@
 """Authorization of requests to a registry: none, a password, or a token requested from its token server.
 
-Owns the tokens: one for each set of scopes, renewed before it expires. Does not know how requests are sent
-(`fetch`). https://distribution.github.io/distribution/spec/auth/token/
+Owns the tokens: one for each set of scopes, renewed before it expires; and the registry's challenge, the
+header WWW-Authenticate (RFC 9110, 11.6.1). Does not know how requests are sent (`fetch`).
+https://distribution.github.io/distribution/spec/auth/token/
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +16,6 @@ from typing import Any, Protocol
 
 from holdfast.base.text import plain
 from holdfast.errors import RegistryDenied, RegistryError
-from holdfast.snapshots.registry.challenge import Challenge
 from holdfast.snapshots.registry.registry_login import PASSWORD, USER, Credentials
 
 CLIENT = "holdfast"
@@ -24,6 +25,10 @@ EARLY = 0.2
 """Part of a token's lifetime left when another is requested: a request in progress is not cut off."""
 
 Scopes = frozenset[str]
+MAX_CHALLENGE = 8192
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - as RFC 9110 calls it
+_PARAMETER = re.compile(rf'\s*+(?:,\s*+)?({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))')
+_SCHEME = re.compile(rf"\s*+(?:,\s*+)?({_TOKEN})(?=\s|,|$)")
 
 
 class Fetch(Protocol):
@@ -164,3 +169,27 @@ class Authorization:
     def hint(self) -> str:
         """The advice on how to give credentials."""
         return f"`docker login {self.host}`, or set {USER} and {PASSWORD}"
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """One way to authenticate: the scheme in lower case, and its parameters by name in lower case."""
+
+    scheme: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
+    """Return every challenge in the header's values, in order; stop at the first that cannot be parsed."""
+    found: list[Challenge] = []
+    for value in headers:
+        text, at = value[:MAX_CHALLENGE], 0
+        while scheme := _SCHEME.match(text, at):
+            at = scheme.end()
+            parameters: dict[str, str] = {}
+            while parameter := _PARAMETER.match(text, at):
+                at = parameter.end()
+                quoted, bare = parameter[2], parameter[3]
+                parameters[parameter[1].lower()] = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+            found.append(Challenge(scheme[1].lower(), parameters))
+    return found

@@ -11,10 +11,10 @@ import httpx
 
 from holdfast.errors import ReferenceNotFound, RegistryError
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
-from holdfast.snapshots.registry import error_text
+from holdfast.snapshots.registry import registry_failures
 from holdfast.snapshots.registry.authorization import pull
-from holdfast.snapshots.registry.backoff import Passing
-from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.http_client import HttpClient
+from holdfast.snapshots.registry.registry_failures import Passing
 
 MAX_RECONNECTS = 100
 """Most reconnects for one blob, even if each makes progress."""
@@ -27,9 +27,9 @@ class BlobReader(io.RawIOBase):
     Nothing is compared here: the caller does that.
     """
 
-    def __init__(self, wire: Wire, blob: BlobDescriptor, start: int = 0) -> None:
+    def __init__(self, client: HttpClient, blob: BlobDescriptor, start: int = 0) -> None:
         """Prepare; nothing is requested before the first read."""
-        self._wire, self._blob = wire, blob
+        self._client, self._blob = client, blob
         self._at = start
         self._failures = self._reconnects = 0
         self._rest = b""
@@ -67,7 +67,7 @@ class BlobReader(io.RawIOBase):
         try:
             if self._response is None:
                 self._open()
-            with self._wire.passing():
+            with self._client.passing():
                 piece = next(self._pieces, b"")
             if not piece:
                 raise Passing("the connection was lost")
@@ -77,35 +77,35 @@ class BlobReader(io.RawIOBase):
                 self._response = None
             self._failures += 1
             self._reconnects += 1
-            patience = self._wire.patience
+            patience = self._client.patience
             if self._failures >= patience.attempts or self._reconnects >= MAX_RECONNECTS:
-                raise self._wire.unavailable(passing) from passing
+                raise self._client.unavailable(passing) from passing
             patience.sleep(patience.pause(self._failures, passing))
             return b""
         self._failures = 0
         return piece
 
     def _open(self) -> None:
-        url = self._wire.url(f"blobs/{self._blob.digest}")
+        url = self._client.url(f"blobs/{self._blob.digest}")
         headers = {"Range": f"bytes={self._at}-"} if self._at else {}
-        response = self._wire.once("GET", url, [pull(self._wire.reference.repository)], headers=headers)
+        response = self._client.once("GET", url, [pull(self._client.reference.repository)], headers=headers)
         self._response = response
         skipped = 0
         if response.status_code == 206:
             part = _PART.fullmatch(response.headers.get("content-range", ""))
             if part is None or int(part[1]) != self._at:
-                raise RegistryError(f"cannot pull from {self._wire.reference.host}: it sends another part")
+                raise RegistryError(f"cannot pull from {self._client.reference.host}: it sends another part")
         elif response.status_code == 200:
             skipped = self._at  # it does not support ranges
         else:
-            answer = self._wire.read(response)
+            answer = self._client.read(response)
             self._response = None
             if answer.status_code == 404:
                 raise ReferenceNotFound(
-                    f"cannot pull {self._wire.reference}: the registry has no {self._blob.digest[:19]}…",
+                    f"cannot pull {self._client.reference}: the registry has no {self._blob.digest[:19]}…",
                     hint="push it again: something removed parts of it",
                 )
-            raise RegistryError(f"cannot pull {self._wire.reference}: {error_text.said(answer)}")
+            raise RegistryError(f"cannot pull {self._client.reference}: {registry_failures.said(answer)}")
         # As data arrives: pieces of a fixed size would be lost in part with their connection.
         self._pieces = _without(response.iter_raw(), skipped)
 

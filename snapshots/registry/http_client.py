@@ -16,10 +16,10 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
-from holdfast.snapshots.registry import challenge, error_text, registry_login, way_out
+from holdfast.snapshots.registry import authorization, registry_failures, registry_login, way_out
 from holdfast.snapshots.registry.authorization import Authorization
-from holdfast.snapshots.registry.backoff import BUSY, Backoff, Passing, asked_for
 from holdfast.snapshots.registry.reference import Reference, is_loopback
+from holdfast.snapshots.registry.registry_failures import BUSY, Backoff, Passing, asked_for
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ MAX_REFUSALS = 2
 MAX_ANSWER = 1 << 20
 
 
-class Wire:
+class HttpClient:
     """The way to the registry of a reference.
 
     Args:
@@ -140,10 +140,10 @@ class Wire:
                 response = self._client.send(request, stream=True, follow_redirects=False)
             if response.status_code in BUSY:
                 answer = self.read(response)
-                raise Passing(f"it answers {error_text.said(answer)}", asked_for(answer.headers))
+                raise Passing(f"it answers {registry_failures.said(answer)}", asked_for(answer.headers))
             if response.status_code in (401, 403) and ours:
                 answer = self.read(response)
-                asked = challenge.parse(answer.headers.get_list("www-authenticate"))
+                asked = authorization.parse_challenges(answer.headers.get_list("www-authenticate"))
                 if answer.status_code == 403 or not self.authorization.refused(asked, scopes, sent):
                     raise _denied(self, answer)
                 refusals += 1
@@ -197,7 +197,7 @@ class Wire:
             return url
         raise RegistryError(
             f"cannot use {self.reference.host}: "
-            f"it sends to {error_text.shown(f'{url.scheme}://{url.host}')}, "
+            f"it sends to {registry_failures.shown(f'{url.scheme}://{url.host}')}, "
             "which is not encrypted",
             hint="use it with TLS, or with --plain-http if you know the network in between",
         )
@@ -208,7 +208,7 @@ class Wire:
         try:
             yield
         except httpx.TransportError as error:
-            if distrust := error_text.distrusts(error):
+            if distrust := registry_failures.distrusts(error):
                 raise RegistryUnavailable(
                     f"cannot reach {self.reference.host}: its certificate is not trusted ({distrust})",
                     hint="add its authority to the system's, or name it with SSL_CERT_FILE",
@@ -217,12 +217,12 @@ class Wire:
                 raise RegistryUnavailable(
                     f"cannot reach {self.reference.host}: {refusal}", hint=way_out.REFUSED_HINT
                 ) from error
-            if error_text.speaks_plain(error):
+            if registry_failures.speaks_plain(error):
                 raise RegistryUnavailable(
                     f"cannot reach {self.reference.host}: it does not speak TLS",
                     hint="use --plain-http if you know the network in between",
                 ) from error
-            raise Passing(error_text.why(error)) from error
+            raise Passing(registry_failures.why(error)) from error
 
     def unavailable(self, why: Passing) -> RegistryUnavailable:
         """Return the error for when all attempts are used up."""
@@ -248,7 +248,7 @@ class Wire:
             try:
                 self._client.get(f"https://{self.reference.authority}/v2/")
             except httpx.TransportError as error:
-                if error_text.speaks_plain(error):
+                if registry_failures.speaks_plain(error):
                     return False
                 with self.passing():
                     raise
@@ -277,7 +277,7 @@ class Wire:
                 answer = self.read(self._client.send(request, stream=True, follow_redirects=False))
             if answer.status_code in BUSY:
                 raise Passing(
-                    f"its token server answers {error_text.said(answer)}", asked_for(answer.headers)
+                    f"its token server answers {registry_failures.said(answer)}", asked_for(answer.headers)
                 )
             return answer
 
@@ -293,14 +293,14 @@ class Wire:
         )
 
 
-def _denied(wire: Wire, answer: httpx.Response) -> RegistryDenied:
+def _denied(client: HttpClient, answer: httpx.Response) -> RegistryDenied:
     """Return the error for when the registry knows the user, but denies the request."""
-    user = wire.authorization.user
+    user = client.authorization.user
     who = f"user '{user}'" if user else "who is not logged in"
     return RegistryDenied(
-        f"cannot use {wire.reference.host}/{wire.reference.repository}: {who} may not do that there "
-        f"({error_text.said(answer)})",
-        hint=wire.authorization.hint,
+        f"cannot use {client.reference.host}/{client.reference.repository}: {who} may not do that there "
+        f"({registry_failures.said(answer)})",
+        hint=client.authorization.hint,
     )
 
 

@@ -1,17 +1,20 @@
 """A registry as destination and origin of bundles, for push and pull (`bundle/endpoints.py`).
 
 Layers go up a few at a time; manifests when everything they name is there; the tag last, so that an
-incomplete bundle is never found.
+incomplete bundle is never found. Repositories that had a blob are remembered (`BlobPlaces`), so that it can
+be mounted instead of sent: only a cache, whose answers are checked with the registry.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -19,16 +22,15 @@ from typing import BinaryIO, Self, cast
 
 import httpx
 
+from holdfast.base import private_files
 from holdfast.errors import InvalidArgument, ReferenceNotFound, RegistryDenied, RegistryError
 from holdfast.snapshots.bundle import media
 from holdfast.snapshots.bundle.endpoints import DIGEST, BlobDescriptor
-from holdfast.snapshots.registry import error_text
+from holdfast.snapshots.registry import registry_failures
 from holdfast.snapshots.registry.authorization import pull, push
 from holdfast.snapshots.registry.blob_download import BlobReader
-from holdfast.snapshots.registry.http_client import Wire
-from holdfast.snapshots.registry.mount_cache import BlobPlaces
-from holdfast.snapshots.registry.upload import CHUNK, Upload
-from holdfast.snapshots.registry.upload_state import Notes
+from holdfast.snapshots.registry.http_client import HttpClient
+from holdfast.snapshots.registry.upload import CHUNK, Upload, UploadNotes
 
 AT_ONCE = 3
 """Uploads at a time. Blobs uploaded besides the caller's own are in memory, up to CHUNK each."""
@@ -41,13 +43,18 @@ _ACCEPTED = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
+LEAST_REMEMBERED = 1 << 20
+"""Smallest blob remembered: a smaller one is sent as quickly as it is asked for."""
+MOST_REMEMBERED = 5000
+"""Blobs remembered for a registry, those seen last."""
+MAX_PLACES = 4 << 20
 
 
 class RegistryDestination:
     """The destination of one bundle, by reference.
 
     Args:
-        wire: the way to its registry.
+        client: the way to its registry.
         notes: a folder that remembers interrupted uploads, and the places of blobs.
         sent: called with the bytes of each blob that was missing, once it has arrived.
         chunk: bytes sent in one request.
@@ -58,20 +65,20 @@ class RegistryDestination:
 
     def __init__(
         self,
-        wire: Wire,
+        client: HttpClient,
         notes: Path | None = None,
         *,
         sent: Callable[[int], None] | None = None,
         chunk: int = CHUNK,
     ) -> None:
-        self._wire = wire
-        self.reference = wire.reference.tagged()
+        self._client = client
+        self.reference = client.reference.tagged()
         if self.reference.digest:
             raise InvalidArgument(
                 f"cannot push to {self.reference}: its digest results from what is pushed",
                 hint="leave the digest away, and give a tag",
             )
-        self._notes = Notes(notes, self.reference)
+        self._notes = UploadNotes(notes, self.reference)
         self._places = BlobPlaces(notes, self.reference.host)
         self._sent = sent or (lambda _size: None)
         self._chunk = chunk
@@ -87,9 +94,9 @@ class RegistryDestination:
     def has(self, blob: BlobDescriptor) -> bool:
         """Return whether the registry has it in this repository, or has now mounted it from another."""
         kind = "manifests" if media.is_manifest(blob.media_type) else "blobs"
-        url = self._wire.url(f"{kind}/{blob.digest}")
+        url = self._client.url(f"{kind}/{blob.digest}")
         accept = {"Accept": blob.media_type} if kind == "manifests" else {}
-        if self._wire.request("HEAD", url, self._scopes, headers=accept).status_code != 200:
+        if self._client.request("HEAD", url, self._scopes, headers=accept).status_code != 200:
             other = self._places.other(blob.digest, self.reference.repository)
             if kind == "manifests" or other is None or not self._mount(blob, other):
                 return False
@@ -135,36 +142,36 @@ class RegistryDestination:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._wire.close()  # do not wait for what is no longer needed
+            self._client.close()  # do not wait for what is no longer needed
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._wire.close()
+        self._client.close()
 
     def _upload(self, blob: BlobDescriptor, data: BinaryIO) -> None:
-        Upload(self._wire, blob, data, self._notes, chunk=self._chunk).run()
+        Upload(self._client, blob, data, self._notes, chunk=self._chunk).run()
         self._places.add(blob.digest, self.reference.repository, blob.size)
         self._sent(blob.size)
 
     def _mount(self, blob: BlobDescriptor, other: str) -> bool:
         """Mount it from a repository that had it; it may be gone there, or not visible to us."""
-        url = self._wire.url("blobs/uploads/").copy_merge_params({"mount": blob.digest, "from": other})
+        url = self._client.url("blobs/uploads/").copy_merge_params({"mount": blob.digest, "from": other})
         try:
-            answer = self._wire.request("POST", url, [*self._scopes, pull(other)])
+            answer = self._client.request("POST", url, [*self._scopes, pull(other)])
             if answer.status_code == 202 and (location := answer.headers.get("location")):
                 # It began an upload instead, which will never be sent.
-                self._wire.request("DELETE", self._wire.checked(location, url), self._scopes)
+                self._client.request("DELETE", self._client.checked(location, url), self._scopes)
         except RegistryDenied:
             return False
         return answer.status_code == 201
 
     def _put_manifest(self, name: str, media_type: str, content: bytes) -> None:
-        url = self._wire.url(f"manifests/{name}")
-        answer = self._wire.request(
+        url = self._client.url(f"manifests/{name}")
+        answer = self._client.request(
             "PUT", url, self._scopes, headers={"Content-Type": media_type}, content=content
         )
         if answer.status_code not in (200, 201, 202):
             raise RegistryError(
                 f"cannot push to {self.reference}: the registry does not take the manifest "
-                f"({error_text.said(answer)})",
+                f"({registry_failures.said(answer)})",
                 hint="does the registry know the OCI image format?",
             )
 
@@ -183,9 +190,9 @@ class RegistryDestination:
 class RegistryOrigin:
     """The origin of a bundle, by reference. Several threads may read from it."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-        self._reference = wire.reference.tagged()
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
+        self._reference = client.reference.tagged()
         self._scopes = [pull(self._reference.repository)]
 
     @property
@@ -220,7 +227,7 @@ class RegistryOrigin:
         if media.is_manifest(blob.media_type):
             content = self._get(blob.digest, blob.media_type).content[: blob.size]
             return io.BytesIO(content[start:])
-        return io.BufferedReader(BlobReader(self._wire, blob, start), 1 << 18)
+        return io.BufferedReader(BlobReader(self._client, blob, start), 1 << 18)
 
     def __enter__(self) -> Self:
         return self
@@ -228,16 +235,55 @@ class RegistryOrigin:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        self._wire.close()
+        self._client.close()
 
     def _get(self, name: str, accept: str) -> httpx.Response:
-        url = self._wire.url(f"manifests/{name}")
-        answer = self._wire.request("GET", url, self._scopes, headers={"Accept": accept}, limit=MAX_MANIFEST)
+        url = self._client.url(f"manifests/{name}")
+        answer = self._client.request(
+            "GET", url, self._scopes, headers={"Accept": accept}, limit=MAX_MANIFEST
+        )
         if answer.status_code == 404:
             raise ReferenceNotFound(
                 f"cannot pull {self.name}: the registry has nothing of that name",
                 hint="is the tag right? `holdfast push` says it at its end",
             )
         if answer.status_code != 200:
-            raise RegistryError(f"cannot pull {self.name}: {error_text.said(answer)}")
+            raise RegistryError(f"cannot pull {self.name}: {registry_failures.said(answer)}")
         return answer
+
+
+class BlobPlaces:
+    """The places of blobs in one registry; with no folder, nothing is remembered."""
+
+    def __init__(self, folder: Path | None, host: str) -> None:
+        self._path = None if folder is None else folder / f"places-{_name_of_host(host)}.json"
+        self._seen: dict[str, str] = {}
+        if self._path is not None:
+            with suppress(OSError, ValueError):
+                with self._path.open("rb") as file:
+                    found = json.loads(file.read(MAX_PLACES))
+                self._seen = {str(digest): str(place) for digest, place in found.items()}
+
+    def other(self, digest: str, repository: str) -> str | None:
+        """Return another repository that had it."""
+        found = self._seen.get(digest)
+        return None if found == repository else found
+
+    def add(self, digest: str, repository: str, size: int) -> None:
+        """Record that this repository has it."""
+        if size >= LEAST_REMEMBERED and self._seen.get(digest) != repository:
+            self._seen.pop(digest, None)
+            self._seen[digest] = repository
+
+    def save(self) -> None:
+        """Remember it beyond this process. Losing it costs time only."""
+        if self._path is None:
+            return
+        kept = dict(list(self._seen.items())[-MOST_REMEMBERED:])
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_files.replace(self._path, json.dumps(kept), durable=False)
+
+
+def _name_of_host(host: str) -> str:
+    return "".join(c if c.isalnum() or c in ".-" else "_" for c in host)

@@ -2,24 +2,32 @@
 
 https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pushing-blobs. The registry
 is asked how far it has come; one that cannot tell, or has lost the upload, gets the blob from its beginning.
+The next process can resume an upload by a file named by a digest of where it goes (`UploadNotes`). The file
+is removed when the upload is done, and holds no credentials.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
 import httpx
 
+from holdfast.base import private_files
 from holdfast.errors import RegistryError
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
-from holdfast.snapshots.registry import error_text
+from holdfast.snapshots.registry import registry_failures
 from holdfast.snapshots.registry.authorization import push
-from holdfast.snapshots.registry.backoff import Passing
-from holdfast.snapshots.registry.http_client import Wire
-from holdfast.snapshots.registry.upload_state import Notes
+from holdfast.snapshots.registry.http_client import HttpClient
+from holdfast.snapshots.registry.reference import Reference
+from holdfast.snapshots.registry.registry_failures import Passing
 
 CHUNK = 16 << 20
 """Bytes sent in one request; held in memory meanwhile."""
@@ -33,6 +41,9 @@ _HINTS = {
     413: "a proxy in front of the registry limits how much a request may have",
 }
 _BINARY = {"Content-Type": "application/octet-stream"}
+KEPT_SECONDS = 7 * 24 * 3600
+"""Registries forget an upload after a week by default."""
+MAX_NOTE = 1 << 16
 
 
 class _Lost(Exception):
@@ -56,17 +67,17 @@ class Upload:
 
     def __init__(
         self,
-        wire: Wire,
+        client: HttpClient,
         blob: BlobDescriptor,
         data: BinaryIO,
-        notes: Notes,
+        notes: UploadNotes,
         *,
         chunk: int = CHUNK,
     ) -> None:
-        self._wire, self._blob, self._data, self._notes = wire, blob, data, notes
+        self._client, self._blob, self._data, self._notes = client, blob, data, notes
         self._start = data.tell()
         self._chunk = chunk
-        self._scopes = [push(wire.reference.repository)]
+        self._scopes = [push(client.reference.repository)]
         self._in_pieces = True
         self._accepted = 0
 
@@ -76,7 +87,7 @@ class Upload:
         Raises:
             RegistryUnavailable, RegistryDenied, RegistryError: it did not arrive.
         """
-        patience, failures, lost = self._wire.patience, 0, 0
+        patience, failures, lost = self._client.patience, 0, 0
         place = self._left()
         while True:
             before = self._accepted
@@ -94,7 +105,7 @@ class Upload:
             except Passing as passing:
                 failures = failures + 1 if self._accepted == before else 1
                 if failures >= patience.attempts:
-                    raise self._wire.unavailable(passing) from passing
+                    raise self._client.unavailable(passing) from passing
                 patience.sleep(patience.pause(failures, passing))
                 if self._is_there():
                     self._notes.drop(self._blob.digest)
@@ -107,14 +118,14 @@ class Upload:
         if location is None:
             return None
         try:
-            return self._ask(_Place(self._wire.checked(location)))
+            return self._ask(_Place(self._client.checked(location)))
         except RegistryError:
             self._notes.drop(self._blob.digest)
             return None
 
     def _ask(self, place: _Place) -> _Place | None:
         """Return how far it has come; None if the registry does not know it."""
-        answer = self._wire.request("GET", place.url, self._scopes)
+        answer = self._client.request("GET", place.url, self._scopes)
         come = _RANGE.fullmatch(answer.headers.get("range", ""))
         if answer.status_code not in (202, 204) or come is None:
             return None
@@ -126,8 +137,8 @@ class Upload:
         return _Place(self._location(answer, place.url), offset, place.least)
 
     def _begin(self) -> _Place:
-        url = self._wire.url("blobs/uploads/")
-        answer = self._wire.request("POST", url, self._scopes)
+        url = self._client.url("blobs/uploads/")
+        answer = self._client.request("POST", url, self._scopes)
         if answer.status_code != 202:
             raise self._refused(answer)
         least = answer.headers.get("oci-chunk-min-length", "")
@@ -148,7 +159,7 @@ class Upload:
             if answer.status_code != 202:
                 # A registry that takes no pieces says so at the first; later, it has forgotten its data.
                 self._in_pieces = place.offset > 0
-                raise _Lost(error_text.said(answer))
+                raise _Lost(registry_failures.said(answer))
             come = _RANGE.fullmatch(answer.headers.get("range", ""))
             place.url = self._location(answer, place.url)
             place.offset = int(come[1]) + 1 if come else place.offset + len(piece)
@@ -162,7 +173,7 @@ class Upload:
         size = self._blob.size - place.offset
         answer = self._send("PUT", url, rest, size, {"Content-Length": str(size)})
         if answer.status_code in (400, 404, 416):
-            raise _Lost(error_text.said(answer))
+            raise _Lost(registry_failures.said(answer))
         if answer.status_code not in (201, 204):
             raise self._refused(answer)
         return True
@@ -175,16 +186,16 @@ class Upload:
         size: int,
         headers: dict[str, str],
     ) -> httpx.Response:
-        sending = self._wire.once(method, url, self._scopes, headers=_BINARY | headers, content=body)
-        answer = self._wire.read(sending)
+        sending = self._client.once(method, url, self._scopes, headers=_BINARY | headers, content=body)
+        answer = self._client.read(sending)
         if answer.is_success:
             self._accepted += size
         return answer
 
     def _is_there(self) -> bool:
         """Return whether the blob arrived and only the answer was lost."""
-        url = self._wire.url(f"blobs/{self._blob.digest}")
-        return self._wire.request("HEAD", url, self._scopes).status_code == 200
+        url = self._client.url(f"blobs/{self._blob.digest}")
+        return self._client.request("HEAD", url, self._scopes).status_code == 200
 
     def _stream(self, piece: int) -> Iterator[bytes]:
         for offset in range(0, self._blob.size, piece):
@@ -199,13 +210,62 @@ class Upload:
 
     def _location(self, answer: httpx.Response, base: httpx.URL) -> httpx.URL:
         location = answer.headers.get("location")
-        return self._wire.checked(location, base) if location else base
+        return self._client.checked(location, base) if location else base
 
     def _refused(self, answer: httpx.Response) -> RegistryError:
-        return self._failed(error_text.said(answer), _HINTS.get(answer.status_code, ""))
+        return self._failed(registry_failures.said(answer), _HINTS.get(answer.status_code, ""))
 
     def _failed(self, why: str, hint: str = "") -> RegistryError:
+        host = self._client.reference.host
         return RegistryError(
-            f"cannot push to {self._wire.reference.host}: it does not take {self._blob.digest[:19]}… ({why})",
-            hint=hint,
+            f"cannot push to {host}: it does not take {self._blob.digest[:19]}… ({why})", hint=hint
         )
+
+
+class UploadNotes:
+    """The uploads in progress to one repository; with no folder, nothing is remembered."""
+
+    def __init__(self, folder: Path | None, reference: Reference) -> None:
+        self.folder = folder
+        self._where = f"{reference.host}/{reference.repository}"
+        if folder is not None:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._forget_old(folder)
+
+    def location(self, digest: str) -> str | None:
+        """Return where the upload of a blob was left."""
+        path = self._path(digest)
+        if path is None:
+            return None
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            with path.open("rb") as file:
+                note = json.loads(file.read(MAX_NOTE))
+            return str(note["location"]) if note["digest"] == digest else None
+        return None
+
+    def keep(self, digest: str, location: str) -> None:
+        """Remember where an upload continues. It is only an aid: write failures are ignored."""
+        path = self._path(digest)
+        if path is not None:
+            with suppress(OSError):
+                text = json.dumps({"digest": digest, "location": location})
+                private_files.replace(path, text, durable=False)
+
+    def drop(self, digest: str) -> None:
+        """Forget an upload that is done or lost."""
+        path = self._path(digest)
+        if path is not None:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def _path(self, digest: str) -> Path | None:
+        if self.folder is None:
+            return None
+        return self.folder / f"{hashlib.sha256(f'{self._where}@{digest}'.encode()).hexdigest()[:32]}.json"
+
+    def _forget_old(self, folder: Path) -> None:
+        oldest = time.time() - KEPT_SECONDS
+        for path in folder.glob("*"):
+            with suppress(OSError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()

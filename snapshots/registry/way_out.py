@@ -14,7 +14,7 @@ import httpx
 
 from holdfast.base import trust_variables
 from holdfast.errors import RegistryError
-from holdfast.snapshots.registry import error_text
+from holdfast.snapshots.registry import registry_failures
 
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 
@@ -30,7 +30,7 @@ _FINAL = ("403", "407")
 def refusal(error: httpx.TransportError) -> str:
     """Return why a proxy does not let this user through; empty if that was not the reason."""
     if isinstance(error, httpx.ProxyError) and str(error).startswith(_FINAL):
-        return f"the proxy on the way refuses ({error_text.shown(str(error))})"
+        return f"the proxy on the way refuses ({registry_failures.shown(str(error))})"
     return ""
 
 
@@ -72,7 +72,8 @@ def explained(host: str) -> Iterator[None]:
     try:
         yield
     except (ImportError, ValueError) as error:  # SOCKS needs another package; other schemes are unknown
+        why = registry_failures.shown(str(error))
         raise RegistryError(
-            f"cannot reach {host}: {variables()} must name HTTP proxies ({error_text.shown(str(error))})",
+            f"cannot reach {host}: {variables()} must name HTTP proxies ({why})",
             hint="set them to `http://HOST:PORT`, or unset them",
         ) from error

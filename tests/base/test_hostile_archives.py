@@ -30,7 +30,7 @@ from holdfast.runtime.files.tar_streams import ACCOUNT
 from holdfast.runtime.files.unpack_tree import UnpackTree
 from holdfast.runtime.history.recording import unpack_recording
 from holdfast.runtime.lifecycle import image_file, load_image
-from holdfast.snapshots.bundle import tarball
+from holdfast.snapshots.bundle import foreign_files
 from holdfast.snapshots.bundle.oci_layout import FileOrigin
 from holdfast.snapshots.checkpointer.ground import beneath
 from holdfast.snapshots.checkpointer.layers import tmpfs
@@ -217,8 +217,8 @@ READERS: dict[str, Callable[[bytes, Path], object]] = {
     ),
     "an image": lambda data, target: _image(data + END, target),
     "a bundle": lambda data, target: _bundle(data + END, target),
-    "a layer of a bundle": lambda data, target: _judged(tarball.check_layer)(data + END, target),
-    "shared memory of a bundle": lambda data, target: _judged(tarball.check_memory)(data + END, target),
+    "a layer of a bundle": lambda data, target: _judged(foreign_files.check_layer)(data + END, target),
+    "shared memory of a bundle": lambda data, target: _judged(foreign_files.check_memory)(data + END, target),
     "shared memory, unpacked": lambda data, target: _unpacked_here(data + END, target),
 }
 ENDS = (HoldfastError, OSError, tarfile.TarError)

@@ -22,10 +22,10 @@ from tests.snapshots.registry.fake import blob_of
 from holdfast.errors import RegistryDenied, RegistryUnavailable
 from holdfast.snapshots.bundle import media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
-from holdfast.snapshots.registry.backoff import Backoff
-from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.http_client import HttpClient
 from holdfast.snapshots.registry.reference import Reference
 from holdfast.snapshots.registry.registry_endpoint import RegistryDestination, RegistryOrigin
+from holdfast.snapshots.registry.registry_failures import Backoff
 from holdfast.snapshots.registry.registry_login import Credentials
 
 CHUNK = 256 << 10
@@ -33,8 +33,10 @@ LAYER = random.Random(1).randbytes(2 << 20)
 SMALL = [random.Random(n).randbytes(30_000 + n) for n in range(5)]
 
 
-def _wire(reference: str, user: Credentials | None = None) -> Wire:
-    return Wire(Reference.parse(reference), find=lambda _host: user, patience=Backoff(first=0.01, most=0.1))
+def _wire(reference: str, user: Credentials | None = None) -> HttpClient:
+    return HttpClient(
+        Reference.parse(reference), find=lambda _host: user, patience=Backoff(first=0.01, most=0.1)
+    )
 
 
 def _push(reference: str, user: Credentials | None = None) -> tuple[str, bytes]:

@@ -11,8 +11,7 @@ import pytest
 from holdfast.snapshots.checkpointer.criu.criu import Running
 from holdfast.snapshots.checkpointer.ground.separate_process import Child
 from holdfast.snapshots.checkpointer.survey.catalogue import CATALOGUE
-from holdfast.snapshots.explain import explain, named
-from holdfast.snapshots.explain_strings import KNOWN
+from holdfast.snapshots.explain import KNOWN, explain, named
 
 NOISE = [
     "(criu/tun.c:85): tun: Unable to create tun: No such file or directory",

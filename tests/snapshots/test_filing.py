@@ -19,8 +19,7 @@ from holdfast.engine.image_store import ImageStore
 from holdfast.errors import CaptureFailed, EngineError, ImageError
 from holdfast.snapshots.checkpointer.layers import file_entry
 from holdfast.snapshots.filing import Filing
-from holdfast.snapshots.layer.known_blobs import MOST, KnownBlobs
-from holdfast.snapshots.layer.oci import Blob
+from holdfast.snapshots.layer.oci import MOST_IMAGES, Blob, KnownBlobs
 
 
 class Asked:
@@ -191,6 +190,6 @@ def test_an_image_is_read_whole_once_where_the_store_of_containerd_is_closed(tmp
     assert known.get(image_id, ["b"]) is None
     (tmp_path / "cache" / "blobs.json").write_text('{"x": [}')
     assert known.get(image_id, ["a"]) is None
-    for number in range(MOST + 5):
+    for number in range(MOST_IMAGES + 5):
         known.add(str(number), [], [])
     assert (known.get("4", []), known.get("5", [])) == (None, ())

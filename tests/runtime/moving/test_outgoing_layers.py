@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import InvalidArgument
 from holdfast.runtime.transfer.outgoing_layers import OutgoingLayers, Remembered
-from holdfast.snapshots.bundle import form, image_layers, media, segment_packing
+from holdfast.snapshots.bundle import bundle_segments, form, image_layers, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.image_layers import Hashed
 from holdfast.snapshots.bundle.sealing import Sealing
@@ -77,7 +77,7 @@ def test_layers_arrive_in_the_order_of_the_image(tmp_path: Path, read: list[str]
     assert len(there.blobs) == 2
     assert sorted(told) == [50_000, 100_000]
     with io.BytesIO(there.blobs[found[0].digest]) as stream:
-        assert b"".join(segment_packing.opened(stream, compression, 100_000)) == FIRST
+        assert b"".join(bundle_segments.opened(stream, compression, 100_000)) == FIRST
 
 
 def test_existing_blobs_are_not_even_read(tmp_path: Path, read: list[str]) -> None:
@@ -128,7 +128,7 @@ def test_encrypted_layers_are_not_shared(tmp_path: Path, read: list[str]) -> Non
     assert all(media.is_sealed(one.media_type) for one in first)
     assert not (tmp_path / "cache").exists()
     packed = b"".join(sealing.open(io.BytesIO(there.blobs[first[1].digest])))
-    assert b"".join(segment_packing.opened(io.BytesIO(packed), "gzip", 50_000)) == SECOND
+    assert b"".join(bundle_segments.opened(io.BytesIO(packed), "gzip", 50_000)) == SECOND
 
 
 def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:

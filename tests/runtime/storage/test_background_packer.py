@@ -16,7 +16,7 @@ from tests.runtime.storage.packing_home import PackingHome, changed
 
 from holdfast.base import locks
 from holdfast.runtime.storage import background_packer, packing_request
-from holdfast.snapshots.chunks import pack_turn, packing, sweeping
+from holdfast.snapshots.chunks import pack_turn, pack_upkeep, packing
 from holdfast.snapshots.chunks.chunks import Chunks
 from holdfast.snapshots.chunks.pack_writer import PackWriter
 
@@ -79,7 +79,7 @@ def test_killed_at_any_step_it_leaves_whole_snapshots(made: PackingHome) -> None
     packing_request.mark_sweep(made.home)
     background_packer.run(made.home)
     with Chunks(made.home.root) as chunks:
-        needed = set(sweeping.mark(chunks, made.home.snapshots.iterdir()).needed)
+        needed = set(pack_upkeep.mark(chunks, made.home.snapshots.iterdir()).needed)
     assert set(made.packs()) == {f"{name}.pack" for name in needed}
 
 
@@ -126,7 +126,7 @@ def test_pages_that_others_remove_meanwhile_are_stored_again(
             made.store.forget_snapshot(parent)
             del made.memory[parent]
             with Chunks(made.home.root) as chunks:
-                swept.append(sweeping.sweep(chunks, made.home.snapshots.iterdir())[0].removed)
+                swept.append(pack_upkeep.sweep(chunks, made.home.snapshots.iterdir())[0].removed)
         return written
 
     monkeypatch.setattr(packing._Packing, "finish", finish)

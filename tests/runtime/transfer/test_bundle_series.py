@@ -19,7 +19,7 @@ from holdfast.runtime.transfer.earlier_import import EarlierImport, ImportSeries
 from holdfast.runtime.transfer.inspection import SearchedFiles
 from holdfast.runtime.transfer.outgoing_segments import OutgoingSegments
 from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
-from holdfast.snapshots.bundle import form, media, segment_packing
+from holdfast.snapshots.bundle import bundle_segments, form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.form import Config, FilePart, InParts, LayerSegment
 
@@ -182,7 +182,7 @@ def test_segments_that_were_not_sent_are_refused(ends: Ends, tmp_path: Path) -> 
     earlier = ends.first(MEMORY)
     config, blobs = ends.send(MEMORY)
     secret = b"what another import brought" * 100
-    never = form.described(media.SEGMENT, segment_packing.segment(secret))
+    never = form.described(media.SEGMENT, bundle_segments.segment(secret))
     named = LayerSegment(bytes=len(secret), blake3=blake3(secret).hexdigest())
     real, known = config.segments[0], blobs[0]
     source = BundleSource(Arrived("a move from x", b""))

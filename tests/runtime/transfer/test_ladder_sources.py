@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import ReferenceNotFound
 from holdfast.runtime.transfer import ladder_sources
 from holdfast.snapshots.registry import registry_endpoint
-from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.http_client import HttpClient
 
 REFERENCE = "registry.test:5000/team/work:red"
 
@@ -25,7 +25,7 @@ def test_a_registry_is_reached_as_for_a_pull(
     context: Any = None
     reached: list[str] = []
 
-    def origin(wire: Wire) -> None:
+    def origin(wire: HttpClient) -> None:
         reached.append(str(wire.url("manifests/red")))
         raise ReferenceNotFound("cannot pull: it ends here")
 

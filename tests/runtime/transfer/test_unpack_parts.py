@@ -13,7 +13,7 @@ from blake3 import blake3
 from holdfast.errors import BundleRefused, StoreError
 from holdfast.runtime.transfer import unpack_parts
 from holdfast.runtime.transfer.unpack_parts import BundleSource, Segments
-from holdfast.snapshots.bundle import form, media, segment_packing
+from holdfast.snapshots.bundle import bundle_segments, form, media
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
 from holdfast.snapshots.bundle.form import Config, FilePart, InParts, LayerSegment
 from holdfast.snapshots.manifest import Manifest, StoredFile
@@ -53,7 +53,7 @@ def origin() -> Blobs:
 
 
 def _segments(origin: Blobs, *data: bytes) -> Segments:
-    blobs = [origin.add(media.SEGMENT, segment_packing.segment(each)) for each in data]
+    blobs = [origin.add(media.SEGMENT, bundle_segments.segment(each)) for each in data]
     told = [LayerSegment(bytes=len(each), blake3=blake3(each).hexdigest()) for each in data]
     return Segments(BundleSource(origin), blobs, told, lambda _count: None)
 
@@ -103,18 +103,18 @@ def test_a_wrong_segment_is_refused(origin: Blobs, tmp_path: Path) -> None:
     """Changed on its way, exchanged for another of the same size, of another kind, or beyond its end."""
     for change in ("bytes", "other", "kind", "beyond"):
         segments = _segments(origin, b"hello")
-        blob = form.described(media.SEGMENT, segment_packing.segment(b"hello"))
+        blob = form.described(media.SEGMENT, bundle_segments.segment(b"hello"))
         if change == "bytes":
-            origin.blobs[blob.digest] = segment_packing.segment(b"jello")
+            origin.blobs[blob.digest] = bundle_segments.segment(b"jello")
         elif change == "other":
             segments = Segments(
                 BundleSource(origin),
-                [origin.add(media.SEGMENT, segment_packing.segment(b"jello"))],
+                [origin.add(media.SEGMENT, bundle_segments.segment(b"jello"))],
                 [LayerSegment(bytes=5, blake3=blake3(b"hello").hexdigest())],
                 lambda _count: None,
             )
         elif change == "kind":
-            segments._blobs = [origin.add(media.LAYER_GZIP, segment_packing.segment(b"hello"))]
+            segments._blobs = [origin.add(media.LAYER_GZIP, bundle_segments.segment(b"hello"))]
         part = FilePart(segment=0, offset=3, bytes=5 if change == "beyond" else 2)
         path = tmp_path / change
         with pytest.raises(BundleRefused):
@@ -135,7 +135,7 @@ def test_files_that_jump_between_segments_are_refused(origin: Blobs, tmp_path: P
 def test_a_layer_is_verified_before_and_after_it_is_opened(origin: Blobs, tmp_path: Path) -> None:
     """With its digest, its size, and the diff id; data after its end also counts."""
     data = os.urandom(300_000)
-    packed = b"".join(segment_packing.gzip([data]))
+    packed = b"".join(bundle_segments.gzip([data]))
     size = {media.RAW_BYTES: str(len(data))}
     diff_id = form.described("", data).digest
     good = origin.add(media.LAYER_GZIP, packed, **size)
@@ -210,7 +210,7 @@ def test_no_file_occurs_twice() -> None:
 
 
 def test_there_are_as_many_segments_as_are_described(origin: Blobs) -> None:
-    blob = origin.add(media.SEGMENT, segment_packing.segment(b"hello"))
+    blob = origin.add(media.SEGMENT, bundle_segments.segment(b"hello"))
     with pytest.raises(BundleRefused, match="not as many segments as it says"):
         Segments(BundleSource(origin), [blob, blob], [], lambda _count: None)
 

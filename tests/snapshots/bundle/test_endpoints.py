@@ -43,7 +43,7 @@ def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
         return Ends(lambda: SharedDestination(path, "name"), lambda: shared_blobs.origin(path))
     registry = FakeRegistry()
     return Ends(
-        lambda: RegistryDestination(registry.wire(), chunk=1000), lambda: RegistryOrigin(registry.wire())
+        lambda: RegistryDestination(registry.client(), chunk=1000), lambda: RegistryOrigin(registry.client())
     )
 
 

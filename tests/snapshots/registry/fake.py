@@ -11,9 +11,9 @@ from urllib.parse import parse_qs
 import httpx
 
 from holdfast.snapshots.bundle.endpoints import BlobDescriptor
-from holdfast.snapshots.registry.backoff import Backoff
-from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.http_client import HttpClient
 from holdfast.snapshots.registry.reference import Reference
+from holdfast.snapshots.registry.registry_failures import Backoff
 from holdfast.snapshots.registry.registry_login import Credentials
 
 Fault = Callable[[httpx.Request], httpx.Response | Exception | None]
@@ -53,11 +53,11 @@ class FakeRegistry:
         self.tokens: Callable[[httpx.Request], httpx.Response] | None = None
         self.slept: list[float] = []
 
-    def wire(
+    def client(
         self, reference: str = "registry.test/team/work:one", user: Credentials | None = None, **options: Any
-    ) -> Wire:
+    ) -> HttpClient:
         patience = Backoff(attempts=4, first=0.25, sleep=self.slept.append)
-        return Wire(
+        return HttpClient(
             Reference.parse(reference),
             find=lambda _host: user,
             patience=patience,

@@ -11,9 +11,8 @@ import pytest
 from tests.snapshots.registry.fake import FakeRegistry
 
 from holdfast.errors import RegistryDenied, RegistryError, RegistryUnavailable
-from holdfast.snapshots.registry.authorization import Authorization, pull
-from holdfast.snapshots.registry.challenge import parse
-from holdfast.snapshots.registry.http_client import MAX_ANSWER, Wire
+from holdfast.snapshots.registry.authorization import Authorization, parse_challenges, pull
+from holdfast.snapshots.registry.http_client import MAX_ANSWER, HttpClient
 from holdfast.snapshots.registry.registry_login import Credentials
 
 ME = Credentials("me", "secret")
@@ -26,8 +25,8 @@ def registry() -> FakeRegistry:
     return FakeRegistry()
 
 
-def _ask(wire: Wire, path: str = "blobs/x") -> httpx.Response:
-    return wire.request("GET", wire.url(path), SCOPES)
+def _ask(client: HttpClient, path: str = "blobs/x") -> httpx.Response:
+    return client.request("GET", client.url(path), SCOPES)
 
 
 def _first(count: int, broken: Callable[[], httpx.Response | Exception]) -> Callable[[httpx.Request], object]:
@@ -45,7 +44,7 @@ def test_what_may_pass_is_tried_again(registry: FakeRegistry, status: int) -> No
     """With growing pauses; the answer is that of the last time."""
     registry.blobs["x"] = b"text"
     registry.fault = _first(3, lambda: httpx.Response(status))  # type: ignore[assignment]
-    assert _ask(registry.wire()).content == b"text"
+    assert _ask(registry.client()).content == b"text"
     assert registry.slept == [0.25, 0.5, 1.0]
 
 
@@ -53,22 +52,22 @@ def test_a_lost_connection_is_tried_again_so_often(registry: FakeRegistry) -> No
     """Then it is reported in one line."""
     registry.fault = lambda _request: httpx.ReadError("reset")
     with pytest.raises(RegistryUnavailable, match=r"cannot reach registry\.test: the connection was lost"):
-        _ask(registry.wire())
+        _ask(registry.client())
     assert len(registry.seen) == 4
 
 
 def test_a_registry_may_ask_for_time(registry: FakeRegistry) -> None:
     """Retry-After is heeded, but not for an hour."""
     registry.fault = _first(1, lambda: httpx.Response(429, headers={"Retry-After": "7"}))  # type: ignore[assignment]
-    _ask(registry.wire())
+    _ask(registry.client())
     registry.fault = _first(1, lambda: httpx.Response(429, headers={"Retry-After": "3600"}))  # type: ignore[assignment]
-    _ask(registry.wire())
+    _ask(registry.client())
     assert registry.slept == [7.0, 60.0]
 
 
 def test_what_does_not_pass_is_not_tried_again(registry: FakeRegistry) -> None:
     """404 is an answer."""
-    assert _ask(registry.wire()).status_code == 404
+    assert _ask(registry.client()).status_code == 404
     assert len(registry.seen) == 1
 
 
@@ -77,8 +76,8 @@ def test_a_password_is_sent_when_it_is_wanted(registry: FakeRegistry) -> None:
     registry.challenge, registry.blobs["x"] = 'Basic realm="r"', b"text"
     expected = "Basic " + base64.b64encode(b"me:secret").decode()
     registry.allowed = lambda header: header == expected
-    wire = registry.wire(user=ME)
-    assert _ask(wire).content == _ask(wire).content == b"text"
+    client = registry.client(user=ME)
+    assert _ask(client).content == _ask(client).content == b"text"
     assert registry.authorizations == [None, expected, expected]
 
 
@@ -86,12 +85,12 @@ def test_a_wrong_password_is_one_clear_line(registry: FakeRegistry) -> None:
     """It is tried once; the hint says how credentials are given."""
     registry.challenge, registry.allowed = 'Basic realm="r"', lambda _header: False
     with pytest.raises(RegistryDenied) as raised:
-        _ask(registry.wire(user=ME))
+        _ask(registry.client(user=ME))
     assert str(raised.value) == "cannot log in to registry.test: user 'me' or the password is not accepted"
     assert "docker login registry.test" in raised.value.hint
     assert len(registry.seen) == 2
     with pytest.raises(RegistryDenied, match=r"cannot log in to .*: it wants to know who you are"):
-        _ask(registry.wire())
+        _ask(registry.client())
 
 
 class Tokens:
@@ -113,8 +112,8 @@ def test_a_token_is_asked_for(registry: FakeRegistry) -> None:
     """For the scope that is needed, with the password; the registry itself never gets that."""
     registry.blobs["x"] = b"text"
     tokens = Tokens(registry)
-    wire = registry.wire(user=ME)
-    assert _ask(wire).content == _ask(wire).content == b"text"
+    client = registry.client(user=ME)
+    assert _ask(client).content == _ask(client).content == b"text"
     (asked,) = tokens.asked
     assert parse_qs(asked.url.query.decode()) == {
         "service": ["tests"],
@@ -129,7 +128,7 @@ def test_anonymous_users_also_get_a_token(registry: FakeRegistry) -> None:
     """Public repositories want one without a password."""
     registry.blobs["x"] = b"text"
     tokens = Tokens(registry)
-    assert _ask(registry.wire()).content == b"text"
+    assert _ask(registry.client()).content == b"text"
     assert "authorization" not in tokens.asked[0].headers
 
 
@@ -137,10 +136,10 @@ def test_a_token_that_ended_is_renewed(registry: FakeRegistry) -> None:
     """If the registry says so."""
     registry.blobs["x"] = b"text"
     tokens = Tokens(registry)
-    wire = registry.wire(user=ME)
-    _ask(wire)
+    client = registry.client(user=ME)
+    _ask(client)
     registry.allowed = lambda header: header == "Bearer t2"
-    assert _ask(wire).content == b"text"
+    assert _ask(client).content == b"text"
     assert tokens.count == 2
 
 
@@ -149,7 +148,7 @@ def test_a_token_that_is_never_enough_is_said(registry: FakeRegistry) -> None:
     tokens = Tokens(registry)
     registry.allowed = lambda _header: False
     with pytest.raises(RegistryDenied, match="user 'me' may not do that there"):
-        _ask(registry.wire(user=ME))
+        _ask(registry.client(user=ME))
     assert tokens.count <= 3
 
 
@@ -164,7 +163,7 @@ def test_a_token_is_renewed_before_its_end() -> None:
 
     held = Authorization("r.test", lambda: ME, fetch, lambda: now[0])
     assert held.header(SCOPES) is None
-    assert held.refused(parse([BEARER]), SCOPES, None)
+    assert held.refused(parse_challenges([BEARER]), SCOPES, None)
     assert held.header(SCOPES) == held.header(SCOPES) == "Bearer t0"
     now[0] += 79
     assert held.header(SCOPES) == "Bearer t0"
@@ -177,7 +176,7 @@ def test_an_identity_token_is_exchanged(registry: FakeRegistry) -> None:
     """As OAuth 2 has it: posted, not in an address."""
     registry.blobs["x"] = b"text"
     tokens = Tokens(registry)
-    _ask(registry.wire(user=Credentials("", identity_token="identity")))
+    _ask(registry.client(user=Credentials("", identity_token="identity")))
     (asked,) = tokens.asked
     assert asked.method == "POST"
     form = parse_qs(asked.content.decode())
@@ -189,7 +188,7 @@ def test_passwords_go_over_no_open_line(registry: FakeRegistry) -> None:
     """A registry cannot have them sent to a token server without TLS."""
     registry.challenge, registry.allowed = BEARER.replace("https", "http"), lambda _header: False
     with pytest.raises(RegistryError, match=r"it sends to http://auth\.test, which is not encrypted"):
-        _ask(registry.wire(user=ME))
+        _ask(registry.client(user=ME))
     assert not any(path == "GET /token" for path in registry.seen)
 
 
@@ -206,7 +205,7 @@ def test_redirects_take_no_credentials_along(registry: FakeRegistry) -> None:
         return None
 
     registry.fault = elsewhere
-    assert _ask(registry.wire(user=ME)).content == b"from the store"
+    assert _ask(registry.client(user=ME)).content == b"from the store"
     assert registry.authorizations == [None, ME.basic, None]
 
 
@@ -223,14 +222,14 @@ def test_redirects_lead_somewhere_safe(registry: FakeRegistry, location: str, wh
     """To TLS, and not in circles."""
     registry.fault = lambda _request: httpx.Response(307, headers={"Location": location})
     with pytest.raises(RegistryError, match=why):
-        _ask(registry.wire())
+        _ask(registry.client())
 
 
 def test_answers_have_an_end(registry: FakeRegistry) -> None:
     """What is larger than such an answer can be is not read."""
     registry.fault = lambda _request: httpx.Response(200, content=b"x" * (MAX_ANSWER + 1))
     with pytest.raises(RegistryError, match="too long"):
-        _ask(registry.wire())
+        _ask(registry.client())
 
 
 def test_what_a_registry_says_is_made_fit_to_be_shown(registry: FakeRegistry) -> None:
@@ -238,7 +237,7 @@ def test_what_a_registry_says_is_made_fit_to_be_shown(registry: FakeRegistry) ->
     body = {"errors": [{"code": "DENIED", "message": "no\x1b[2J\r\nroom" + "x" * 1000}]}
     registry.fault = lambda _request: httpx.Response(403, json=body)
     with pytest.raises(RegistryDenied) as raised:
-        _ask(registry.wire())
+        _ask(registry.client())
     assert "no[2Jroom" in str(raised.value)
     assert str(raised.value).isprintable()
     assert len(str(raised.value)) < 400
@@ -246,5 +245,5 @@ def test_what_a_registry_says_is_made_fit_to_be_shown(registry: FakeRegistry) ->
 
 def test_plain_http_is_asked_for(registry: FakeRegistry) -> None:
     """TLS is what is spoken with everybody else."""
-    assert registry.wire().url("x").scheme == "https"
-    assert registry.wire(plain_http=True).url("x").scheme == "http"
+    assert registry.client().url("x").scheme == "https"
+    assert registry.client(plain_http=True).url("x").scheme == "http"

@@ -35,7 +35,7 @@ class Unseekable(io.BytesIO):
 
 
 def _push(registry: FakeRegistry, reference: str = "registry.test/team/work:one") -> str:
-    with RegistryDestination(registry.wire(reference), chunk=100) as destination:
+    with RegistryDestination(registry.client(reference), chunk=100) as destination:
         for layer in LAYERS:
             if not destination.has(blob_of(layer)):
                 destination.put(blob_of(layer), Unseekable(layer))
@@ -47,7 +47,7 @@ def test_a_pushed_snapshot_is_pulled(registry: FakeRegistry) -> None:
     """Under its tag, which then stands for a digest."""
     digest = blob_of(INDEX).digest
     assert _push(registry) == f"registry.test/team/work:one@{digest}"
-    with RegistryOrigin(registry.wire()) as origin:
+    with RegistryOrigin(registry.client()) as origin:
         assert origin.index() == INDEX
         assert origin.name == f"registry.test/team/work:one@{digest}"
         assert origin.open(MANIFEST_BLOB).read() == MANIFEST
@@ -118,7 +118,7 @@ def test_a_blob_comes_over_many_connections(registry: FakeRegistry) -> None:
     content = bytes(range(200))
     registry.blobs[blob_of(content).digest] = content
     _cut(registry, 30)
-    with RegistryOrigin(registry.wire()) as origin:
+    with RegistryOrigin(registry.client()) as origin:
         assert origin.open(blob_of(content)).read() == content
     assert len(registry.seen) == 7
 
@@ -130,7 +130,7 @@ def test_what_never_comes_is_given_up(registry: FakeRegistry) -> None:
     for every, most in ((0, 4), (1, 100)):
         registry.seen.clear()
         _cut(registry, every)
-        with RegistryOrigin(registry.wire()) as origin, pytest.raises(RegistryUnavailable):
+        with RegistryOrigin(registry.client()) as origin, pytest.raises(RegistryUnavailable):
             origin.open(blob_of(content)).read()
         assert len(registry.seen) == most
 
@@ -138,7 +138,7 @@ def test_what_never_comes_is_given_up(registry: FakeRegistry) -> None:
 def test_no_more_comes_than_was_said(registry: FakeRegistry) -> None:
     """A blob that is longer in the registry ends where its descriptor says."""
     registry.blobs[blob_of(b"short").digest] = b"short and much more"
-    with RegistryOrigin(registry.wire()) as origin:
+    with RegistryOrigin(registry.client()) as origin:
         assert origin.open(blob_of(b"short")).read() == b"short"
 
 
@@ -146,7 +146,7 @@ def test_a_registry_that_knows_no_parts_sends_all(registry: FakeRegistry) -> Non
     """What is there already is passed over."""
     content = bytes(range(200))
     registry.fault = lambda _request: httpx.Response(200, content=content)
-    with RegistryOrigin(registry.wire()) as origin:
+    with RegistryOrigin(registry.client()) as origin:
         assert origin.open(blob_of(content), 150).read() == content[150:]
 
 
@@ -154,7 +154,7 @@ def test_another_part_than_was_asked_for_is_refused(registry: FakeRegistry) -> N
     """It would be put together wrongly, and only be noticed at the end."""
     part = {"Content-Range": "bytes 0-99/200"}
     registry.fault = lambda _request: httpx.Response(206, headers=part, content=bytes(100))
-    with RegistryOrigin(registry.wire()) as origin, pytest.raises(RegistryError, match="another part"):
+    with RegistryOrigin(registry.client()) as origin, pytest.raises(RegistryError, match="another part"):
         origin.open(blob_of(bytes(200)), 50).read()
 
 
@@ -163,7 +163,7 @@ def test_a_digest_is_kept_to(registry: FakeRegistry) -> None:
     digest = "sha256:" + "0" * 64
     registry.manifests[digest] = (media.INDEX, INDEX)
     with (
-        RegistryOrigin(registry.wire(f"registry.test/team/work@{digest}")) as origin,
+        RegistryOrigin(registry.client(f"registry.test/team/work@{digest}")) as origin,
         pytest.raises(RegistryError, match="another digest"),
     ):
         origin.index()
@@ -172,10 +172,10 @@ def test_a_digest_is_kept_to(registry: FakeRegistry) -> None:
 def test_a_plain_image_or_missing_reference_is_reported(registry: FakeRegistry) -> None:
     """Each has an error of its own."""
     registry.manifests["one"] = (media.MANIFEST, MANIFEST)
-    with RegistryOrigin(registry.wire()) as origin, pytest.raises(RegistryError, match="it is an image"):
+    with RegistryOrigin(registry.client()) as origin, pytest.raises(RegistryError, match="it is an image"):
         origin.index()
     with (
-        RegistryOrigin(registry.wire("registry.test/team/work:none")) as origin,
+        RegistryOrigin(registry.client("registry.test/team/work:none")) as origin,
         pytest.raises(ReferenceNotFound, match=r"cannot pull registry\.test/team/work:none: .* nothing"),
     ):
         origin.index()
@@ -183,7 +183,7 @@ def test_a_plain_image_or_missing_reference_is_reported(registry: FakeRegistry) 
 
 def test_uploads_are_remembered_where_it_is_said(registry: FakeRegistry, tmp_path: Path) -> None:
     """And forgotten when they are done."""
-    with RegistryDestination(registry.wire(), tmp_path / "uploads", chunk=100) as destination:
+    with RegistryDestination(registry.client(), tmp_path / "uploads", chunk=100) as destination:
         destination.put(blob_of(LAYERS[-1]), io.BytesIO(LAYERS[-1]))
         assert registry.blobs[blob_of(LAYERS[-1]).digest] == LAYERS[-1]
     assert list((tmp_path / "uploads").iterdir()) == []
@@ -194,7 +194,7 @@ LARGE = bytes(range(256)) * (5 << 10)
 
 def _push_large(registry: FakeRegistry, folder: Path, repository: str) -> bool:
     """Push one blob; whether the registry had it."""
-    with RegistryDestination(registry.wire(f"registry.test/{repository}:one"), folder) as destination:
+    with RegistryDestination(registry.client(f"registry.test/{repository}:one"), folder) as destination:
         had = destination.has(blob_of(LARGE))
         if not had:
             destination.put(blob_of(LARGE), io.BytesIO(LARGE))

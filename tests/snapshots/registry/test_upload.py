@@ -10,10 +10,9 @@ import pytest
 from tests.snapshots.registry.fake import FakeRegistry, blob_of
 
 from holdfast.errors import RegistryError, RegistryUnavailable
-from holdfast.snapshots.registry.http_client import Wire
+from holdfast.snapshots.registry.http_client import HttpClient
 from holdfast.snapshots.registry.reference import Reference
-from holdfast.snapshots.registry.upload import Upload
-from holdfast.snapshots.registry.upload_state import Notes
+from holdfast.snapshots.registry.upload import Upload, UploadNotes
 
 CONTENT = bytes(range(250)) * 4  # 10 pieces of 100 bytes
 BLOB = blob_of(CONTENT)
@@ -24,12 +23,12 @@ def registry() -> FakeRegistry:
     return FakeRegistry()
 
 
-def _notes(folder: Path | None = None) -> Notes:
-    return Notes(folder, Reference.parse("registry.test/team/work:one"))
+def _notes(folder: Path | None = None) -> UploadNotes:
+    return UploadNotes(folder, Reference.parse("registry.test/team/work:one"))
 
 
-def _upload(wire: Wire, notes: Notes | None = None, chunk: int = 100) -> None:
-    Upload(wire, BLOB, io.BytesIO(CONTENT), notes or _notes(), chunk=chunk).run()
+def _upload(client: HttpClient, notes: UploadNotes | None = None, chunk: int = 100) -> None:
+    Upload(client, BLOB, io.BytesIO(CONTENT), notes or _notes(), chunk=chunk).run()
 
 
 def _requests(registry: FakeRegistry, method: str) -> int:
@@ -38,14 +37,14 @@ def _requests(registry: FakeRegistry, method: str) -> int:
 
 def test_small_ones_take_two_requests(registry: FakeRegistry) -> None:
     """What fits into one piece is not sent in pieces."""
-    _upload(registry.wire(), chunk=5000)
+    _upload(registry.client(), chunk=5000)
     assert registry.blobs == {BLOB.digest: CONTENT}
     assert [each.partition(" ")[0] for each in registry.seen] == ["POST", "PUT"]
 
 
 def test_large_ones_are_sent_in_pieces(registry: FakeRegistry) -> None:
     """One after the other, each saying where it belongs."""
-    _upload(registry.wire())
+    _upload(registry.client())
     assert registry.blobs == {BLOB.digest: CONTENT}
     assert _requests(registry, "PATCH") == 10
 
@@ -65,7 +64,7 @@ def test_it_resumes_where_it_was_cut(registry: FakeRegistry, piece: int, receive
         return None
 
     registry.fault = fault
-    _upload(registry.wire())
+    _upload(registry.client())
     assert registry.blobs == {BLOB.digest: CONTENT}
     # A registry says of one byte what it says of none; then the piece is refused, and all is sent anew.
     assert sum(sent) == 1000 if (piece, received) != (0, 1) else _requests(registry, "POST") == 2
@@ -83,9 +82,9 @@ def test_it_resumes_after_it_was_killed(registry: FakeRegistry, tmp_path: Path) 
 
     registry.fault = kill
     with pytest.raises(Killed):
-        _upload(registry.wire(), _notes(tmp_path))
+        _upload(registry.client(), _notes(tmp_path))
     registry.fault, registry.seen = lambda _request: None, []
-    _upload(registry.wire(), _notes(tmp_path))
+    _upload(registry.client(), _notes(tmp_path))
     assert registry.blobs == {BLOB.digest: CONTENT}
     assert (_requests(registry, "POST"), _requests(registry, "PATCH")) == (0, 4)
     assert list(tmp_path.iterdir()) == []
@@ -103,7 +102,7 @@ def test_a_lost_upload_is_restarted(registry: FakeRegistry, tmp_path: Path) -> N
                 registry.uploads.clear()
 
     registry.fault = fault
-    _upload(registry.wire(), _notes(tmp_path))
+    _upload(registry.client(), _notes(tmp_path))
     assert registry.blobs == {BLOB.digest: CONTENT}
     assert list(tmp_path.iterdir()) == []
 
@@ -119,7 +118,7 @@ def test_a_lost_answer_does_not_lose_the_blob(registry: FakeRegistry) -> None:
         return None
 
     registry.fault = fault
-    _upload(registry.wire())
+    _upload(registry.client())
     assert registry.blobs == {BLOB.digest: CONTENT}
     assert _requests(registry, "POST") == 1
 
@@ -133,18 +132,18 @@ def test_it_gives_up_in_the_end(registry: FakeRegistry) -> None:
         return httpx.WriteError("reset") if request.method == "PATCH" and lost[0] % 2 else None
 
     registry.fault = every_other
-    _upload(registry.wire())
+    _upload(registry.client())
     assert registry.blobs == {BLOB.digest: CONTENT}
     registry.fault = lambda request: httpx.WriteError("reset") if request.method == "PATCH" else None
     registry.blobs.clear()
     with pytest.raises(RegistryUnavailable, match="the connection was lost"):
-        _upload(registry.wire())
+        _upload(registry.client())
 
 
 def test_a_registry_without_pieces_gets_it_whole(registry: FakeRegistry) -> None:
     """Some take none."""
     registry.fault = lambda request: httpx.Response(405) if request.method == "PATCH" else None
-    _upload(registry.wire())
+    _upload(registry.client())
     assert registry.blobs == {BLOB.digest: CONTENT}
 
 
@@ -159,7 +158,7 @@ def test_a_registry_may_want_larger_pieces(registry: FakeRegistry) -> None:
         return None
 
     registry.fault = fault
-    _upload(registry.wire())
+    _upload(registry.client())
     assert (_requests(registry, "PATCH"), registry.blobs) == (4, {BLOB.digest: CONTENT})
 
 
@@ -167,9 +166,9 @@ def test_other_bytes_are_not_taken_for_it(registry: FakeRegistry) -> None:
     """A file that changed on the way is an error after a bounded number of tries."""
     changed = b"!" * len(CONTENT)
     with pytest.raises(RegistryError, match=r"it does not take sha256:.*DIGEST_INVALID"):
-        Upload(registry.wire(), BLOB, io.BytesIO(changed), _notes(), chunk=100).run()
+        Upload(registry.client(), BLOB, io.BytesIO(changed), _notes(), chunk=100).run()
     with pytest.raises(RegistryError, match="the file became shorter"):
-        Upload(registry.wire(), BLOB, io.BytesIO(CONTENT[:-1]), _notes(), chunk=100).run()
+        Upload(registry.client(), BLOB, io.BytesIO(CONTENT[:-1]), _notes(), chunk=100).run()
     assert registry.blobs == {}
 
 
@@ -178,12 +177,12 @@ def test_an_upload_is_sent_to_no_open_line(registry: FakeRegistry) -> None:
     where = {"Location": "http://elsewhere.test/upload"}
     registry.fault = lambda _request: httpx.Response(202, headers=where)
     with pytest.raises(RegistryError, match="not encrypted"):
-        _upload(registry.wire())
+        _upload(registry.client())
 
 
 def test_a_repository_that_has_to_be_made_first_is_said(registry: FakeRegistry) -> None:
     """Some registries make none by themselves."""
     registry.fault = lambda request: httpx.Response(404) if request.method == "POST" else None
     with pytest.raises(RegistryError, match=r"it does not take sha256:.* \(404\)") as raised:
-        _upload(registry.wire())
+        _upload(registry.client())
     assert "does the repository exist" in raised.value.hint
